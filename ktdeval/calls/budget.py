@@ -7,6 +7,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from ktdeval.calls.limiter import FairQueue
 from ktdeval.calls.prices import Price
@@ -84,6 +85,22 @@ class Reservation:
     is_open: bool = True
 
 
+class Amount(NamedTuple):
+    """US dollars and tokens."""
+
+    usd: float
+    tokens: int
+
+
+class Allowance(Protocol):
+    """Budget of several processes, from which each draws before it spends."""
+
+    def draw(self, least: Amount) -> Amount | None:
+        """Return an amount of at least `least` that this process may use from now on; None if the
+        limits leave less than that.
+        """
+
+
 @dataclass(slots=True)
 class _Use:
     """What a run has used of its budget, and reserved, over all its models."""
@@ -96,6 +113,10 @@ class _Use:
     reserved_tokens: int = 0
     out: int = 0  #: calls with a reservation
     stretch: float = 1.0  #: factor on bounds
+    allowance: Allowance | None = None
+    #: highest use that was drawn from the allowance
+    allowed_usd: float = 0.0
+    allowed_tokens: int = 0
 
 
 class Budget:
@@ -121,10 +142,34 @@ class Budget:
         self._limits = limits
         self._price = price
         self._stop = stop
-        self._is_limited = max_cost is not None or max_tokens is not None
+        self._has_limits = max_cost is not None or max_tokens is not None
         self._queue = FairQueue(stop.check)  # its lock guards all fields that follow
         tokens = spent.input_tokens + spent.output_tokens
         self._use = _Use(spent.cost_usd, tokens, spent.possibly_usd)
+
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether calls reserve what they may use."""
+        return self._has_limits or self._use.allowance is not None
+
+    def share(self, allowance: Allowance) -> None:
+        """Draw all further use from an allowance, before the first call is made."""
+        with self._queue.lock:
+            self._use.allowance = allowance
+            self._use.allowed_usd = self._use.spent_usd + self._use.possibly_usd
+            self._use.allowed_tokens = self._use.spent_tokens + self._use.possibly_tokens
+
+    @property
+    def drawn_and_unused(self) -> Amount:
+        """What was drawn from the allowance, and not used; nothing without an allowance."""
+        if self._use.allowance is None:
+            return Amount(0.0, 0)
+
+        with self._queue.lock:
+            use = self._use
+            dollars = use.allowed_usd - use.spent_usd - use.possibly_usd - use.reserved_usd
+            used_tokens = use.spent_tokens + use.possibly_tokens + use.reserved_tokens
+            return Amount(max(dollars, 0.0), max(use.allowed_tokens - used_tokens, 0))
 
     def beside(self, price: Price | None, spent_usd: float = 0.0) -> Budget:
         """Return this budget as another model of the run uses it, which has its own price: limits,
@@ -135,6 +180,7 @@ class Budget:
         other._price = price
         with self._queue.lock:
             self._use.spent_usd += spent_usd
+            self._use.allowed_usd += spent_usd
 
         return other
 
@@ -148,7 +194,7 @@ class Budget:
         even alone.
         """
         reservation = Reservation(request)
-        if self._is_limited:
+        if self._is_bounded:
             reservation.bound = most_tokens(request)
             self._queue.wait(lambda: self._take(reservation), on_wait)
         else:
@@ -168,7 +214,7 @@ class Budget:
 
             self._use.spent_usd += cost or 0.0
             self._use.spent_tokens += usage.input_tokens + usage.output_tokens
-            if self._is_limited:
+            if self._is_bounded:
                 reads, writes = reservation.bound
                 self._use.stretch = max(
                     self._use.stretch,
@@ -183,7 +229,7 @@ class Budget:
 
         Returns the US dollars that it may cost; 0 without a price.
         """
-        if reservation.is_open and not self._is_limited:
+        if reservation.is_open and not self._is_bounded:
             reservation.tokens, reservation.dollars = self._most(most_tokens(reservation.request))
 
         with self._ended(reservation) as is_first:
@@ -203,7 +249,7 @@ class Budget:
     def _take(self, reservation: Reservation) -> float:
         """Reserve and return 0; return infinity if the call has to wait for others to end."""
         tokens, dollars = self._most(reservation.bound)
-        problem = self._problem(tokens, dollars)
+        problem = self._problem(tokens, dollars) or self._refusal(tokens, dollars)
         if problem is None:
             reservation.tokens, reservation.dollars = tokens, dollars
             self._use.reserved_tokens += tokens
@@ -246,13 +292,37 @@ class Budget:
 
         return None
 
+    def _refusal(self, tokens: int, dollars: float) -> str | None:
+        """Draw from the allowance what a further call may use; return why it can't, or None."""
+        use = self._use
+        if use.allowance is None:
+            return None
+
+        used_usd = use.spent_usd + use.possibly_usd + use.reserved_usd
+        used_tokens = use.spent_tokens + use.possibly_tokens + use.reserved_tokens
+        missing_usd = max(used_usd + dollars - use.allowed_usd, 0.0)
+        missing_tokens = max(used_tokens + tokens - use.allowed_tokens, 0)
+        if not missing_usd and not missing_tokens:
+            return None
+
+        drawn = use.allowance.draw(Amount(missing_usd, missing_tokens))
+        if drawn is None:
+            return (
+                "the budget that all workers share is used up: the next call may cost up to"
+                f" {dollars:.4f} USD and take up to {tokens} tokens (--max-cost, --max-tokens)"
+            )
+
+        use.allowed_usd += drawn.usd
+        use.allowed_tokens += drawn.tokens
+        return None
+
     @contextlib.contextmanager
     def _ended(self, reservation: Reservation) -> Iterator[bool]:
         """Return a reservation to the budget; yield whether it was still open."""
         with self._queue.lock:
             was_open = reservation.is_open
             reservation.is_open = False
-            if was_open and self._is_limited:
+            if was_open and self._is_bounded:
                 self._use.out -= 1
                 self._use.reserved_tokens -= reservation.tokens
                 self._use.reserved_usd -= reservation.dollars

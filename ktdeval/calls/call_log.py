@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,13 @@ from typing import Any
 from msgspec import structs
 
 from ktdeval.calls.call_parts import LOG_FILE as LOG_FILE, call_parts_at, call_record
-from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity, read_records
+from ktdeval.calls.database import (
+    RECORD,
+    CallDatabase,
+    LogIdentity,
+    read_episode,
+    read_records,
+)
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import ANSWERED, CacheEntry, CallRecord, Spent, pack
 from ktdeval.calls.tally import EpisodeCalls, tally_episode
@@ -53,7 +59,7 @@ class Resumed:
     was_answered: bool  #: whether the model ever answered
     #: replies that the cache does not take, such as truncated ones; a step that runs again uses
     #: them, since they were paid
-    kept: Mapping[CallPosition, Reply]
+    kept: dict[CallPosition, Reply]
     #: US dollars of the model's replies that had no price when they were recorded; part of `spent`
     unpriced_usd: float = 0.0
 
@@ -148,6 +154,19 @@ class CallLog(Closing):
         """
         self.flush()
         return tally_episode(self._own.records(episode))
+
+    def take_over(self, episode: str, other: Path) -> list[CallRecord]:
+        """Replace the calls of an episode, which is not being run, by those that the record of
+        another folder has of it, with their replies; return them. Raises StoreError.
+        """
+        self.flush()
+        rows = read_episode(other / LOG_FILE, episode)
+        self._own.replace_episode(episode, rows)
+        with self._has_work:
+            self._openings[episode] = max((call.opening for call in rows.calls), default=0)
+            self._keys.update(reply.key for reply in rows.replies)
+
+        return rows.calls
 
     def reply(self, key: str) -> Reply | None:
         """Return the undamaged reply under a key, from the cache or this run's record; None if

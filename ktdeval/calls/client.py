@@ -6,12 +6,12 @@ import copy
 import datetime
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from ktdeval.calls.budget import Budget, Reservation
+from ktdeval.calls.budget import Allowance, Amount, Budget, Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, Resumed
 from ktdeval.calls.context import ContextExceeded, ContextWindow, given_context, stated_context
 from ktdeval.calls.limiter import ProviderLimiter, Slot
@@ -167,6 +167,30 @@ class ModelClient:
     def look_up_context(self) -> None:
         """Ask the server for the model's context, if it states one free of charge."""
         self.context.learn(stated_context(self._model))
+
+    def take_over(self, calls: Sequence[CallRecord]) -> None:
+        """Use the replies of calls that another process made for an episode, which the log has
+        taken over.
+        """
+        for call in calls:
+            if call.outcome != ANSWERED or call.model != self.name:
+                continue
+
+            self._is_reached = True
+            self._is_answered = True
+            if call.reply is not None:
+                self._paid_replies[call.episode, call.key] = call.reply
+
+    def share_budget(self, allowance: Allowance) -> None:
+        """Draw what calls use from an allowance that several processes share; of all clients
+        `beside` this one, too.
+        """
+        self._budget.share(allowance)
+
+    @property
+    def drawn_and_unused(self) -> Amount:
+        """What the budget has drawn from its allowance, and not used."""
+        return self._budget.drawn_and_unused
 
     def for_episode(self, episode_id: str, notify: Notify = lambda *_: None) -> EpisodeModel:
         """Return the model for the calls of one episode (or of `check`).

@@ -11,12 +11,13 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ktdeval.calls.record import (
     CALL_COLUMNS,
+    KEY_DIGITS,
     REPLY_COLUMNS,
     CacheEntry,
     CallRecord,
@@ -43,6 +44,13 @@ class FileKind(NamedTuple):
     elsewhere: str
 
 
+class EpisodeRows(NamedTuple):
+    """Rows that a record of calls has of one episode."""
+
+    calls: list[CallRecord]  #: in their order
+    replies: list[ReplyRow]  #: those that its calls were answered with, by key
+
+
 class LogIdentity(NamedTuple):
     """Which record of calls a file is."""
 
@@ -66,7 +74,10 @@ _ADD_REPLY = _insert("replies", REPLY_COLUMNS)
 _ADD_CALL = _insert("calls", CALL_COLUMNS)
 _FIND_REPLY = f"SELECT {', '.join(REPLY_COLUMNS)} FROM replies WHERE key = ?"  # noqa: S608 - constants
 _ALL_CALLS = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls ORDER BY number"  # noqa: S608 - constants
+_ALL_REPLIES = f"SELECT {', '.join(REPLY_COLUMNS)} FROM replies ORDER BY key"  # noqa: S608 - constants
 _CALLS_OF = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE episode = ? ORDER BY number"  # noqa: S608 - constants
+_REPLIES_OF = f"""SELECT {", ".join(REPLY_COLUMNS)} FROM replies
+    WHERE substr(key, 1, {KEY_DIGITS}) IN (SELECT key FROM calls WHERE episode = ?)"""  # noqa: S608 - constants
 _NO_RECORD = "not the record of a call"
 # One statement: no other process can write in between. The rows of a view could have no end.
 _HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master),
@@ -315,6 +326,20 @@ class CallDatabase(Closing):
             self._writer.sql.executemany(_ADD_REPLY, replies)
             self._writer.sql.executemany(_ADD_CALL, calls)
 
+    def replace_episode(self, episode: str, rows: EpisodeRows) -> None:
+        """Replace the calls of one episode, and keep their replies; errors as of `write`."""
+        with self._writing, self._writer.explained(), self._writer.transaction():
+            self._writer.sql.execute("DELETE FROM calls WHERE episode = ?", (episode,))
+            self._writer.sql.executemany(_ADD_REPLY, rows.replies)
+            self._writer.sql.executemany(_ADD_CALL, [call.to_row() for call in rows.calls])
+
+    def write_episodes(self, episodes: Iterable[EpisodeRows]) -> None:
+        """Write calls and replies of many episodes, in their order; errors as of `write`."""
+        with self._writing, self._writer.explained(), self._writer.transaction():
+            for rows in episodes:
+                self._writer.sql.executemany(_ADD_REPLY, rows.replies)
+                self._writer.sql.executemany(_ADD_CALL, [call.to_row() for call in rows.calls])
+
     def identity(self, new: LogIdentity) -> LogIdentity:
         """Return the identity that the file was given; where it has none, it is given `new`. Errors
         as of `write`.
@@ -345,6 +370,62 @@ def read_records(path: Path) -> Iterator[CallRecord]:
 
     for number, row in enumerate(rows, start=1):
         yield record_of(row, f"{path}: call {number}: {_NO_RECORD}")
+
+
+def read_episode(path: Path, episode: str) -> EpisodeRows:
+    """Return what a record of calls has of one episode. Errors as of `read_records`."""
+    connection = Connection(path, RECORD, read_only=True)
+    try:
+        with connection.explained():
+            rows = connection.rows(_CALLS_OF, episode)
+            replies = connection.rows(_REPLIES_OF, episode)
+    finally:
+        connection.close()
+
+    calls = []
+    for number, row in enumerate(rows, start=1):
+        calls.append(record_of(row, f"{path}: call {number} of {episode}: {_NO_RECORD}"))
+
+    return EpisodeRows(calls, [ReplyRow(*reply) for reply in replies])
+
+
+def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
+    """Return what a record of calls has of some episodes (or of `canary`, `check`), by their ids;
+    a reply that answered several stands with the first. Errors as of `read_records`.
+    """
+    wanted = frozenset(labels)
+    found: dict[str, EpisodeRows] = {}
+    first: dict[str, str] = {}
+    for call in read_records(path):
+        if call.episode in wanted:
+            found.setdefault(call.episode, EpisodeRows([], [])).calls.append(call)
+            first.setdefault(call.key, call.episode)
+
+    connection = Connection(path, RECORD, read_only=True)
+    try:
+        with connection.explained():
+            replies = connection.rows(_ALL_REPLIES)
+    finally:
+        connection.close()
+
+    for row in map(ReplyRow._make, replies):
+        episode = first.get(row.key[:KEY_DIGITS])
+        if episode is not None:
+            found[episode].replies.append(row)
+
+    return found
+
+
+def count_calls(path: Path, episode: str) -> int:
+    """Return how many calls a record has of one episode. Raises StoreError: it can't be read."""
+    connection = Connection(path, RECORD, read_only=True)
+    try:
+        with connection.explained():
+            ((count,),) = connection.rows("SELECT count(*) FROM calls WHERE episode = ?", episode)
+    finally:
+        connection.close()
+
+    return int(count)
 
 
 def read_identity(path: Path) -> LogIdentity | None:

@@ -13,7 +13,11 @@ from ktdeval.cli.options import (
     plugin_option as plugin_option,
     warn as warn,
 )
-from ktdeval.cli.run import check_finished as check_finished, run_shown as run_shown
+from ktdeval.cli.run import (
+    check_finished as check_finished,
+    collector_held_back as collector_held_back,
+    run_shown as run_shown,
+)
 from ktdeval.cli.table import (
     grid_lines as grid_lines,
     print_json as print_json,

@@ -5,6 +5,13 @@ from ktdeval.runner.call_checks import check_call_log as check_call_log
 from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
 from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapshot as open_snapshot
 from ktdeval.runner.episode import DecidedStep as DecidedStep, TradingEpisode as TradingEpisode
+from ktdeval.runner.estimate import (
+    SCENARIOS as SCENARIOS,
+    Amount as Amount,
+    RunEstimate as RunEstimate,
+    TaskEstimate as TaskEstimate,
+    estimate_run as estimate_run,
+)
 from ktdeval.runner.events import (
     CallDelayed as CallDelayed,
     EpisodeFailed as EpisodeFailed,
@@ -15,6 +22,7 @@ from ktdeval.runner.events import (
     StepFinished as StepFinished,
 )
 from ktdeval.runner.execute import EpisodeFactory as EpisodeFactory
+from ktdeval.runner.gather import Sources as Sources, gather_run as gather_run
 from ktdeval.runner.given_models import (
     PlannedEpisodes as PlannedEpisodes,
     evaluate_given as evaluate_given,
@@ -26,8 +34,18 @@ from ktdeval.runner.journal import (
     read_journal as read_journal,
 )
 from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as load_table
+from ktdeval.runner.models import split_model as split_model
+from ktdeval.runner.part import (
+    CANARY_CALLS as CANARY_CALLS,
+    EpisodeUsage as EpisodeUsage,
+    Progress as Progress,
+    RunPart as RunPart,
+    episode_progress as episode_progress,
+    recorded_calls as recorded_calls,
+)
 from ktdeval.runner.plan import (
     call_parameters as call_parameters,
+    choose_tasks as choose_tasks,
     choose_windows as choose_windows,
     describe_any as describe_any,
     make_plan as make_plan,
@@ -50,6 +68,7 @@ from ktdeval.runner.registration import (
 from ktdeval.runner.remote_run import run_file as run_file
 from ktdeval.runner.run import (
     RunResult as RunResult,
+    SharedRun as SharedRun,
     evaluate as evaluate,
     mask_key_of as mask_key_of,
     open_access as open_access,
@@ -67,6 +86,7 @@ from ktdeval.runner.score import (
     recorded_market as recorded_market,
     rescore as rescore,
     run_of as run_of,
+    write_cards as write_cards,
 )
 from ktdeval.runner.store import RunFolder as RunFolder
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from ktdeval.calls.budget import Amount
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
 from ktdeval.calls.client import ClientSettings, ModelClient
@@ -89,6 +90,15 @@ class ModelAccess:
     def finish(self) -> None:
         """Ask what a run asks after its last episode."""
 
+    def take_over(self, label: str, other: Path) -> None:
+        """Continue an episode, which is not being run here, with the calls and paid replies that
+        another run folder has of it.
+        """
+
+    def drawn_and_unused(self) -> Amount:
+        """Return what was drawn from an allowance, and not used."""
+        return Amount(0.0, 0)
+
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""
 
@@ -152,7 +162,10 @@ class RemoteAccess(ModelAccess):
                 raise ConfigError(f"{each.choice.name}: is not a model behind a network")
 
             client = self.client.beside(remote, each.price)
-            requested = requested_protocol(config, self._folder, each.choice.asked_as)
+            requested = each.protocol
+            if requested is None:
+                requested = requested_protocol(config, self._folder, each.choice.asked_as)
+
             protocol = self._choose_protocol(client, remote, requested)
             client.context.learn(known_context(config, remote))
             clients[each.choice.asked_as] = client
@@ -207,6 +220,18 @@ class RemoteAccess(ModelAccess):
                 secrets += each.remote.secrets()
 
         return super().redact(hide_keys(text, tuple(secrets)))
+
+    def take_over(self, label: str, other: Path) -> None:
+        """Continue an episode with the calls and paid replies that another run folder has of it.
+        Raises StoreError.
+        """
+        calls = self.log.take_over(label, other)
+        for client in (self.client, *self._further_clients.values()):
+            client.take_over(calls)
+
+    def drawn_and_unused(self) -> Amount:
+        """Return what was drawn from the allowance of several processes, and not used."""
+        return self.client.drawn_and_unused
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from ktdeval.calls.context import Context, given_context, stated_context
 from ktdeval.calls.prices import FREE, Price, choose_price
@@ -33,6 +34,11 @@ class RunModel:
     def remote(self) -> RemoteModel | None:
         """The model where it is behind a network."""
         return as_remote(self.model)
+
+    @property
+    def protocol(self) -> ToolProtocol | None:
+        """How tools are offered to it; None where that is not known."""
+        return cast("ToolProtocol | None", self.choice.tool_protocol)  # `offered_by` has set it
 
     @property
     def cutoff(self) -> CutoffEntry | NoCutoff:

@@ -8,15 +8,16 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ktdeval.calls.budget import Allowance
 from ktdeval.calls.context import Context
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cards.fields.cutoff import Cutoff, CutoffEntry, NoCutoff, latest_cutoff, run_cutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
-from ktdeval.harness.messages import Model, RemoteModel, as_remote
+from ktdeval.harness.messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.model_parts import PinsArguments, PresetsRun
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign, call_through
@@ -28,6 +29,7 @@ from ktdeval.runner.context_check import check_context
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
+from ktdeval.runner.growth import grown_manifest
 from ktdeval.runner.marks import LogEntry
 from ktdeval.runner.models import RunModel, choices, further_models, known_context
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
@@ -77,9 +79,23 @@ class PreparedRun:
             self.folder.release()
 
 
-def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> PreparedRun:
+@dataclass(frozen=True)
+class SharedRun:
+    """What run folders share that each hold a part of one run; its config names the mask key and
+    the tool protocol.
+    """
+
+    #: tool protocols of the further models, by the names that the agent asks them by
+    further_protocols: Mapping[str, ToolProtocol] = field(default_factory=dict)
+    allowance: Allowance | None = None  #: budget of all parts together
+
+
+def prepare_run(
+    config: RunConfig, plugins: Plugins, stop: StopSignal, shared: SharedRun | None = None
+) -> PreparedRun:
     """Check everything that can be checked before the first step, and open the run folder.
 
+    With `shared`, the folder holds a part of a run: its plan may have grown since it was made.
     Raises KtdevalError.
     """
     if config.dry_run:
@@ -93,6 +109,9 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
     models = _connected(config, plugins)
+    if shared is not None:
+        models = replace(models, further=_offered(models.further, shared.further_protocols))
+
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
 
@@ -113,6 +132,8 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         access = _open_access(models, config, claim.path, stop)
         if isinstance(access, RemoteAccess):
             access.client.context.learn(context)
+            if shared is not None and shared.allowance is not None:
+                access.client.share_budget(shared.allowance)
 
         undo.callback(access.close)
         asked = choices(access.further)
@@ -122,7 +143,10 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
 
         manifest = run_manifest(config, plan, snapshot, models.remote, models.price, recorded)
         manifest = _with_further(manifest, config, access.further, recorded)
-        folder = _create_folder(claim, manifest, access)
+        if shared is not None and recorded is not None:
+            manifest = grown_manifest(recorded, manifest)
+
+        folder = _create_folder(claim, manifest, access, may_grow=shared is not None)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
         undo.pop_all()
@@ -193,13 +217,22 @@ def _connect(name: str, plugins: Plugins, remote: RemoteModel | None) -> None:
     connect(remote, f"model {name} of plugin {plugin}")
 
 
-def _create_folder(claim: FolderClaim, manifest: RunManifest, access: ModelAccess) -> RunFolder:
+def _offered(
+    models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
+) -> tuple[RunModel, ...]:
+    """Return further models with the tool protocols that are known of them."""
+    return tuple(each.offered_by(protocols.get(each.choice.asked_as)) for each in models)
+
+
+def _create_folder(
+    claim: FolderClaim, manifest: RunManifest, access: ModelAccess, may_grow: bool
+) -> RunFolder:
     """Write the manifest of a run, with the identity of its record of calls."""
     if access.log is not None:
         identity = access.log.identity
         entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
         manifest = replace(manifest, call_log=entry)
-    return RunFolder.create(claim, manifest)
+    return RunFolder.create(claim, manifest, may_grow)
 
 
 def _check_fit(
@@ -375,7 +408,7 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
     name = run.config.runner
     where = f"runner {name} of plugin {run.plugins.owner('runners', name)}"
     turns = in_turn(work)
-    outcomes = call_through(runner.run, where, turns, _executor(run), run.config.concurrency)
+    outcomes = call_through(runner.run, where, turns, executor(run), run.config.concurrency)
     is_list = isinstance(outcomes, list | tuple)
     if not is_list or [getattr(outcome, "spec", None) for outcome in outcomes] != turns:
         raise PluginError(
@@ -416,8 +449,10 @@ def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
         prepared.close()
 
 
-def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
-    """Return the function that a backend calls for each spec; episodes share what is made here."""
+def executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
+    """Return the function that runs one episode of a run, on any thread; it raises nothing but
+    KeyboardInterrupt. Episodes share what is made here.
+    """
     factory = EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
     emit_lock = threading.Lock()
 

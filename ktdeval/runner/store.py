@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -251,23 +251,30 @@ class RunFolder:
         self._remote: RemoteRun | None = remote_run_at(path)
 
     @classmethod
-    def create(cls, claim: FolderClaim, manifest: RunManifest) -> RunFolder:
+    def create(cls, claim: FolderClaim, manifest: RunManifest, may_grow: bool = False) -> RunFolder:
         """Begin a new run in a claimed folder, or open that of the same run to resume it; the claim
-        is released with the folder. Raises StoreError where it can't be written, or has another
-        run.
+        is released with the folder. `may_grow`: there may be further episodes now. Raises
+        StoreError where it can't be written, or has another run.
         """
         folder = cls(claim.path, manifest)
         folder._claim = claim
         with explained(f"{claim.path}: can't write", "free space or choose another --out"):
-            folder._begin()
+            folder._begin(may_grow)
         return folder
 
-    def _begin(self) -> None:
+    def _begin(self, may_grow: bool) -> None:
         """Write the plan, or check that it equals the one that is there; then delete what a killed
         process left.
         """
         if (self.path / MANIFEST).exists():
-            difference = RunFolder.load(self.path).difference(self.manifest)
+            recorded = RunFolder.load(self.path)
+            planned = self.manifest
+            if may_grow:
+                had = {spec.id for spec in recorded.manifest.specs}
+                kept = tuple(spec for spec in planned.specs if spec.id in had)
+                planned = replace(planned, specs=kept)
+
+            difference = recorded.difference(planned)
             if difference:
                 raise StoreError(f"{self.path}: {ANOTHER_RUN.format(difference)}")
 
@@ -488,7 +495,7 @@ class RunFolder:
         return self.path / "cards" / scored / f"{task}.json"
 
 
-_FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
+FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "task": lambda spec: spec.task,
     "task version": lambda spec: f"{spec.task_version}/{spec.task_hash[:12]}",
     "model": lambda spec: f"{spec.model} {dumps_canonical(spec.model_args)}",
@@ -514,7 +521,7 @@ def _manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded:
         after = planned.snapshot or "none"
         return f"snapshot {before:.12}, now {after:.12}"
 
-    for name, facet in _FACETS.items():
+    for name, facet in FACETS.items():
         had = sorted({facet(spec) for spec in recorded.specs})
         has = sorted({facet(spec) for spec in planned.specs})
         if had != has:

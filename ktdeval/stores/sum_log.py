@@ -18,7 +18,7 @@ from ktdeval.stores.beats import HolderId, below
 from ktdeval.stores.store import MissingKey, Store
 from ktdeval.values.typed import T, Value, decode_json, encode_canonical
 
-ChangeKind = Literal["reserve", "settle", "charge", "return", "close"]
+ChangeKind = Literal["reserve", "settle", "charge", "unused", "return", "close"]
 
 
 class OpenGrant(Value):

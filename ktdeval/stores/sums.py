@@ -110,6 +110,20 @@ class SharedSum:
             self._log.refresh()
             self._make(self._change("charge", used, [], purpose), charged)
 
+    def give_back(self, amount: int, purpose: str = "") -> None:
+        """Count an amount as not used that this process had settled as used before it spent it.
+
+        After StoreUnavailable it may have been recorded: do not call it again.
+        """
+        _check_amount(amount)
+
+        def given_back(state: SumState) -> SumState:
+            return SumState(used=max(state.used - amount, 0), open=state.open)
+
+        with self._lock:
+            self._log.refresh()
+            self._make(self._change("unused", amount, [], purpose), given_back)
+
     def state(self) -> SumState:
         """Return the current state."""
         with self._lock:

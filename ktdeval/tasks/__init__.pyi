@@ -47,3 +47,8 @@ from ktdeval.tasks.task_parts import (
     UsualToolCalls as UsualToolCalls,
     WarmsUp as WarmsUp,
 )
+from ktdeval.tasks.workers import (
+    RunningWorkers as RunningWorkers,
+    WorkerJob as WorkerJob,
+    WorkersRunner as WorkersRunner,
+)

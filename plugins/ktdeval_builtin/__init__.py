@@ -14,7 +14,7 @@ from ktdeval.values.lazy import later, maker
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ktdeval.tasks import EpisodeOutcome, EpisodeSpec
+    from ktdeval.tasks import EpisodeOutcome, EpisodeSpec, RunningWorkers, WorkerJob
 
 
 class ThreadRunner:
@@ -42,6 +42,11 @@ class ThreadRunner:
             # stop between steps.
             with undone_on_error(lambda _: [future.cancel() for future in futures]):
                 return [future.result() for future in futures]
+
+    def start_workers(self, job: WorkerJob) -> RunningWorkers:
+        """Start workers as processes of this machine; see `ktdeval.tasks.WorkersRunner`."""
+        workers: RunningWorkers = maker("ktdeval_builtin.worker_processes:WorkerProcesses")(job)
+        return workers
 
 
 @hookimpl

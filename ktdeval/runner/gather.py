@@ -1,0 +1,159 @@
+"""Gather the parts of a run into one run folder, as if one process had run all its episodes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ktdeval.calls.call_log import LOG_FILE
+from ktdeval.calls.database import RECORD, CallDatabase, EpisodeRows, LogIdentity, read_labels
+from ktdeval.errors import StoreError, explained
+from ktdeval.runner.growth import united
+from ktdeval.runner.marks import LogEntry
+from ktdeval.runner.part import CANARY_CALLS, CHECK_CALLS
+from ktdeval.runner.store import (
+    CANARY,
+    CERTIFICATE,
+    MANIFEST,
+    MARK,
+    TASK_FILES,
+    RunFolder,
+    RunManifest,
+)
+from ktdeval.values.jsonio import dumps_pretty, read_plain, sync_folder, write_atomic
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Run folders that hold the parts of a run."""
+
+    #: folder that finished each episode, by id
+    finished: Mapping[str, Path]
+    #: folder of the latest calls of episodes that are not finished, by id
+    unfinished: Mapping[str, Path] = field(default_factory=dict)
+    canary: Path | None = None  #: the one with the answers to the fixed questions
+    checks: Path | None = None  #: the one that found out how the model takes tools
+
+
+def gather_run(target: Path, planned: Path, sources: Sources) -> RunFolder:
+    """Make, or complete, the run folder `target` from parts; return it. `planned`: the part whose
+    manifest has the whole plan of now.
+
+    Files of episodes are linked where the file system can, so that they are stored once. It is safe
+    to repeat after a crash at any point; one process does it at a time. Raises StoreError.
+    """
+    manifest = RunFolder.load(planned).manifest
+    recorded = None
+    if (target / MANIFEST).exists():
+        recorded = RunFolder.load(target).manifest
+        manifest = replace(manifest, specs=united(manifest.specs, recorded.specs))
+
+    with explained(f"{target}: can't gather the run", "free space or choose another --out"):
+        for name in ("episodes", "cards"):
+            (target / name).mkdir(parents=True, exist_ok=True)
+
+        for episode, part in sources.finished.items():
+            _gather_episode(target, part, episode)
+
+        _copy_facts(target, planned, sources)
+        if manifest.call_log is not None:
+            entry = _gather_calls(target, manifest, sources, recorded)
+            manifest = replace(manifest, call_log=entry)
+
+        write_atomic(target / MANIFEST, dumps_pretty(manifest.to_json()))
+
+    return RunFolder(target, manifest)
+
+
+def _gather_episode(target: Path, part: Path, episode: str) -> None:
+    """Link the files of a finished episode, its mark last."""
+    own = target / "episodes" / episode
+    if (own / MARK).exists():
+        return
+
+    source = part / "episodes" / episode
+    own.mkdir(exist_ok=True)
+    names = sorted(entry.name for entry in source.iterdir() if not entry.name.startswith("."))
+    for name in sorted(names, key=lambda name: name == MARK):
+        _link(source / name, own / name)
+
+    sync_folder(own)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system has no links."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        write_atomic(target, read_plain(source))
+
+
+def _copy_facts(target: Path, planned: Path, sources: Sources) -> None:
+    """Copy what a run folder has besides its episodes: certificate, task files, fixed questions."""
+    if (planned / CERTIFICATE).exists():
+        write_atomic(target / CERTIFICATE, read_plain(planned / CERTIFICATE))
+
+    if (planned / TASK_FILES).is_dir():
+        shutil.copytree(planned / TASK_FILES, target / TASK_FILES, dirs_exist_ok=True)
+
+    if sources.canary is not None and (sources.canary / CANARY).exists():
+        write_atomic(target / CANARY, read_plain(sources.canary / CANARY))
+
+
+def _gather_calls(
+    target: Path, manifest: RunManifest, sources: Sources, recorded: RunManifest | None
+) -> LogEntry:
+    """Write the record of all calls: checks, fixed questions, then the episodes in the order of the
+    plan, the calls of each in their own order. Return which record it is.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    identity = LogIdentity(secrets.token_hex(16), now)
+    if recorded is not None and recorded.call_log is not None:
+        identity = LogIdentity(recorded.call_log.id, recorded.call_log.begun_at)
+
+    path_of = {**sources.unfinished, **sources.finished}
+    if sources.checks is not None:
+        path_of[CHECK_CALLS] = sources.checks
+
+    if sources.canary is not None:
+        path_of[CANARY_CALLS] = sources.canary
+
+    rows = _rows_of(path_of)
+    order = [CHECK_CALLS, CANARY_CALLS, *(spec.id for spec in manifest.specs)]
+    fresh = target / f".{LOG_FILE}.gathered"
+    _remove_database(fresh)
+    with CallDatabase(fresh, RECORD) as database:
+        database.identity(identity)
+        database.write_episodes([rows[label] for label in order if label in rows])
+
+    _remove_database(target / LOG_FILE)
+    fresh.replace(target / LOG_FILE)
+    sync_folder(target)
+    return LogEntry(id=identity.id, begun_at=identity.begun_at)
+
+
+def _rows_of(path_of: Mapping[str, Path]) -> dict[str, EpisodeRows]:
+    """Return the rows of each episode from the part named for it; each part is read once."""
+    labels: dict[Path, list[str]] = {}
+    for label, part in path_of.items():
+        labels.setdefault(part, []).append(label)
+
+    rows: dict[str, EpisodeRows] = {}
+    for part, wanted in labels.items():
+        if not (part / LOG_FILE).exists():
+            raise StoreError(f"{part / LOG_FILE}: the record of calls of this part is missing")
+        rows.update(read_labels(part / LOG_FILE, wanted))
+
+    return rows
+
+
+def _remove_database(path: Path) -> None:
+    """Delete a database with the files that SQLite keeps next to it."""
+    for suffix in ("-wal", "-shm", ""):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

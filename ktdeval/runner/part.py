@@ -1,0 +1,219 @@
+"""Part of a run: a run folder in which one of several workers runs some of the run's episodes.
+
+A worker that takes an episode over from another continues it: with its journal, so that no finished
+step runs again, and with its calls and paid replies, so that none is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from ktdeval.calls.budget import Amount
+from ktdeval.calls.call_log import LOG_FILE
+from ktdeval.calls.database import count_calls, read_episode
+from ktdeval.calls.prices import PriceEntry
+from ktdeval.calls.record import ANSWERED, Spent
+from ktdeval.calls.stop import StopSignal
+from ktdeval.harness.messages import ToolProtocol
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.run import SharedRun, executor, in_turn, prepare_run
+from ktdeval.runner.score import write_cards
+from ktdeval.runner.store import CANARY, JOURNAL, MARK, RunFolder
+from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.values.jsonio import Closing, read_plain, write_atomic
+
+CANARY_CALLS = "canary"
+CHECK_CALLS = "check"
+"""Labels of calls outside of episodes, as records of calls have them."""
+
+
+class Progress(NamedTuple):
+    """How far a run folder has brought an episode; the greater, the further."""
+
+    is_complete: bool = False
+    steps: int = 0  #: that are journalled
+    calls: int = 0  #: recorded calls
+
+
+class EpisodeUsage(NamedTuple):
+    """What a finished episode took."""
+
+    steps: int
+    seconds: float
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None  #: US dollars; None where no price is known
+
+
+def episode_progress(folder: Path, episode: str) -> Progress:
+    """Return how far a run folder has brought an episode. Raises StoreError: its record of calls is
+    unreadable.
+    """
+    own = folder / "episodes" / episode
+    return Progress(
+        (own / MARK).exists(), _journalled(own / JOURNAL), recorded_calls(folder, episode)
+    )
+
+
+def recorded_calls(folder: Path, label: str) -> int:
+    """Return how many calls a run folder records of an episode, or of `canary`."""
+    path = folder / LOG_FILE
+    return count_calls(path, label) if path.exists() else 0
+
+
+def _journalled(path: Path) -> int:
+    """Return the number of whole lines of a journal; 0 without one."""
+    try:
+        return read_plain(path).count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
+class RunPart(Closing):
+    """Run folder in which this process runs some of the episodes of a run; `close` it. Threads may
+    run different episodes at once.
+    """
+
+    def __init__(
+        self, config: RunConfig, plugins: Plugins, stop: StopSignal, shared: SharedRun
+    ) -> None:
+        """Open the part in the folder `config.out`. Raises KtdevalError."""
+        self.stop = stop
+        self._run = prepare_run(config, plugins, stop, shared)
+        self._execute = executor(self._run)
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+        return self._run.folder.path
+
+    @cached_property
+    def specs(self) -> Mapping[str, EpisodeSpec]:
+        """Episodes that are planned now, by id, in the order of the plan."""
+        return {spec.id: spec for spec in self._run.plan.specs}
+
+    @property
+    def turns(self) -> Sequence[EpisodeSpec]:
+        """Planned episodes in the order in which they are to begin."""
+        return in_turn(self._run.plan.specs)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes on the market for its episodes."""
+        return self._run.plan.notes
+
+    @property
+    def snapshot(self) -> str | None:
+        """Id of the market; None if no task needs one."""
+        return self._run.folder.manifest.snapshot
+
+    @property
+    def price(self) -> PriceEntry | None:
+        """Price of the model's tokens, if it is known."""
+        return self._run.folder.manifest.price
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the model is behind a network."""
+        return self._run.access.log is not None
+
+    @property
+    def protocol(self) -> ToolProtocol | None:
+        """Tool protocol of the run's own model; None if there is nothing to choose."""
+        return self._run.access.protocol
+
+    @property
+    def further_protocols(self) -> dict[str, ToolProtocol]:
+        """Tool protocols of further models, by the names that the agent asks them by."""
+        protocols: dict[str, ToolProtocol] = {}
+        for each in self._run.access.further:
+            if each.protocol is not None:
+                protocols[each.choice.asked_as] = each.protocol
+
+        return protocols
+
+    def drawn_and_unused(self) -> Amount:
+        """Return what was drawn from the shared budget, and not used."""
+        return self._run.access.drawn_and_unused()
+
+    def is_complete(self, spec: EpisodeSpec) -> bool:
+        """Whether an episode is finished here."""
+        return self._run.folder.is_complete(spec)
+
+    def run(self, spec: EpisodeSpec) -> EpisodeOutcome:
+        """Run an episode to its end, from where its journal ends. Raises KeyboardInterrupt only."""
+        return self._execute(spec)
+
+    def usage(self, spec: EpisodeSpec, holder: Path) -> EpisodeUsage:
+        """Return what an episode took that the part `holder` has finished. Raises StoreError."""
+        mark = RunFolder(holder, self._run.folder.manifest).mark(spec)
+        if not self.is_remote:
+            cost_usd = 0.0 if self._run.folder.manifest.is_free else None
+            return EpisodeUsage(mark.steps, mark.wall_s, 0, 0, cost_usd)
+
+        calls = read_episode(holder / LOG_FILE, spec.id).calls
+        spent = Spent()
+        for call in calls:
+            spent = spent.plus(call)
+
+        is_known = all(call.cost_usd is not None for call in calls if call.outcome == ANSWERED)
+        cost_usd = spent.cost_usd if is_known else None
+        return EpisodeUsage(
+            mark.steps, mark.wall_s, spent.input_tokens, spent.output_tokens, cost_usd
+        )
+
+    def write_card(self, run: RunFolder, task: str, errors: Mapping[str, str]) -> Path:
+        """Write the card of one task of the gathered run; `errors` says by id why episodes are not
+        finished. Raises KtdevalError.
+        """
+        own = self._run
+        (path,) = write_cards(run, [own.plan.tasks[task]], own.snapshot, own.plugins, errors)
+        return path
+
+    def take_over(self, episode: str, other: Path) -> None:
+        """Continue an episode, which is not being run here, where another run folder has left it.
+
+        Calls come first: after a kill, no recorded step may lack the record of its calls. Raises
+        StoreError.
+        """
+        self._take_over_calls(episode, other)
+        own = self.path / "episodes" / episode
+        own.mkdir(exist_ok=True)
+        write_atomic(own / JOURNAL, _read_if_there(other / "episodes" / episode / JOURNAL))
+
+    def take_over_canary(self, other: Path) -> None:
+        """Continue the fixed questions where another run folder has left them. Raises
+        StoreError.
+        """
+        self._take_over_calls(CANARY_CALLS, other)
+        answers = _read_if_there(other / CANARY)
+        if answers:
+            write_atomic(self.path / CANARY, answers)
+
+    def _take_over_calls(self, label: str, other: Path) -> None:
+        if (other / LOG_FILE).exists():
+            self._run.access.take_over(label, other)
+
+    def ask_at_start(self) -> None:
+        """Ask the fixed questions, unless this folder has their answers. Raises RunStop."""
+        self._run.access.begin()
+
+    def ask_at_end(self) -> None:
+        """Ask the fixed questions again."""
+        self._run.access.finish()
+        self._run.access.flush()
+
+    def close(self) -> None:
+        """Write what is still to be written, and unlock the folder."""
+        self._run.close()
+
+
+def _read_if_there(path: Path) -> bytes:
+    try:
+        return read_plain(path)
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,115 @@
+"""Workers as processes of this machine, each a new Python: a fork of a process with threads could
+hang.
+
+A worker's standard input is a pipe from this process, so that it stops when this process has ended,
+however that was. It has a session of its own, so that Ctrl-C reaches it once, through `stop`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ktdeval.tasks import WorkerJob
+from ktdeval.values.jsonio import make_folder
+
+WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"  #: variable that is set for each worker
+RESTARTS = 3  #: how often a worker that a signal has ended is started again
+_PATIENCE_S = 5.0  #: after which a worker that does not end is killed
+
+
+@dataclass
+class _Started:
+    """One worker's process."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    restarts: int = 0
+
+
+class WorkerProcesses:
+    """Processes of a job; see `ktdeval.tasks.RunningWorkers`."""
+
+    def __init__(self, job: WorkerJob) -> None:
+        """Start all workers."""
+        self._job = job
+        self._is_stopping = False
+        if job.logs is not None:
+            make_folder(Path(job.logs))
+
+        self._workers = [_Started(number, self._start(number)) for number in range(job.workers)]
+
+    def exit_codes(self) -> Sequence[int | None]:
+        """Return how each worker ended. One that was killed, such as for memory, is started again
+        here, a few times.
+        """
+        for worker in self._workers:
+            code = worker.process.poll()
+            was_killed = code is not None and code < 0
+            if was_killed and not self._is_stopping and worker.restarts < RESTARTS:
+                worker.restarts += 1
+                worker.process = self._start(worker.number)
+
+        return [worker.process.poll() for worker in self._workers]
+
+    @property
+    def pids(self) -> list[int]:
+        """Return the process ids of the workers."""
+        return [worker.process.pid for worker in self._workers]
+
+    def stop(self) -> None:
+        """Ask all workers to end after the steps that are under way."""
+        self._is_stopping = True
+        for worker in self._workers:
+            if worker.process.poll() is None:
+                worker.process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End all workers at once."""
+        self._is_stopping = True
+        for worker in self._workers:
+            if worker.process.poll() is None:
+                worker.process.kill()
+
+        for worker in self._workers:
+            worker.process.wait()
+
+    def close(self) -> None:
+        """End workers that still run, politely at first."""
+        self.stop()
+        for worker in self._workers:
+            if worker.process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    worker.process.stdin.close()
+
+        for worker in self._workers:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(_PATIENCE_S)
+
+        self.kill()
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, **self._job.environment, WITH_PARENT: "1"}
+        command = [sys.executable, "-m", "ktdeval", *self._job.arguments]
+        with self._log(number) as log:
+            return subprocess.Popen(  # noqa: S603 - our own command
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _log(self, number: int) -> contextlib.AbstractContextManager[IO[bytes] | int]:
+        """Give the file that a worker prints to."""
+        if self._job.logs is None:
+            return contextlib.nullcontext(subprocess.DEVNULL)
+        return (Path(self._job.logs) / f"worker-{number + 1}.log").open("ab")

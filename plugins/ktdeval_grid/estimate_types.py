@@ -1,0 +1,51 @@
+"""Estimate of a grid as typed values, which `grid estimate --json` prints and a launch reads.
+
+A launch imports nothing that computes, so these are apart from what estimates.
+"""
+
+from __future__ import annotations
+
+from ktdeval.values.typed import Value
+
+#: Names of the three figures of each estimate, as of `ktdeval plan`
+SCENARIOS = ("low", "typical", "high")
+
+
+class Amount(Value):
+    """Calls, tokens, money and time of some episodes. `cost_usd` is null where no price is
+    known.
+    """
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    hours: float
+
+
+class ModelEstimate(Value):
+    """What is left of one model's episodes."""
+
+    name: str  #: label of the model, or `total`
+    episodes: int  #: to be run
+    is_free: bool  #: whether it asks no provider
+    #: by scenario (low, typical, high); `cost_usd` is null where no price is known
+    left: dict[str, Amount]
+
+
+class GridEstimate(Value):
+    """What is left of a grid. Hours are those of all calls one after another, divided by the
+    episodes at once.
+    """
+
+    models: tuple[ModelEstimate, ...]
+    total: ModelEstimate
+    concurrency: int
+    pruned: int  #: episodes that rules leave out
+    assumptions: tuple[str, ...]  #: what the figures rest on, a sentence each
+    warnings: tuple[str, ...]
+
+    @property
+    def costs_money(self) -> bool:
+        """Whether a model asks a provider, at whatever price."""
+        return any(model.episodes and not model.is_free for model in self.models)

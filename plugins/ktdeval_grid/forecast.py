@@ -1,0 +1,54 @@
+"""Estimate of what a launch has left to do, with what its grid has done so far."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ktdeval.cli import open_plugins
+from ktdeval.values.typed import encode_canonical
+from ktdeval_grid.driver import Request, read_request
+from ktdeval_grid.estimate import Cell, estimate_grid
+from ktdeval_grid.estimate_types import GridEstimate
+from ktdeval_grid.layout import GridPlace, open_place
+from ktdeval_grid.parts import CALLS_AT_ONCE
+from ktdeval_grid.plan import System
+from ktdeval_grid.records import DONE, GRID
+from ktdeval_grid.status import load_record
+
+#: What identifies an episode of a grid besides its id: slug of the system, task, window, seed
+Known = tuple[str, str, str | None, int]
+
+
+def estimate_request(request: Request) -> GridEstimate:
+    """Estimate what is left of the grid of a launch. Raises KtdevalError."""
+    done = finished_cells(open_place(request.out))
+
+    def is_done(system: System, cell: Cell) -> bool:
+        return (system.slug, cell.task, cell.window_name, cell.seed) in done
+
+    plan = request.plan
+    concurrency = plan.concurrency or request.workers * CALLS_AT_ONCE
+    return estimate_grid(plan, open_plugins(plan.plugin), is_done, concurrency)
+
+
+def finished_cells(place: GridPlace) -> set[Known]:
+    """Return the episodes of a grid that are done; none before it has begun."""
+    store = place.store
+    if not store.exists(GRID):
+        return set()
+
+    ids = {stat.key.rpartition("/")[2].removesuffix(".json") for stat in store.list(DONE)}
+    return {
+        (system.slug, unit.task, unit.window, unit.seed)
+        for system, unit in load_record(store).units()
+        if unit.id in ids
+    }
+
+
+@click.command()
+def forecast() -> None:
+    """Estimate the launch that standard input describes, as JSON; a launch does this."""
+    request = read_request(sys.stdin.buffer.read())
+    click.echo(encode_canonical(estimate_request(request)))

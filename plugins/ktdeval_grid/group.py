@@ -1,0 +1,89 @@
+"""`ktdeval grid`: a group whose commands are imported only when called; a plan is a launch."""
+
+from __future__ import annotations
+
+import click
+
+from ktdeval.cli import LazyCommand, LazyGroup
+
+LAUNCH = "launch"
+
+
+def _in(module: str, attribute: str, summary: str) -> LazyCommand:
+    return LazyCommand(f"ktdeval_grid.{module}", attribute, summary)
+
+
+COMMANDS = {
+    LAUNCH: _in(
+        "launching", "launch", "Run a plan; the same command again resumes, and amends it."
+    ),
+    "worker": _in("worker", "worker", "Work on a grid, beside any number of other workers."),
+    "status": _in("commands", "status", "Show where a grid stands, once or as long as it runs."),
+    "ctl": _in(
+        "steering", "ctl", "Pause, resume, retune, drop a model, try failed episodes again."
+    ),
+    "estimate": _in(
+        "commands", "estimate", "Print what a plan would ask, cost and take, and run nothing."
+    ),
+    "plans": _in("commands", "plans", "List the plans and rules that ship, or print one."),
+    "tables": _in("making", "tables", "Make tables and pages of what is finished, now and again."),
+}
+#: Commands that launches call
+_HIDDEN = {
+    "drive": _in("launching", "drive", "Drive a launch in the background."),
+    "forecast": _in("forecast", "forecast", "Estimate a launch."),
+}
+
+_EXAMPLES = """\
+  ktdeval grid ktd-fin --models builtin/random --out anchor
+  ktdeval grid PLAN.yaml --out lab
+  ktdeval grid --models builtin/momentum,builtin/reversal --tasks blinded_open_research \\
+      --windows W1,W2 --seeds 2 --out first
+"""
+
+
+class GridGroup(LazyGroup):
+    """Group whose first word is a command, or else the plan of a launch."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert `launch` if the first word is no command and no option of the group."""
+        own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        if args and args[0] not in own and args[0] not in self.lazy:
+            args = [LAUNCH, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        """Names in the order of help, without those that launches call."""
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples, commands, and the options of a launch."""
+        formatter.write_usage("ktdeval grid", "[PLAN] [OPTIONS OF launch] | COMMAND [ARGS]…")
+        formatter.write_paragraph()
+        formatter.write_text(self.help or "")
+        formatter.write(f"\n{_EXAMPLES}")
+        self.format_commands(ctx, formatter)
+        launch = self.load(LAUNCH)
+        rows = []
+        for parameter in launch.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and "--help" not in parameter.opts:
+                rows.append(record)
+
+        with formatter.section("Options of launch"):
+            formatter.write_dl(rows, col_max=24)
+
+
+grid = GridGroup(
+    "ktdeval grid",
+    COMMANDS | _HIDDEN,
+    help=(
+        "Run models × agents × tasks × windows × seeds as one command, on processes of this machine,"
+        " shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval grid plans`)."
+    ),
+)

@@ -1,0 +1,286 @@
+"""`ktdeval grid PLAN`: say what is new and what it will take, then run it to its end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.cli import open_plugins
+from ktdeval.errors import UsageError
+from ktdeval.values.fields import shown_path
+from ktdeval.values.jsonio import make_folder
+from ktdeval.values.typed import decode_json, encode_canonical
+from ktdeval_grid.amend import Amendment, amendment
+from ktdeval_grid.driver import (
+    LOGS,
+    Driver,
+    LaunchResult,
+    Request,
+    check_result,
+    read_request,
+)
+from ktdeval_grid.estimate_types import GridEstimate
+from ktdeval_grid.layout import GridPlace, bytes_kept, open_place
+from ktdeval_grid.lines import LaunchLine, end_line
+from ktdeval_grid.own_command import own_command
+from ktdeval_grid.plan import GridPlan
+from ktdeval_grid.plan_options import plan_options
+from ktdeval_grid.records import GRID
+from ktdeval_grid.screen import estimate_lines, status_lines
+from ktdeval_grid.status import load_record
+from ktdeval_grid.watchers import make_watcher, print_line
+
+FOLDER = "ktdeval-grids"  #: where grids are that were given no other folder
+UNNAMED = "grid"  #: name of a plan that has none
+_FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
+
+
+@click.command()
+@plan_options
+@click.option("--out", metavar="DIR", help=f"folder of the grid [default: {FOLDER}/NAME]")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="processes that compute [default: the cores of this machine]",
+)
+@click.option(
+    "--runner", default="local", show_default=True, help="backend that starts the workers"
+)
+@click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
+@click.option("--json", "as_json", is_flag=True, help="one JSON object a line: launch, units, end")
+@click.option("--detach", is_flag=True, help="run in the background, with a log in the folder")
+@click.option("--yes", "-y", is_flag=True, help="do not ask before money is spent")
+def launch(plan: GridPlan, **given: Any) -> int:
+    r"""Run a plan to its end: episodes, cards, tables, pages.
+
+    The same command again goes on where it ended, and tries again what failed. A plan that has
+    changed amends the grid: only what is new runs.
+
+    \b
+      ktdeval grid ktd-fin --models builtin/random --out anchor
+      ktdeval grid PLAN.yaml --out lab --max-cost 50 --yes
+    """
+    options = _Options(**given)
+    place = open_place(_folder(plan, options.out))
+    request = Request(
+        plan=plan,
+        out=str(place.root),
+        workers=options.workers or _cores(),
+        runner=options.runner,
+        only="all" if options.only is None else "failed",
+    )
+    news = _news(place, request)
+    estimate = forecast(request)
+    if not options.as_json:
+        _tell_news(news, place)
+        for line in estimate_lines(estimate):
+            click.echo(line)
+
+    _confirm(estimate, has_agreed=options.yes or options.as_json)
+    intent = _Intent(request, place, news, estimate, options.as_json)
+    if options.detach:
+        return _detach(intent)
+
+    return _drive_here(intent)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options of a launch besides those of its plan."""
+
+    out: str | None
+    workers: int | None
+    runner: str
+    only: str | None
+    as_json: bool
+    detach: bool
+    yes: bool
+
+
+def _folder(plan: GridPlan, out: str | None) -> str:
+    """Return the folder of a grid. Raises UsageError: neither it nor its plan has a name."""
+    if out is not None:
+        return out
+    if plan.name == UNNAMED:
+        raise UsageError("--out: name the folder of the grid, or give its plan a name")
+    return f"{FOLDER}/{plan.name}"
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _news(place: GridPlace, request: Request) -> Amendment | None:
+    """Return how the plan amends the grid; None where it begins. Raises UsageError."""
+    if not place.store.exists(GRID):
+        if request.only == "failed":
+            raise UsageError(_FAILED_ALONE)
+        return None
+
+    return amendment(load_record(place.store).plan, request.plan)
+
+
+def _tell_news(news: Amendment | None, place: GridPlace) -> None:
+    where = shown_path(place.root)
+    if news is None:
+        click.echo(f"grid    {where} (new)")
+    elif news.is_empty:
+        click.echo(f"grid    {where} (goes on)")
+    else:
+        click.echo(f"grid    {where} (amended)")
+        for line in news.lines():
+            click.echo(line)
+
+
+def forecast(request: Request) -> GridEstimate:
+    """Estimate what is left of a grid, in a process of its own, so that this one imports nothing
+    that computes. Raises UsageError with what it said.
+    """
+    done = subprocess.run(  # noqa: S603 - our own command
+        own_command("grid", "forecast"),
+        input=encode_canonical(request).encode(),
+        capture_output=True,
+        check=False,
+    )
+    errors = done.stderr.decode("utf-8", errors="replace")
+    if done.returncode:
+        _, _, message = errors.strip().rpartition("ktdeval: error: ")
+        raise UsageError(message or f"the estimate ended with {done.returncode}")
+
+    click.echo(errors, err=True, nl=False)
+    return decode_json(done.stdout, GridEstimate, "estimate")
+
+
+def _confirm(estimate: GridEstimate, *, has_agreed: bool) -> None:
+    """Ask before money is spent, where there is somebody to answer. Raises click.Abort."""
+    is_asked = sys.stdin.isatty() and sys.stderr.isatty()
+    if estimate.costs_money and is_asked and not has_agreed:
+        click.confirm("run it?", abort=True, err=True)
+
+
+# ---- driving
+
+
+@dataclass(frozen=True)
+class _Intent:
+    """What a launch is going to do, and how it is told."""
+
+    request: Request
+    place: GridPlace
+    news: Amendment | None  #: None where the grid begins
+    estimate: GridEstimate | None
+    as_json: bool
+
+    def line(self, launch: str, pid: int, log: Path | None) -> LaunchLine:
+        """Return the line of the launch for programs."""
+        news = self.news or Amendment((), (), ())
+        return LaunchLine(
+            launch=launch,
+            name=self.request.plan.name,
+            place=self.request.out,
+            workers=self.request.workers,
+            runner=self.request.runner,
+            pid=pid,
+            log=None if log is None else str(log),
+            added=news.added,
+            removed=news.removed,
+            changed=news.changed,
+            estimate=self.estimate,
+        )
+
+
+def _drive_here(intent: _Intent) -> int:
+    """Drive a launch in this process, and tell how it ended."""
+    request = intent.request
+    driver = Driver(request, intent.place, open_plugins(request.plan.plugin))
+    if intent.as_json:
+        print_line(intent.line(driver.launch.id, os.getpid(), None))
+
+    watcher = make_watcher(intent.as_json)
+    try:
+        result = driver.run(watcher)
+    except KeyboardInterrupt as interrupt:
+        where = shown_path(intent.place.root)
+        click.echo(
+            f"stopped; finished steps are kept in {where}: run the same command again to resume",
+            err=True,
+        )
+        raise click.Abort from interrupt
+    finally:
+        watcher.close()
+
+    _tell_end(result, intent.place, intent.as_json)
+    check_result(result)
+    return result.exit_code
+
+
+def _tell_end(result: LaunchResult, place: GridPlace, as_json: bool) -> None:
+    if result.status is None:
+        return
+    if as_json:
+        site = None if result.site is None else str(result.site)
+        line = end_line(result.launch, result.exit_code, result.status, site, result.problems)
+        print_line(line)
+        return
+
+    for text in status_lines(result.status):
+        click.echo(text)
+
+    done = result.status.total.done
+    if done:
+        each = bytes_kept(place.root) // done
+        click.echo(f"kept    {each:,} bytes an episode, in {shown_path(place.root)}")
+
+    if result.site is not None:
+        click.echo(f"tables  {shown_path(result.site.parent.parent / 'tables')}")
+        click.echo(f"site    {shown_path(result.site)}")
+
+
+# ---- in the background
+
+
+def _detach(intent: _Intent) -> int:
+    """Start a driver as a process of its own session, which outlives this one and its terminal."""
+    folder = intent.place.root / LOGS
+    make_folder(folder)
+    log = folder / "driver.log"
+    with log.open("ab") as stream:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            own_command("grid", "drive"),
+            stdin=subprocess.PIPE,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+
+    assert process.stdin is not None
+    process.stdin.write(encode_canonical(intent.request).encode())
+    process.stdin.close()
+    if intent.as_json:
+        print_line(intent.line("", process.pid, log))
+    else:
+        where = shown_path(intent.place.root)
+        click.echo(f"driver  process {process.pid}, log {shown_path(log)}")
+        click.echo(f"look    ktdeval grid status {where} --watch")
+        click.echo(f"steer   ktdeval grid ctl {where} pause")
+
+    process.returncode = 0  # it is nobody's child any more: no warning that it still runs
+    return 0
+
+
+@click.command(hidden=True)
+def drive() -> int:
+    """Drive the launch that standard input describes; `--detach` does this."""
+    request = read_request(sys.stdin.buffer.read())
+    intent = _Intent(request, open_place(request.out), None, None, as_json=False)
+    return _drive_here(intent)

@@ -1,0 +1,208 @@
+"""Opening of a grid: its plan is resolved once, and each amendment once.
+
+Whoever comes first resolves it: systems and units, the mask key, the market, and how each model
+takes tools, which costs a few calls. All others wait for the record and use it as it is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+import ktdeval
+from ktdeval.errors import ProviderError, StoreError
+from ktdeval.runner import RunPart
+from ktdeval.stores import ClaimBoard
+from ktdeval.tasks import EpisodeSpec
+from ktdeval.values.typed import encode_canonical
+from ktdeval_grid.amend import amendment, with_key
+from ktdeval_grid.layout import OPEN_JOB, GridPlace, amend_job
+from ktdeval_grid.parts import Parts
+from ktdeval_grid.plan import GridPlan, System, systems
+from ktdeval_grid.pruning import pruned_by
+from ktdeval_grid.records import (
+    GRID,
+    GRID_VERSION,
+    PLANS,
+    GridRecord,
+    GridSystem,
+    GridUnit,
+    PrunedUnits,
+)
+from ktdeval_grid.status import load_record
+
+#: Sleeps; raises KeyboardInterrupt if the worker is to stop
+Wait = Callable[[float], None]
+_LOOK_AGAIN_S = 0.5
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a worker opens a grid with."""
+
+    place: GridPlace
+    board: ClaimBoard
+    parts: Parts
+    wait: Wait
+    launch: str  #: id of this worker's launch
+    may_retry: bool = (
+        True  #: whether systems that earlier launches could not resolve are tried again
+    )
+
+
+def open_grid(plan: GridPlan, opening: Opening) -> GridRecord:
+    """Return the record of the grid that has this plan: the one in force, or a new one.
+
+    Raises UsageError: the plan changes what a grid keeps; KtdevalError: it can't be resolved;
+    KeyboardInterrupt.
+    """
+    while True:
+        before = recorded(opening.place)
+        if before is not None and not _needs_work(before, plan, opening):
+            return before
+
+        if _resolve_as_job(plan, before, opening):
+            continue
+
+        opening.wait(_LOOK_AGAIN_S)
+
+
+def recorded(place: GridPlace) -> GridRecord | None:
+    """Return the record in force, or None before the grid has begun."""
+    return load_record(place.store) if place.store.exists(GRID) else None
+
+
+def _needs_work(before: GridRecord, plan: GridPlan, opening: Opening) -> bool:
+    """Whether a plan amends a grid, or a system of it could not be resolved by an earlier launch."""
+    if not amendment(before.plan, plan).is_empty:
+        return True
+    if before.launch == opening.launch or not opening.may_retry:
+        return False
+
+    return any(system.problem is not None for system in before.systems)
+
+
+def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: Opening) -> bool:
+    """Resolve a plan, unless another worker is doing so; return whether there may be a new
+    record.
+    """
+    store = opening.place.store
+    number = 0 if before is None else 1 + sum(1 for _ in store.list(PLANS))
+    job = OPEN_JOB if before is None else amend_job(number)
+    key = GRID if before is None else f"{PLANS}/{number:04}.json"
+    claim = opening.board.claim(job)
+    if claim is None:
+        return False
+
+    try:
+        record = resolve(plan, before, opening.parts)
+        record = structs.replace(record, launch=opening.launch)
+        store.create(key, encode_canonical(record).encode() + b"\n")
+        claim.finish(b"{}\n")
+    except BaseException:
+        claim.release()
+        raise
+    finally:
+        opening.parts.close()  # plans of parts may have grown
+
+    return True
+
+
+def resolve(plan: GridPlan, before: GridRecord | None, parts: Parts) -> GridRecord:
+    """Return the record of a plan. What `before` has found out of models stays.
+
+    Raises KtdevalError; a model that does not answer becomes the `problem` of its system.
+    """
+    mask_key = plan.mask_key or secrets.token_hex(16)
+    begun_at = datetime.now(UTC).isoformat(timespec="seconds")
+    known: Mapping[str, GridSystem] = {}
+    snapshot = None
+    if before is not None:
+        mask_key = before.mask_key
+        begun_at = before.begun_at
+        known = {system.slug: system for system in before.systems if system.problem is None}
+        snapshot = before.snapshot
+
+    found = []
+    for system in systems(plan):
+        resolved, market = _resolved(system, plan, mask_key, known.get(system.slug), parts)
+        if snapshot is not None and market is not None and market != snapshot:
+            raise StoreError(
+                f"{system.slug}: the market is snapshot {market:.12} now, the grid was begun with"
+                f" {snapshot:.12}; give the same data, or choose another --out"
+            )
+
+        snapshot = snapshot or market
+        found.append(resolved)
+
+    return GridRecord(
+        version=GRID_VERSION,
+        suite=ktdeval.__version__,
+        plan=with_key(plan, mask_key),
+        mask_key=mask_key,
+        snapshot=snapshot,
+        begun_at=begun_at,
+        systems=tuple(found),
+    )
+
+
+def _resolved(
+    system: System, plan: GridPlan, mask_key: str, before: GridSystem | None, parts: Parts
+) -> tuple[GridSystem, str | None]:
+    """Return a system as recorded, and the id of its market."""
+    blank = GridSystem(
+        slug=system.slug,
+        model=system.model.short,
+        agent=system.agent.short,
+        tool_protocol=None,
+        price=None,
+        units=(),
+    )
+    try:
+        part = parts.resolve(system, plan, mask_key, before)
+    except ProviderError as error:  # its server is down, or refuses the key
+        return structs.replace(blank, problem=" ".join(str(error).split())), None
+
+    checked_by = parts.worker if before is None else before.checked_by
+    try:
+        found = _with_units(blank, part, plan)
+        return structs.replace(found, checked_by=checked_by), part.snapshot
+    finally:
+        parts.close_one(system.slug)
+
+
+def _with_units(blank: GridSystem, part: RunPart, plan: GridPlan) -> GridSystem:
+    """Return a system with its units, and what was found out of its model."""
+    units: list[GridUnit] = []
+    pruned: dict[str, list[GridUnit]] = {}
+    for spec in part.specs.values():
+        rule = pruned_by(plan.prune, spec)
+        if rule is None:
+            units.append(_unit(spec))
+        else:
+            pruned.setdefault(rule.name, []).append(_unit(spec))
+
+    return structs.replace(
+        blank,
+        tool_protocol=part.protocol,
+        further_protocols=part.further_protocols,
+        price=part.price,
+        units=tuple(units),
+        pruned=_pruned(pruned, plan),
+    )
+
+
+def _pruned(units: Mapping[str, Sequence[GridUnit]], plan: GridPlan) -> tuple[PrunedUnits, ...]:
+    reasons = {rule.name: rule.reason for rule in plan.prune}
+    return tuple(
+        PrunedUnits(rule=name, reason=reasons[name], units=tuple(each))
+        for name, each in units.items()
+    )
+
+
+def _unit(spec: EpisodeSpec) -> GridUnit:
+    return GridUnit(id=spec.id, task=spec.task, window=spec.window_name, seed=spec.seed)

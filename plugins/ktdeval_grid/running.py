@@ -1,0 +1,141 @@
+"""Run one unit of a grid: open its part, continue where others left it, and record how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ktdeval.errors import KtdevalError, RunStop
+from ktdeval.runner import RunPart
+from ktdeval.stores import Claim
+from ktdeval.values.typed import encode_canonical
+from ktdeval_grid.layout import GridPlace
+from ktdeval_grid.parts import Parts
+from ktdeval_grid.plan import System, systems
+from ktdeval_grid.records import GridRecord, GridSystem, UnitDone, UnitFailed, failed_key
+from ktdeval_grid.taking_over import continue_canary, continue_unit
+from ktdeval_grid.units import Turn
+from ktdeval_grid.watching import GridView
+
+_DONE = b"{}\n"  #: record of a finished job
+
+
+@dataclass
+class UnitRunner:
+    """Runs units of a grid in this process, on any thread."""
+
+    record: GridRecord
+    place: GridPlace
+    parts: Parts
+    view: GridView
+    #: systems that this worker runs no further unit of in this launch, with the reason
+    stopped: dict[str, KtdevalError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._planned: Mapping[str, System] = {
+            system.slug: system for system in systems(self.record.plan)
+        }
+        self._recorded = {system.slug: system for system in self.record.systems}
+
+    def has_questions(self, system: GridSystem) -> bool:
+        """Whether a system's model is asked the fixed questions at its start."""
+        asks = self._planned[system.slug].config.canary > 0
+        return asks and system.tool_protocol is not None
+
+    def part(self, slug: str) -> RunPart:
+        """Return the open part of a system. Raises KtdevalError."""
+        return self.parts.part(self._planned[slug], self._recorded[slug], self.record)
+
+    def run(self, turn: Turn, claim: Claim, requeued: int) -> None:
+        """Run a claimed unit to its end, and record it as done or failed; after an interrupt, leave
+        it to whoever comes next. `requeued`: how often it was requeued.
+        """
+        try:
+            error = self._run_or_continue(turn, claim)
+        except KeyboardInterrupt:
+            claim.release()
+            return
+        except KtdevalError as problem:  # its part can't be opened, or the store fails
+            self.stopped.setdefault(turn.system, problem)
+            error = " ".join(str(problem).split())
+
+        if error is not None:
+            self._record_failure(turn, claim, requeued, error)
+
+    def _run_or_continue(self, turn: Turn, claim: Claim) -> str | None:
+        """Run a unit, unless a worker has finished it already; return why it failed, or None."""
+        part = self.part(turn.system)
+        unit = turn.unit.id
+        holder = self.parts.worker
+        if claim.generation > 1:
+            holder = continue_unit(self.place, self.parts.worker, turn.system, unit, part)
+
+        if holder == self.parts.worker:
+            outcome = part.run(part.specs[unit])
+            if part.stop.reason is not None:
+                self.stopped.setdefault(turn.system, part.stop.reason)
+
+            if outcome.error is not None:
+                return outcome.error
+
+        self._record_done(turn, claim, part, holder)
+        return None
+
+    def _record_done(self, turn: Turn, claim: Claim, part: RunPart, holder: str) -> None:
+        unit = turn.unit.id
+        usage = part.usage(part.specs[unit], self.place.part(holder, turn.system))
+        done = UnitDone(
+            unit=unit,
+            system=turn.system,
+            worker=holder,
+            generation=claim.generation,
+            seconds=usage.seconds,
+            steps=usage.steps,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cost_usd=usage.cost_usd,
+            finished_at=_now(),
+        )
+        if claim.finish(encode_canonical(done).encode() + b"\n"):
+            self.place.store.delete(failed_key(unit))
+
+        self.view.done.add(unit)
+
+    def _record_failure(self, turn: Turn, claim: Claim, requeued: int, error: str) -> None:
+        failure = UnitFailed(
+            unit=turn.unit.id,
+            system=turn.system,
+            error=error,
+            worker=self.parts.worker,
+            generation=claim.generation,
+            requeued=requeued,
+            launch=self.view.launch,
+            failed_at=_now(),
+            stopped=isinstance(self.stopped.get(turn.system), RunStop),
+        )
+        if claim.is_ours():
+            data = encode_canonical(failure).encode() + b"\n"
+            self.place.store.replace(failed_key(turn.unit.id), data)
+
+        self.view.note_failure(failure)
+        claim.release()
+
+    def ask_at_start(self, slug: str, claim: Claim) -> None:
+        """Ask the fixed questions of a system, continuing where another worker left them."""
+        try:
+            part = self.part(slug)
+            continue_canary(self.place, slug, part)
+            part.ask_at_start()
+        except KeyboardInterrupt:
+            claim.release()
+        except KtdevalError as problem:
+            self.stopped.setdefault(slug, problem)
+            claim.release()
+        else:
+            claim.finish(_DONE)
+            self.view.done.add(claim.unit)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,188 @@
+"""What a grid prints: its estimate, where it stands, and how it ended, as lines and as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ktdeval.cards import clean, count, dollars
+from ktdeval.cli import grid_lines
+from ktdeval_grid.estimate_types import SCENARIOS, GridEstimate, ModelEstimate
+from ktdeval_grid.status import GridStatus, Tally
+
+_COLUMNS = ("MODEL", "done", "running", "failed", "left", "pruned", "USD", "ETA")
+_UNKNOWN = "?"
+_MILLION = 1_000_000
+_MOST_WORDS = 300  #: of an error that is printed
+
+
+def status_lines(status: GridStatus) -> list[str]:
+    """Return where a grid stands, as plain lines."""
+    lines = [headline(status), ""]
+    lines += grid_lines(_COLUMNS, _rows(status), left=("MODEL",))
+    lines += ["", *_notes(status)]
+    while not lines[-1]:
+        lines.pop()
+
+    return lines
+
+
+def status_table(status: GridStatus) -> RenderableType:
+    """Return where a grid stands, as one table for a terminal."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(_COLUMNS[0], no_wrap=True, overflow="ellipsis")
+    for name in _COLUMNS[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+
+    rows = _rows(status)
+    for cells in rows:
+        is_total = cells is rows[-1]
+        table.add_row(*map(clean, cells), style="bold" if is_total else "")
+
+    notes = [Text(clean(line), style="dim") for line in _notes(status)]
+    return Group(Text(clean(headline(status)), style="bold"), table, *notes)
+
+
+def headline(status: GridStatus) -> str:
+    """Return the state of a grid in one line."""
+    total = status.total
+    parts = [f"{total.done:,} of {count(total.planned, 'episode')} done"]
+    if total.running:
+        parts.append(f"{total.running:,} running")
+    if total.failed:
+        parts.append(f"{total.failed:,} failed")
+    if status.paused:
+        parts.append("paused")
+
+    return f"{status.name}: {', '.join(parts)}"
+
+
+def _rows(status: GridStatus) -> list[Sequence[str]]:
+    rows = [_cells(tally) for tally in status.models]
+    if len(rows) > 1:
+        rows.append(_cells(status.total))
+    return rows
+
+
+def _cells(tally: Tally) -> Sequence[str]:
+    name = tally.name
+    if tally.dropped:
+        name += " (dropped)"
+
+    return (
+        name,
+        f"{tally.done:,}/{tally.planned:,}",
+        _number(tally.running),
+        _number(tally.failed),
+        _number(tally.left),
+        _number(tally.pruned),
+        _spent(tally),
+        "" if tally.eta_s is None else duration(tally.eta_s),
+    )
+
+
+def _number(value: int) -> str:
+    return f"{value:,}" if value else ""
+
+
+def _spent(tally: Tally) -> str:
+    """Return what a model has cost; with `≥` where the cost of some episodes is not known."""
+    if not tally.uncosted:
+        return dollars(tally.cost_usd)
+    if not tally.cost_usd:
+        return _UNKNOWN
+    return f"≥ {dollars(tally.cost_usd)}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time such as `45 s`, `12 min` or `3.4 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _notes(status: GridStatus) -> Iterator[str]:
+    for name, reason in status.pruned.items():
+        yield f"pruned by {name}: {reason}"
+
+    yield from failure_lines(status)
+
+
+def failure_lines(status: GridStatus) -> Iterator[str]:
+    """Yield one line for each kind of failure."""
+    for slug, problem in status.unresolved.items():
+        yield f"not begun: {clean(problem)[:_MOST_WORDS]} ({slug})"
+
+    for kind in status.failures:
+        error = clean(kind.error)
+        if len(error) > _MOST_WORDS:
+            error = f"{error[:_MOST_WORDS]}…"
+
+        first = kind.example
+        if len(kind.units) > 1:
+            first = f"first {first}"
+
+        yield f"{len(kind.units):,} failed: {error} ({first})"
+
+
+def estimate_lines(estimate: GridEstimate) -> list[str]:
+    """Return an estimate as plain lines: low, typical and high of each model."""
+    lines = []
+    paid = [model for model in estimate.models if model.episodes and not model.is_free]
+    free = [model for model in estimate.models if model.is_free]
+    if free:
+        names = ", ".join(model.name for model in free)
+        episodes = count(sum(model.episodes for model in free), "episode")
+        lines.append(f"{names}: {episodes}, no provider is asked")
+
+    if paid:
+        columns = ("MODEL", "episodes", "calls", "tokens", "USD", "hours")
+        rows = [_estimate_cells(model) for model in paid]
+        if len(paid) > 1:
+            rows.append(_estimate_cells(estimate.total))
+
+        lines.append(f"estimate, {' / '.join(SCENARIOS)}, {estimate.concurrency} at once:")
+        lines += [f"  {line}" for line in grid_lines(columns, rows, left=("MODEL",))]
+
+    if estimate.pruned:
+        lines.append(f"{count(estimate.pruned, 'episode')} pruned")
+
+    lines += [f"warning: {sentence}" for sentence in estimate.warnings]
+    return lines
+
+
+def assumption_lines(estimate: GridEstimate) -> list[str]:
+    """Return what an estimate rests on."""
+    if not estimate.assumptions:
+        return []
+    return ["", "assumed", *(f"  {sentence}" for sentence in estimate.assumptions)]
+
+
+def _estimate_cells(model: ModelEstimate) -> Sequence[str]:
+    left = [model.left[scenario] for scenario in SCENARIOS]
+    costs = []
+    for amount in left:
+        costs.append(_UNKNOWN if amount.cost_usd is None else dollars(amount.cost_usd))
+
+    if set(costs) == {_UNKNOWN}:
+        costs = [_UNKNOWN]
+
+    return (
+        model.name,
+        f"{model.episodes:,}",
+        " / ".join(f"{amount.calls:,}" for amount in left),
+        " / ".join(_tokens(amount.input_tokens + amount.output_tokens) for amount in left),
+        " / ".join(costs),
+        " / ".join(f"{amount.hours:,.1f}" for amount in left),
+    )
+
+
+def _tokens(number: int) -> str:
+    if number >= _MILLION:
+        return f"{number / _MILLION:,.1f}M"
+    return f"{number:,}"

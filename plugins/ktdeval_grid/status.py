@@ -1,0 +1,295 @@
+"""Where a grid stands, read from its store alone: of each model the units that are done, running,
+failed and left, what they cost, and when the rest may be done.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import msgspec
+
+from ktdeval.errors import UsageError
+from ktdeval.stores import ClaimBoard, MissingKey, Store
+from ktdeval.values.typed import Value, decode_json
+from ktdeval_grid.control import Control, read_control
+from ktdeval_grid.records import (
+    DONE,
+    FAILED,
+    GRID,
+    PLANS,
+    GridRecord,
+    GridSystem,
+    GridUnit,
+    UnitDone,
+    UnitFailed,
+)
+
+RECENT = 50  #: finished units that the pace of a model is measured on
+_CLAIMS = "claims"
+_LEASE_S = 60.0  #: of an observer, which holds no claim
+_NUMBER = re.compile(r"\b[0-9a-f]*\d[0-9a-f]*\b")
+
+
+class Tally(Value):
+    """Units of a model, or of all, by state."""
+
+    name: str  #: label of the model
+    planned: int  #: units that are to be run
+    done: int
+    running: int
+    failed: int  #: in this launch, or the last one
+    pruned: int  #: left out by a rule, not among the planned
+    cost_usd: float  #: of done and failed units, as far as it is known
+    uncosted: int  #: done units whose cost is not known
+    dropped: bool = False  #: by `grid ctl drop`
+    eta_s: float | None = None  #: seconds until the rest is done; null where that can't be said
+
+    @property
+    def left(self) -> int:
+        """Units that are neither done nor failed."""
+        return self.planned - self.done - self.failed
+
+
+class FailureKind(Value):
+    """Units that failed for one reason."""
+
+    error: str
+    units: tuple[str, ...]  #: ids
+    example: str  #: system and label of the first
+
+
+class GridStatus(Value):
+    """Where a grid stands."""
+
+    name: str
+    place: str
+    mask_key: str
+    paused: bool
+    concurrency: int | None
+    models: tuple[Tally, ...]
+    total: Tally
+    failures: tuple[FailureKind, ...]
+    pruned: dict[str, str]  #: reason of each rule that leaves units out, by its name
+    #: systems that could not be resolved, and so have no units yet, each with the reason
+    unresolved: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every unit is done."""
+        return self.total.done == self.total.planned and not self.unresolved
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a store has of a grid at one moment."""
+
+    record: GridRecord
+    control: Control
+    done: Mapping[str, UnitDone]
+    failed: Mapping[str, UnitFailed]
+    running: frozenset[str]
+
+
+@dataclass
+class GridWatch:
+    """Reads a grid again and again; files that never change are read once."""
+
+    store: Store
+    board: ClaimBoard
+    _done: dict[str, UnitDone] = field(default_factory=dict)
+    _failed: dict[str, tuple[str, UnitFailed]] = field(default_factory=dict)
+
+    def look(self) -> Found:
+        """Read what the store has now. Raises UsageError: there is no grid; StoreError."""
+        record = load_record(self.store)
+        units = {unit.id for _, unit in record.units()}
+        self._read_done(units)
+        self._read_failed(units)
+        failed = {
+            unit: failure
+            for unit, (_, failure) in self._failed.items()
+            if unit not in self._done and unit in units
+        }
+        done = {unit: entry for unit, entry in self._done.items() if unit in units}
+        running = frozenset(self._running(units - done.keys()))
+        left = {unit: failure for unit, failure in failed.items() if unit not in running}
+        return Found(record, read_control(self.store), done, left, running)
+
+    def _read_done(self, units: set[str]) -> None:
+        for stat in self.store.list(DONE):
+            unit = _name(stat.key)
+            if unit not in units or unit in self._done:
+                continue
+            data = self.store.read(stat.key)
+            self._done[unit] = decode_json(data, UnitDone, f"{self.store.place}: {stat.key}")
+
+    def _read_failed(self, units: set[str]) -> None:
+        known = self._failed
+        self._failed = {}
+        for stat in self.store.list(FAILED):
+            unit = _name(stat.key)
+            if unit not in units:
+                continue
+
+            version, failure = known.get(unit, ("", None))
+            if failure is None or version != stat.version:
+                try:
+                    data = self.store.read(stat.key)
+                except MissingKey:  # it was done since the listing
+                    continue
+                failure = decode_json(data, UnitFailed, f"{self.store.place}: {stat.key}")
+
+            self._failed[unit] = (stat.version, failure)
+
+    def _running(self, units: set[str]) -> Iterable[str]:
+        """Yield units that a living worker holds."""
+        claimed = {stat.key.split("/")[1] for stat in self.store.list(_CLAIMS)}
+        for unit in sorted(claimed & units):
+            state = self.board.state(unit)
+            if state.holder is not None and not (state.released or state.expired or state.done):
+                yield unit
+
+
+def reader_of(store: Store, name: str = "observer") -> GridWatch:
+    """Return a reader of a grid. It observes, and so has no heartbeat."""
+    return GridWatch(store, ClaimBoard(store, "", name, _LEASE_S))
+
+
+def look(reader: GridWatch) -> tuple[Found, GridStatus]:
+    """Return what the store of a grid has now, and where it stands. Raises UsageError: there is no
+    grid; StoreError.
+    """
+    found = reader.look()
+    return found, summarise(found, reader.store.place, now_utc())
+
+
+def load_record(store: Store) -> GridRecord:
+    """Return the record of a grid that is in force. Raises UsageError: there is no grid here;
+    StoreError: a file of it is malformed.
+    """
+    keys = [stat.key for stat in store.list(PLANS)]
+    key = max(keys) if keys else GRID
+    try:
+        data = store.read(key)
+    except MissingKey as error:
+        raise UsageError(
+            f"{store.place}: no grid here ({GRID} is missing); name the folder of a grid, or begin"
+            " one by `ktdeval grid PLAN.yaml`"
+        ) from error
+
+    return decode_json(data, GridRecord, f"{store.place}: {key}")
+
+
+def summarise(found: Found, place: str, now: datetime | None = None) -> GridStatus:
+    """Return where a grid stands. `now` is the time for which the rest is estimated; none: units
+    that are running don't say when they end.
+    """
+    record = found.record
+    by_model: dict[str, list[GridSystem]] = {}
+    for system in record.systems:
+        by_model.setdefault(system.model, []).append(system)
+
+    models = tuple(_tally(name, systems, found, now) for name, systems in by_model.items())
+    total = _tally("total", record.systems, found, now)
+    return GridStatus(
+        name=record.plan.name,
+        place=place,
+        mask_key=record.mask_key,
+        paused=found.control.paused,
+        concurrency=found.control.concurrency or record.plan.concurrency,
+        models=models,
+        total=total,
+        failures=tuple(failure_kinds(found)),
+        pruned={part.rule: part.reason for system in record.systems for part in system.pruned},
+        unresolved={
+            system.slug: system.problem for system in record.systems if system.problem is not None
+        },
+    )
+
+
+def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime | None) -> Tally:
+    units = [unit.id for system in systems for unit in system.units]
+    done = [found.done[unit] for unit in units if unit in found.done]
+    failed = [found.failed[unit] for unit in units if unit in found.failed]
+    running = found.running.intersection(units)
+    pruned = [len(part.units) for system in systems for part in system.pruned]
+    costs = [entry.cost_usd for entry in done] + [entry.cost_usd for entry in failed]
+
+    left = len(units) - len(done) - len(failed)
+    eta_s = None
+    if running and now is not None:
+        eta_s = seconds_left([entry.finished_at for entry in done], left, now)
+
+    return Tally(
+        name=name,
+        planned=len(units),
+        done=len(done),
+        running=len(running),
+        failed=len(failed),
+        pruned=sum(pruned),
+        cost_usd=math.fsum(cost for cost in costs if cost is not None),
+        uncosted=sum(entry.cost_usd is None for entry in done),
+        dropped=found.control.drops(name, _model_name(found.record, name)),
+        eta_s=eta_s,
+    )
+
+
+def _model_name(record: GridRecord, label: str) -> str:
+    """Return the full name of a model, by its label."""
+    for model in record.plan.models:
+        if model.short == label:
+            return model.name
+    return label
+
+
+def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float | None:
+    """Return how long the rest takes at the pace of the latest finished units; None where fewer
+    than two are finished.
+
+    The pace is measured from the earliest of these to now, so that it slows down while nothing
+    ends.
+    """
+    times = sorted(datetime.fromisoformat(text) for text in finished_at)[-RECENT:]
+    if left == 0:
+        return 0.0
+    if len(times) < 2:
+        return None
+
+    elapsed_s = max((now - times[0]).total_seconds(), 0.0)
+    return elapsed_s / (len(times) - 1) * left
+
+
+def failure_kinds(found: Found) -> Iterator[FailureKind]:
+    """Yield the reasons why units failed, the most frequent first; texts that differ in numbers
+    alone are one kind, shown by its first unit.
+    """
+    labels = {unit.id: full_label(system, unit) for system, unit in found.record.units()}
+    kinds: dict[str, list[str]] = {}
+    for unit in labels:
+        if unit in found.failed:
+            kind = _NUMBER.sub("0", found.failed[unit].error)
+            kinds.setdefault(kind, []).append(unit)
+
+    for units in sorted(kinds.values(), key=lambda units: -len(units)):
+        first = units[0]
+        yield FailureKind(
+            error=found.failed[first].error, units=tuple(units), example=labels[first]
+        )
+
+
+def full_label(system: GridSystem, unit: GridUnit) -> str:
+    """Return words that identify a unit within its grid."""
+    return f"{system.slug} {unit.label}"
+
+
+def now_utc() -> datetime:
+    """Return the time of this machine."""
+    return datetime.now(UTC)
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2].removesuffix(".json")

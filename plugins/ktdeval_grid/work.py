@@ -1,0 +1,203 @@
+"""Loop of a worker: claim a unit, run it, record it; then gather runs and make cards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import partial
+
+from ktdeval.stores import Claim, ClaimBoard
+from ktdeval_grid.gathering import Gathering, Job
+from ktdeval_grid.layout import start_job
+from ktdeval_grid.parts import CALLS_AT_ONCE
+from ktdeval_grid.records import GridRecord, GridSystem, GridUnit
+from ktdeval_grid.running import UnitRunner
+from ktdeval_grid.units import Shard, Turn, share_of, turns_of
+from ktdeval_grid.watching import GridView
+
+_TICK_S = 0.2  #: longest time until a signal is noticed
+_RETRY_S = 1.0  #: what another worker holds is looked at again after this time
+_MOST_THREADS = 10_000
+
+Piece = Callable[[], None]  #: piece of work, claimed for this worker
+
+
+@dataclass
+class Worker:
+    """A worker of one grid, as its record is."""
+
+    record: GridRecord
+    board: ClaimBoard
+    view: GridView
+    runner: UnitRunner
+    gathering: Gathering
+    shard: Shard = field(default_factory=Shard)
+    only: frozenset[str] | None = None  #: units to run; None: all
+    is_stopping: bool = False
+    _refused: dict[str, float] = field(default_factory=dict)  #: names, and when to try them again
+    _is_draining: bool = False  #: parts were interrupted, and are to be opened anew
+
+    def __post_init__(self) -> None:
+        self._turns = turns_of(self.record, self.shard)
+
+    def stop(self) -> None:
+        """End after the steps that are under way; a signal handler may call it."""
+        self.is_stopping = True
+        self.runner.parts.interrupt()
+
+    def work(self) -> None:
+        """Work until nothing is left that this worker could do, now or later.
+
+        Raises KtdevalError; KeyboardInterrupt after `stop`.
+        """
+        running: set[Future[None]] = set()
+        with ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="unit") as pool:
+            try:
+                while not self.is_stopping:
+                    if self.view.look():
+                        self._forget_done()
+
+                    self._fill(pool, running)
+                    if not running and not self._is_draining and self._is_over():
+                        break
+
+                    running = self._without_ended(running)
+            finally:
+                if running:
+                    self.runner.parts.interrupt()
+
+        for future in running:
+            future.result()
+
+        if self.is_stopping:
+            raise KeyboardInterrupt
+
+    def _fill(self, pool: ThreadPoolExecutor, running: set[Future[None]]) -> None:
+        """Begin as many pieces of work as this worker may do at once."""
+        if self.view.control.paused and not self._is_draining:
+            self._is_draining = True
+            self.runner.parts.interrupt()
+
+        if self._is_draining:
+            if running or self.view.control.paused:
+                return
+
+            self.runner.parts.close()
+            self._is_draining = False
+
+        while len(running) < self._share():
+            piece = next(self._pieces(), None)
+            if piece is None:
+                return
+
+            running.add(pool.submit(piece))
+
+    def _share(self) -> int:
+        """Return how many episodes this worker may run at once."""
+        total = self.view.control.concurrency or self.record.plan.concurrency
+        if total is not None:
+            return share_of(total, self.view.workers, self.runner.parts.worker)
+
+        is_remote = any(system.tool_protocol is not None for system in self.record.systems)
+        return CALLS_AT_ONCE if is_remote else 1
+
+    def _without_ended(self, running: set[Future[None]]) -> set[Future[None]]:
+        """Wait until work ends, a moment at most; return what is still running."""
+        if not running:
+            time.sleep(_TICK_S)
+            return running
+
+        ended, left = wait(running, _TICK_S, FIRST_COMPLETED)
+        for future in ended:
+            future.result()  # failures of units are recorded; anything else ends this worker
+
+        return set(left)
+
+    def _pieces(self) -> Iterator[Piece]:
+        """Yield pieces of work, the most urgent first. Each is claimed when it is asked for."""
+        for system in self.record.systems:
+            asks = self.runner.has_questions(system) and self._is_wanted(system)
+            if asks and self._left(system):
+                claim = self._claim(start_job(system.slug))
+                if claim is not None:
+                    yield partial(self.runner.ask_at_start, system.slug, claim)
+
+        for turn in self._open_turns():
+            claim = self._claim(turn.unit.id)
+            if claim is not None:
+                requeued = self.view.control.requeued.get(turn.unit.id, 0)
+                yield partial(self.runner.run, turn, claim, requeued)
+
+        for job in self._jobs():
+            claim = self._claim(job.lock)
+            if claim is not None:
+                yield partial(self.gathering.do, job, claim)
+
+    def _claim(self, name: str) -> Claim | None:
+        """Claim a unit or a lock, unless it is done or was refused a moment ago."""
+        now = time.monotonic()
+        if name in self.view.done or self._refused.get(name, now) > now:
+            return None
+
+        claim = self.board.claim(name)
+        if claim is None:
+            self._refused[name] = now + _RETRY_S
+
+        return claim
+
+    def _open_turns(self) -> Iterator[Turn]:
+        """Yield the units that this worker is to run, if nobody else does."""
+        wanted = {system.slug for system in self.record.systems if self._is_wanted(system)}
+        for turn in self._turns:
+            if turn.system in wanted and self._is_open(turn.unit):
+                yield turn
+
+    def _forget_done(self) -> None:
+        """Leave finished units out of later looks at what is open."""
+        self._turns = [turn for turn in self._turns if turn.unit.id not in self.view.done]
+
+    def _is_wanted(self, system: GridSystem) -> bool:
+        """Whether this worker begins further units of a system."""
+        model = next(each for each in self.record.plan.models if each.short == system.model)
+        is_dropped = self.view.control.drops(system.model, model.name)
+        return not is_dropped and system.slug not in self.runner.stopped
+
+    def _is_open(self, unit: GridUnit) -> bool:
+        """Whether a unit is to be run and has not ended."""
+        is_meant = self.only is None or unit.id in self.only
+        return is_meant and unit.id not in self.view.done and not self.view.has_failed(unit.id)
+
+    def _left(self, system: GridSystem) -> bool:
+        """Whether a system has units that have not ended."""
+        return any(map(self._is_open, system.units))
+
+    def _is_settled(self, system: GridSystem) -> bool:
+        """Whether no unit of a system is going to be run, or is being run by anyone."""
+        open_units = [unit for unit in system.units if self._is_open(unit)]
+        if self._is_wanted(system):
+            return not open_units
+        return not any(self._is_held(unit.id) for unit in open_units)
+
+    def _is_held(self, unit: str) -> bool:
+        state = self.board.state(unit)
+        return state.holder is not None and not (state.released or state.expired or state.done)
+
+    def _jobs(self) -> Iterator[Job]:
+        """Yield the jobs after the units that can be done now."""
+        settled = [system for system in self.record.systems if self._is_settled(system)]
+        jobs = list(self.gathering.jobs(settled))
+        yield from jobs
+
+        last = self.gathering.last_job()
+        if not jobs and len(settled) == len(self.record.systems) and last is not None:
+            yield last
+
+    def _is_over(self) -> bool:
+        """Whether nothing is left for this worker to do or to wait for."""
+        for system in self.record.systems:
+            if not self._is_settled(system):
+                return False
+
+        return next(self._jobs(), None) is None

@@ -1,0 +1,190 @@
+"""Grids by one worker, two shards, or processes of a runner: the same ledgers, transcripts and cards,
+equal to those of `ktdeval run`. What is added to a plan runs alone; a model that fails holds up no
+other; two workers together never exceed the budget.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid_runs import (
+    cost_usd,
+    done_records,
+    episodes_by_worker,
+    start_worker,
+    words_of,
+    worked,
+    write_plan,
+)
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.tasks import WorkerJob
+from ktdeval_grid.processes import start_workers, wait_for
+from run_support import SAME_MASK, TASK, WINDOW, assert_same, error_line, ktdeval
+from stub_provider import running_stub, skip_without_sdks
+from stub_runs import TASK_APART, WIRES, apart, environment_of
+
+pytestmark = pytest.mark.slow
+
+MODELS = ("builtin/momentum", "builtin/reversal")
+SLUGS = ("builtin-momentum_react", "builtin-reversal_react")
+LIMIT = 3
+
+
+def plan_of(market: Path, path: Path, **changes: Any) -> Path:
+    fields = {
+        "models": list(MODELS),
+        "tasks": [TASK],
+        "windows": [WINDOW],
+        "seeds": 2,
+        "data": str(market),
+        "options": {"limit": LIMIT},
+    }
+    return write_plan(path, **{**fields, **changes})
+
+
+@pytest.fixture(scope="module")
+def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grid that one worker has run."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert worked(plan_of(market, folder / "plan.yaml"), folder / "grid").code == 0
+    return folder / "grid"
+
+
+def assert_same_grids(grid: Path, other: Path) -> None:
+    for slug in SLUGS:
+        assert_same(grid / "runs" / slug, other / "runs" / slug)
+
+
+def test_a_system_of_a_grid_is_the_run_that_ktdeval_run_makes(
+    whole: Path, market: Path, tmp_path: Path
+) -> None:
+    words = ("--model", MODELS[0], "--tasks", TASK, "--windows", WINDOW, "--seeds", 2)
+    limits = ("--data", market, "--limit", LIMIT, "--quiet", *SAME_MASK)
+    assert ktdeval(*words, *limits, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+    assert_same(whole / "runs" / SLUGS[0], tmp_path / "run")
+    verified = ktdeval("card", "verify", whole / "runs" / SLUGS[0], cwd=tmp_path)
+    assert verified.code == 0, verified
+
+
+def test_two_shards_share_a_grid_and_no_episode_runs_twice(
+    whole: Path, market: Path, tmp_path: Path
+) -> None:
+    plan = plan_of(market, tmp_path / "plan.yaml")
+    out = tmp_path / "grid"
+    shards = [start_worker(plan, out, "--shard", f"{index}/2") for index in (1, 2)]
+    assert [shard.wait().code for shard in shards] == [0, 0]
+    assert_same_grids(out, whole)
+    by_worker = episodes_by_worker(out)
+    finished = [episode for episodes in by_worker.values() for episode in episodes]
+    assert sorted(finished) == sorted(done_records(out))
+
+
+def test_processes_of_the_local_runner_make_the_same_grid(
+    whole: Path, market: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "grid"
+    words = words_of(plan_of(market, tmp_path / "plan.yaml"), out)
+    job = WorkerJob(tuple(map(str, words)), workers=2, logs=str(tmp_path / "logs"))
+    codes = wait_for(start_workers(load_plugins(), "local", job))
+    logs = [path.read_text() for path in sorted((tmp_path / "logs").iterdir())]
+    assert codes == [0, 0], logs
+    assert_same_grids(out, whole)
+
+
+def test_what_a_plan_adds_runs_alone_and_cards_are_made_anew(market: Path, tmp_path: Path) -> None:
+    out = tmp_path / "grid"
+    small = plan_of(market, tmp_path / "small.yaml", models=MODELS[:1], seeds=1)
+    assert worked(small, out).code == 0
+    before = done_records(out)
+    assert len(before) == 1
+
+    assert worked(plan_of(market, tmp_path / "large.yaml"), out).code == 0
+    after = done_records(out)
+    assert len(after) == 4
+    assert before.items() <= after.items()  # nothing ran again
+    card = json.loads((out / "runs" / SLUGS[0] / "cards" / f"{TASK}.json").read_text())
+    assert len(card["episodes"]) == 2
+
+    assert worked(small, out).code == 0  # fewer again: what exists stays
+    assert done_records(out) == after
+
+
+def test_a_plan_that_changes_what_a_grid_keeps_is_refused(
+    whole: Path, market: Path, tmp_path: Path
+) -> None:
+    other = plan_of(market, tmp_path / "plan.yaml", options={"limit": LIMIT + 1})
+    before = done_records(whole)
+    assert "limit" in error_line(worked(other, whole))
+    assert done_records(whole) == before
+
+
+def remote_model(base_url: str, **changes: Any) -> dict[str, Any]:
+    wire = WIRES["chat"]
+    fields = {
+        "name": wire.model,
+        "args": {"api": "chat"},
+        "base_url": base_url,
+        "price": {"input": 2, "output": 8, "cache_read": 0.5},
+        "label": "stub",
+    }
+    return {**fields, **changes}
+
+
+def test_a_model_that_fails_holds_up_no_other_and_runs_once_it_answers(
+    market: Path, tmp_path: Path
+) -> None:
+    skip_without_sdks()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    out = tmp_path / "grid"
+    plan = plan_of(
+        market,
+        tmp_path / "plan.yaml",
+        models=[MODELS[0], remote_model(f"http://127.0.0.1:{port}/v1")],
+        tasks=[TASK_APART],
+        seeds=1,
+        options={"limit": LIMIT, "max_retries": 1, "cache": "run"},
+    )
+    environment = environment_of(WIRES["chat"])
+    done = worked(plan, out, environment=environment)
+    assert done.code != 0
+    assert "stub_react" in done.err
+    assert (out / "runs" / SLUGS[0] / "cards" / f"{TASK_APART}.json").exists()
+
+    with running_stub(port=port):
+        assert worked(plan, out, environment=environment).code == 0
+    assert (out / "runs" / "stub_react" / "cards" / f"{TASK_APART}.json").exists()
+
+
+def test_two_workers_together_never_spend_more_than_the_budget(
+    market: Path, tmp_path: Path
+) -> None:
+    skip_without_sdks()
+    limit_usd = 0.4
+    words = apart(12, LIMIT)
+    environment = environment_of(WIRES["chat"])
+    out = tmp_path / "grid"
+    with running_stub(latency_s=0.01) as stub:
+        plan = plan_of(
+            market,
+            tmp_path / "plan.yaml",
+            models=[remote_model(stub.base_url)],
+            tasks=[TASK_APART],
+            windows=str(words[3]).split(","),
+            seeds=1,
+            concurrency=4,
+            max_cost=limit_usd,
+            options={"limit": LIMIT, "cache": "run", "canary": 0, "max_output_tokens": 200},
+        )
+        workers = [start_worker(plan, out, environment=environment) for _ in range(2)]
+        ends = [each.wait() for each in workers]
+        assert all(end.code != 0 for end in ends), ends
+        assert any("--max-cost" in end.err for end in ends), ends
+        assert limit_usd / 4 < cost_usd(out) <= limit_usd
+        assert len(done_records(out)) < 12

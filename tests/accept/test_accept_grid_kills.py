@@ -1,0 +1,115 @@
+"""Workers of a grid are killed at random moments: nothing is lost, no finished episode runs again,
+and no paid call is asked twice. `KTDEVAL_GRID_KILLS` says how often; a few times by default.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from grid_runs import done_records, parts_of, recorded_answers, start_worker, write_plan
+from run_support import Running, assert_same, ktdeval
+from stub_provider import Stub, running_stub, skip_without_sdks
+from stub_runs import TASK_APART, WIRES, apart, environment_of, finished
+
+pytestmark = pytest.mark.slow
+skip_without_sdks()
+
+KILLS = int(os.environ.get("KTDEVAL_GRID_KILLS", "3"))
+STEPS = 4
+EPISODES = min(8 + 2 * KILLS, 36)
+AT_ONCE = 4
+WORKERS = 2
+REPEATED = 3  #: the one fixed question is asked twice at the start and twice at the end
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    """A free port for all stubs here: an episode on another server is another episode."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number: int = server.getsockname()[1]
+    return number
+
+
+def plan_of(stub: Stub, market: Path, folder: Path) -> Path:
+    wire = WIRES["chat"]
+    words = apart(EPISODES, STEPS)
+    return write_plan(
+        folder / "plan.yaml",
+        models=[
+            {
+                "name": wire.model,
+                "args": {"api": "chat"},
+                "base_url": stub.base_url_of(wire.name),
+                "price": {"input": 2, "output": 8, "cache_read": 0.5},
+                "label": "stub",
+            }
+        ],
+        tasks=[TASK_APART],
+        windows=str(words[3]).split(","),
+        data=str(market),
+        concurrency=AT_ONCE,
+        options={"limit": STEPS, "cache": "run", "canary": 1},
+    )
+
+
+def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
+    market: Path, port: int, tmp_path: Path
+) -> None:
+    out = tmp_path / "grid"
+    chance = random.Random(20260605)
+    environment = environment_of(WIRES["chat"])
+    before: dict[str, bytes] = {}
+    with running_stub(port=port, latency_s=0.02) as stub:
+        plan = plan_of(stub, market, tmp_path)
+        workers: list[Running] = []
+        kills = 0
+        while kills < KILLS:
+            workers = [each for each in workers if each.is_alive()]
+            while len(workers) < WORKERS:
+                workers.append(start_worker(plan, out, environment=environment))
+
+            goal = stub.answers + chance.randrange(1, 12)
+            while stub.answers < goal and any(each.is_alive() for each in workers):
+                time.sleep(0.001)
+
+            time.sleep(chance.uniform(0, 0.03))
+            victim = chance.choice(workers)
+            if victim.is_alive():
+                victim.signal(signal.SIGKILL)
+                victim.wait()
+
+            workers.remove(victim)
+            kills += 1
+
+            done = done_records(out)
+            assert before.items() <= done.items()
+            before = done
+
+        last = start_worker(plan, out, environment=environment)
+        assert last.wait().code == 0
+        for each in workers:
+            assert each.wait().code == 0
+
+        again = sum(times - 1 for times in stub.answered_twice.values()) - REPEATED
+        recorded = len(recorded_answers(out))
+        # Each answer that reached a disk was paid once; those on their way to a killed worker are
+        # asked again.
+        assert stub.answers == recorded + again
+        assert again <= KILLS * AT_ONCE
+        assert len(done_records(out)) == EPISODES
+
+        whole = finished(
+            WIRES["chat"], stub, tmp_path / "whole", market, *apart(EPISODES, STEPS), "--canary", 1
+        )
+
+    assert_same(out / "runs" / "stub_react", whole)
+    verified = ktdeval("card", "verify", out / "runs" / "stub_react", cwd=tmp_path)
+    assert verified.code == 0, verified
+    assert len(parts_of(out)) >= WORKERS

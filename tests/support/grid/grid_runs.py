@@ -1,0 +1,87 @@
+"""Grids through the real command line: their plans, their workers, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ktdeval.calls.call_log import read_calls
+from ktdeval.calls.record import ANSWERED, CallRecord
+from ktdeval.values.jsonio import dumps_pretty
+from run_support import MASK_KEY, Done, Running, ktdeval, start
+
+
+def write_plan(path: Path, **fields: Any) -> Path:
+    """Write a plan as JSON, which is YAML, with the mask key of all tests."""
+    path.write_text(dumps_pretty({"mask_key": MASK_KEY, **fields}))
+    return path
+
+
+def words_of(plan: Path, out: Path, *words: object) -> tuple[object, ...]:
+    """Words of a worker; a dead one is replaced within seconds."""
+    return ("grid", "worker", plan, "--out", out, "--lease", 2, "--no-tables", *words)
+
+
+def start_worker(
+    plan: Path, out: Path, *words: object, environment: Mapping[str, str] | None = None
+) -> Running:
+    """A worker that has just begun."""
+    return start(*words_of(plan, out, *words), cwd=plan.parent, environment=environment)
+
+
+def worked(
+    plan: Path, out: Path, *words: object, environment: Mapping[str, str] | None = None
+) -> Done:
+    """A worker that has ended."""
+    return ktdeval(*words_of(plan, out, *words), cwd=plan.parent, environment=environment)
+
+
+def parts_of(out: Path) -> list[Path]:
+    """Run folders of all parts of a grid."""
+    return sorted(path.parent for path in out.glob("parts/*/*/manifest.json"))
+
+
+def episodes_by_worker(out: Path) -> dict[str, set[str]]:
+    """Episodes that each worker finished, by its name."""
+    finished: dict[str, set[str]] = {}
+    for mark in out.glob("parts/*/*/episodes/*/episode.json"):
+        worker = mark.relative_to(out).parts[1]
+        finished.setdefault(worker, set()).add(mark.parent.name)
+    return finished
+
+
+def done_records(out: Path) -> dict[str, bytes]:
+    """Records of finished units, by their ids."""
+    paths = [path for path in (out / "done").glob("*.json") if len(path.stem) == 20]
+    return {path.stem: path.read_bytes() for path in paths}
+
+
+def done_of(out: Path) -> Iterator[dict[str, Any]]:
+    """Records of finished units, decoded."""
+    for data in done_records(out).values():
+        yield json.loads(data)
+
+
+def recorded_answers(out: Path) -> set[tuple[Any, ...]]:
+    """Answered attempts that any part has on disk; copies count once."""
+    return {_identity(call) for part in parts_of(out) for call in _calls(part)}
+
+
+def _calls(part: Path) -> list[CallRecord]:
+    return [call for call in read_calls(part) if call.outcome == ANSWERED]
+
+
+def _identity(call: CallRecord) -> tuple[Any, ...]:
+    return (call.at, call.episode, call.key, call.opening, call.attempt, call.latency_s)
+
+
+def cost_usd(out: Path) -> float:
+    """US dollars that all parts of a grid record together."""
+    costs = {}
+    for part in parts_of(out):
+        for call in _calls(part):
+            costs[_identity(call)] = (call.cost_usd or 0.0) + call.held_usd
+
+    return sum(costs.values())

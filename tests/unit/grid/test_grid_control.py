@@ -1,0 +1,82 @@
+"""Control of a grid: what each command does to it, and commands at once."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ktdeval.errors import StoreError
+from ktdeval.stores import LocalStore
+from ktdeval_grid.control import (
+    Change,
+    Control,
+    Drop,
+    Pause,
+    Requeue,
+    Restore,
+    Resume,
+    SetConcurrency,
+    apply,
+    change_control,
+    read_control,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([Pause()], Control(paused=True)),
+        ([Pause(), Resume()], Control()),
+        ([SetConcurrency(8), SetConcurrency(3)], Control(concurrency=3)),
+        ([Drop("a"), Drop("b"), Drop("a")], Control(dropped=("a", "b"))),
+        ([Drop("a"), Drop("b"), Restore("a")], Control(dropped=("b",))),
+        ([Requeue(("u", "v")), Requeue(("u",))], Control(requeued={"u": 2, "v": 1})),
+    ],
+)
+def test_a_command_changes_its_own_field_alone(changes: list[Change], expected: Control) -> None:
+    control = Control()
+    for change in changes:
+        control = apply(control, change)
+    assert control == expected
+
+
+def test_a_unit_that_failed_is_tried_again_once_for_each_request() -> None:
+    control = Control(requeued={"u": 1})
+    assert control.may_try("u", 0)
+    assert not control.may_try("u", 1)  # it has failed again since
+    assert not control.may_try("v", 0)
+
+
+def test_a_grid_without_the_file_runs_as_planned(tmp_path: Path) -> None:
+    assert read_control(LocalStore(tmp_path)) == Control()
+
+
+def test_no_command_of_several_at_once_is_lost(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    changes: list[Change] = [Requeue((f"u{number % 3}",)) for number in range(12)]
+    changes += [Drop("a"), Pause(), SetConcurrency(5)]
+    threads = [threading.Thread(target=change_control, args=(store, change)) for change in changes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    control = read_control(store)
+    assert control.requeued == {"u0": 4, "u1": 4, "u2": 4}
+    assert (control.dropped, control.paused, control.concurrency) == (("a",), True, 5)
+    assert control.serial == len(changes)
+
+
+def test_a_file_written_by_hand_is_read_and_kept_by_the_next_command(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    change_control(store, Drop("a"))
+    (tmp_path / "control.json").write_text('{"paused": true, "serial": 1}')
+    assert change_control(store, SetConcurrency(2)) == Control(paused=True, concurrency=2, serial=2)
+
+
+def test_a_malformed_file_is_refused_with_its_field(tmp_path: Path) -> None:
+    (tmp_path / "control.json").write_text('{"concurrency": 0}')
+    with pytest.raises(StoreError, match=r"control\.json: concurrency: expected `int` >= 1"):
+        read_control(LocalStore(tmp_path))

@@ -1,0 +1,116 @@
+"""What is made at the end of a grid: conditions of outputs, tables read again, and the index."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from grid_store import HandMade, failure, record_of, small_plan, unit_id
+from ktdeval_grid.bundle import BundleCard, BundlePage, index_html, parse_table
+from ktdeval_grid.outputs import CardFacts, Conditions, Output, output_specs
+from ktdeval_grid.status import look, reader_of
+
+
+def facts(**counts: int) -> CardFacts:
+    every = {"systems": 1, "tasks": 1, "masks": 1, "modes": 1, **counts}
+    return CardFacts(frozenset({"ktdfin"}), frozenset({"trading"}), every)
+
+
+@pytest.mark.parametrize(
+    ("name", "made_of", "not_of"),
+    [
+        ("ktdfin-3", {"modes": 2}, {"modes": 1}),
+        ("ktdfin-4", {"systems": 2}, {"systems": 2, "tasks": 2}),
+        ("ktdfin-11", {"masks": 2}, {"masks": 1}),
+    ],
+)
+def test_a_table_is_made_of_cards_that_have_its_figures(
+    name: str, made_of: dict[str, int], not_of: dict[str, int]
+) -> None:
+    conditions = output_specs().tables[name]
+    assert conditions.hold(facts(**made_of))
+    assert not conditions.hold(facts(**not_of))
+
+
+def test_a_table_of_a_family_is_not_made_of_another() -> None:
+    other = CardFacts(frozenset({"arena"}), frozenset({"trading"}), facts(modes=2).counts)
+    assert not output_specs().tables["ktdfin-3"].hold(other)
+    assert Conditions(families=("arena", "ktdfin")).hold(other)
+
+
+def test_systems_are_compared_where_there_are_two() -> None:
+    compare = output_specs().reports["compare"]
+    assert compare.hold(facts(systems=2))
+    assert not compare.hold(facts())
+
+
+TABLE = """\
+Returns by mask, a \\| b (KTD-Fin, Table 11)
+
+| Model | Mask | Ret. % |
+| --- | --- | ---: |
+| a\\|b | bright | +1.00 |
+| c | blinded | -2.50 |
+
+median over episodes
+"""
+
+
+def test_a_table_in_markdown_is_read_with_caption_words_and_note() -> None:
+    table = parse_table(TABLE)
+    assert table is not None
+    assert table.heads == ["Model", "Mask", "Ret. %"]
+    assert table.rows == [["a|b", "bright", "+1.00"], ["c", "blinded", "-2.50"]]
+    assert (table.words, table.note) == (2, "median over episodes")
+    assert table.caption.startswith("Returns by mask")
+    assert parse_table("no table here\n") is None
+
+
+@pytest.fixture
+def page(tmp_path_factory: pytest.TempPathFactory) -> BundlePage:
+    record = record_of(small_plan(prune=["informative"]), pruned=[3])
+    grid = HandMade(tmp_path_factory.mktemp("grid"), record)
+    grid.fail(failure(unit_id(0, 0), "<b>down</b>"))
+    _, status = look(reader_of(grid.store))
+    card = BundleCard(
+        system="builtin-momentum_react",
+        task="blinded_open_research",
+        model="builtin/momentum",
+        agent="react",
+        episodes=3,
+        missing=1,
+        figure="total_return -3.99 %",
+        labels=("synthetic",),
+        card="cards/builtin-momentum_react/blinded_open_research.json",
+        view="",
+    )
+    outputs = (
+        Output("ktdfin-11", "", {"md": TABLE, "txt": "…", "csv": "…"}),
+        Output("compare", "Which systems differ", {"txt": "a <i>\nb", "json": "{}"}),
+        Output("luck", "How much is luck", {}, problem="no trials"),
+    )
+    return BundlePage(record, status, (card,), "", outputs, ("luck: no trials",))
+
+
+def test_the_index_shows_what_is_pruned_failed_and_not_made(page: BundlePage) -> None:
+    text = index_html(page)
+    assert "2 pruned by by_hand" in text
+    assert "They are not missing" in text
+    assert "&lt;b&gt;down&lt;/b&gt;" in text
+    assert "<li>luck: no trials</li>" in text
+    assert "a &lt;i&gt;\nb" in text  # lines of a report stay lines
+
+
+def test_the_index_asks_nothing_of_the_network(page: BundlePage) -> None:
+    text = html.unescape(index_html(page))
+    assert "default-src 'none'" in text
+    assert "<script" not in text
+    links = re.findall(r'href="([^"]*)"', text)
+    assert links
+    assert all(not link.startswith(("http", "//", "/")) for link in links)
+
+
+def test_equal_pages_give_equal_bytes(page: BundlePage) -> None:
+    assert index_html(page) == index_html(page)

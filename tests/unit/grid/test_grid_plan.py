@@ -1,0 +1,198 @@
+"""Plans of grids: from YAML and from options, names of folders, and the paper's cells."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid_store import small_plan
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.plugins.registry import load_plugins
+from ktdeval_grid.plan import PlannedModel, load_plan, plan_of, systems
+from ktdeval_grid.plan_options import resolved_plan
+from ktdeval_grid.shipped import plan_path, shipped_plans
+from tables import on_each_row
+
+MASKS = ("bright", "stock_blind", "date_blind", "blinded")
+MODES = ("memory_only", "fixed_candidate", "open_research")
+
+
+@on_each_row
+def test_a_faulty_plan_is_refused_with_file_and_field(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan_of({"models": ["a/b"], "tasks": ["x"], **fields}, "plan.yaml")
+    assert str(refused.value) == message
+
+
+def test_models_and_agents_may_be_given_by_their_names_alone() -> None:
+    short = plan_of(
+        {"models": "a/b, c/d(size=3)", "agents": "react,vote(size=3,x=a)", "tasks": "x,y"}, "p"
+    )
+    long = {
+        "models": [{"name": "a/b"}, {"name": "c/d", "args": {"size": 3}}],
+        "agents": [{"name": "react"}, {"name": "vote", "args": {"size": 3, "x": "a"}}],
+        "tasks": ["x", "y"],
+    }
+    assert short == plan_of(long, "p")
+
+
+def test_a_system_is_the_config_of_a_run() -> None:
+    plan = plan_of(
+        {
+            "models": [{"name": "a/b", "args": {"n": 1}, "options": {"temperature": 0}}, "c/d"],
+            "agents": ["react", "vote"],
+            "tasks": "t",
+            "windows": "W1",
+            "seeds": 3,
+            "seed": 7,
+            "options": {"temperature": 0.5, "limit": 4},
+        },
+        "p",
+    )
+    found = systems(plan)
+    assert [(each.config.model, each.config.agent) for each in found] == list(
+        product(("a/b", "c/d"), ("react", "vote"))
+    )
+    first, _, other, _ = found
+    assert first.config.model_args == {"n": 1}
+    assert (first.config.temperature, other.config.temperature) == (0.0, 0.5)
+    assert (first.config.limit, first.config.seeds, first.config.seed) == (4, 3, 7)
+
+
+@pytest.mark.parametrize(
+    ("model", "label"),
+    [
+        (PlannedModel(name="openai/gpt-5.5"), "openai-gpt-5.5"),
+        (PlannedModel(name="openai/gpt-5.5", label="Five"), "Five"),
+        (PlannedModel(name="openai/gpt-5.5", price={"input": 1}), "openai-gpt-5.5"),
+    ],
+)
+def test_the_label_of_a_model_is_its_name(model: PlannedModel, label: str) -> None:
+    assert model.short == label
+
+
+@pytest.mark.parametrize(
+    "name", ["x/../../y", "a/模型", "-a/b-", "x/" + "long" * 40, "..", "a b/c\0d"]
+)
+def test_every_label_is_a_safe_name_of_a_folder(name: str) -> None:
+    label = PlannedModel(name=name).short
+    assert Path(label).name == label
+    assert not label.startswith((".", "-"))
+    assert not label.endswith(".")
+    assert label.isascii()
+    assert len(label) <= 60
+
+
+def test_models_that_differ_in_anything_but_their_price_have_other_labels() -> None:
+    same = "a/b"
+    entries = [
+        PlannedModel(name=same),
+        PlannedModel(name=same, args={"n": 1}),
+        PlannedModel(name=same, args={"n": 2}),
+        PlannedModel(name=same, base_url="http://localhost:1/v1"),
+        PlannedModel(name=same, options={"temperature": 0}),
+    ]
+    assert len({entry.short for entry in entries}) == len(entries)
+
+
+def test_a_label_does_not_depend_on_the_other_models() -> None:
+    alone = small_plan(models=["builtin/momentum(positions=5)"])
+    among = small_plan(models=["builtin/reversal", "builtin/momentum(positions=5)"])
+    assert systems(alone)[0].slug == systems(among)[1].slug
+
+
+def test_a_plan_is_called_as_its_file_is(tmp_path: Path) -> None:
+    path = tmp_path / "My Grid (2).yaml"
+    path.write_text("models: [a/b]\ntasks: [t]\n")
+    assert load_plan(path).name == "my-grid-2"
+
+
+# ---- the paper's plans
+
+
+def test_the_anchor_sweeps_four_masks_three_modes_ten_windows_and_five_seeds() -> None:
+    plan = load_plan(plan_path("ktd-fin"))
+    plugins = load_plugins()
+    tasks = [plugins.make_task(name) for name in plugins.resolve_tasks(plan.tasks)]
+    cells = [(task.mask, task.mode) for task in tasks]
+    assert sorted(cells) == sorted(product(MASKS, MODES))
+    assert plan.windows == tuple(f"W{number}" for number in range(1, 11))
+    assert (plan.seeds, plan.prune) == (5, ())
+    assert [model.name for model in plan.models] == ["stepfun/step-3.5-flash"]
+
+
+def test_appendix_j_has_three_models_two_masks_ten_windows_and_three_seeds() -> None:
+    plan = load_plan(plan_path("ktd-fin-appendix-j"))
+    plugins = load_plugins()
+    tasks = [plugins.make_task(name) for name in plan.tasks]
+    assert {(task.mask, task.mode) for task in tasks} == {
+        ("bright", "open_research"),
+        ("blinded", "open_research"),
+    }
+    assert plan.windows == tuple(f"W{number}" for number in range(1, 11))
+    assert (len(plan.models), plan.seeds) == (3, 3)
+
+
+@pytest.mark.parametrize("name", shipped_plans())
+def test_models_agents_and_tables_of_shipped_plans_exist(name: str) -> None:
+    plan = load_plan(plan_path(name))
+    plugins = load_plugins()
+    for system in systems(plan):
+        assert plugins.spec("models", plugins.model_spec_name(system.config.model)[0])
+        assert plugins.spec("agents", system.config.agent)
+    assert plan.name == name
+    assert plan.tables
+
+
+def test_an_unknown_plan_is_refused_with_those_that_ship() -> None:
+    with pytest.raises(
+        UsageError, match=r"did you mean 'ktd-fin'.*plans that ship with the suite are"
+    ):
+        plan_path("ktdfin")
+
+
+# ---- options over a plan
+
+
+def test_options_replace_the_fields_of_a_plan() -> None:
+    given = {
+        "models": ("builtin/random",),
+        "seeds": 1,
+        "windows": ("W1",),
+        "prune": ("informative",),
+        "temperature": 0.0,
+        "pages": ("none",),
+        "max_cost": None,
+    }
+    plan = resolved_plan("ktd-fin", given)
+    assert [model.name for model in plan.models] == ["builtin/random"]
+    assert (plan.seeds, plan.windows, plan.pages) == (1, ("W1",), ())
+    assert [rule.name for rule in plan.prune] == ["informative"]
+    assert plan.options["temperature"] == 0.0
+    assert plan.options["max_output_tokens"] == 4096  # of the plan
+
+
+def test_an_address_and_a_price_are_of_the_one_model_that_is_named() -> None:
+    given = {
+        "models": ("vllm/qwen(omit=seed)",),
+        "tasks": ("t",),
+        "base_url": "http://localhost:8000/v1",
+        "price": ("input=1,output=2",),
+    }
+    (model,) = resolved_plan(None, given).models
+    assert model == PlannedModel(
+        name="vllm/qwen",
+        args={"omit": "seed"},
+        base_url="http://localhost:8000/v1",
+        price={"input": 1, "output": 2},
+    )
+    with pytest.raises(UsageError, match="--models names 2; write a plan"):
+        resolved_plan(None, {**given, "models": ("a/b,c/d",)})
+
+
+def test_without_a_plan_models_and_tasks_are_needed() -> None:
+    with pytest.raises(UsageError, match="a grid needs a plan"):
+        resolved_plan(None, {"models": ("a/b",)})

@@ -1,0 +1,206 @@
+"""Where a grid stands, from a store made by hand: states, costs, time left, kinds of failure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from ktdeval.errors import UsageError
+from ktdeval.stores import ClaimBoard, LocalStore
+from ktdeval_grid.control import Drop, Pause, change_control
+from ktdeval_grid.lines import UnitEvents
+from ktdeval_grid.screen import duration, status_lines
+from ktdeval_grid.status import GridStatus, look, reader_of, seconds_left, summarise
+
+TWELVE = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+def at(minute: int, second: int = 0) -> str:
+    return f"2026-01-05T12:{minute:02}:{second:02}+00:00"
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> HandMade:
+    """A grid of two models with four units each, of which one unit each is pruned."""
+    return HandMade(tmp_path, record_of(small_plan(), pruned=[3]))
+
+
+def status_of(grid: HandMade) -> GridStatus:
+    return look(reader_of(grid.store))[1]
+
+
+def test_units_are_counted_by_model_and_state(grid: HandMade) -> None:
+    grid.finish(done(unit_id(0, 0)))
+    grid.finish(done(unit_id(1, 0), cost_usd=1.0))
+    grid.fail(failure(unit_id(0, 1), "the server is down", cost_usd=0.5))
+    first, second = status_of(grid).models
+    assert (first.planned, first.done, first.failed, first.left, first.pruned) == (3, 1, 1, 1, 1)
+    assert (second.planned, second.done, second.failed, second.left) == (3, 1, 0, 2)
+    assert (first.cost_usd, second.cost_usd) == (0.75, 1.0)
+    total = status_of(grid).total
+    assert (total.planned, total.done, total.failed, total.cost_usd) == (6, 2, 1, 1.75)
+
+
+def test_a_unit_runs_while_a_worker_holds_it(grid: HandMade) -> None:
+    board = ClaimBoard(grid.store, "", "w", lease_s=60)
+    board.beats.beat()
+    claim = board.claim(unit_id(0, 0))
+    assert claim is not None
+    assert status_of(grid).total.running == 1
+    claim.release()
+    assert status_of(grid).total.running == 0
+
+
+def test_a_unit_that_is_tried_again_is_not_shown_as_failed(grid: HandMade) -> None:
+    grid.fail(failure(unit_id(0, 0), "the server is down"))
+    board = ClaimBoard(grid.store, "", "w", lease_s=60)
+    board.beats.beat()
+    assert board.claim(unit_id(0, 0)) is not None
+    status = status_of(grid)
+    assert (status.total.running, status.total.failed, status.failures) == (1, 0, ())
+
+
+def test_a_failure_of_a_unit_that_is_done_by_now_is_over(grid: HandMade) -> None:
+    grid.fail(failure(unit_id(0, 0), "the server is down"))
+    grid.finish(done(unit_id(0, 0)))
+    assert status_of(grid).total.failed == 0
+
+
+def test_units_of_another_plan_are_not_counted(grid: HandMade) -> None:
+    grid.finish(done("f" * 20))
+    grid.fail(failure("e" * 20, "gone"))
+    assert status_of(grid).total.done == 0
+    assert status_of(grid).failures == ()
+
+
+def test_a_cost_that_is_not_known_is_not_zero(grid: HandMade) -> None:
+    grid.finish(done(unit_id(0, 0), cost_usd=None))
+    grid.finish(done(unit_id(0, 1)))
+    grid.finish(done(unit_id(1, 0), cost_usd=None))
+    first, second = status_of(grid).models
+    assert (first.uncosted, first.cost_usd) == (1, 0.25)
+    lines = status_lines(status_of(grid))
+    assert any("builtin-momentum" in line and "≥ 0.2500" in line for line in lines)
+    assert any("builtin-reversal" in line and "?" in line for line in lines)
+    assert second.uncosted == 1
+
+
+def test_failures_that_differ_in_numbers_alone_are_one_kind(grid: HandMade) -> None:
+    grid.fail(failure(unit_id(0, 0), "step 3: the server said 503"))
+    grid.fail(failure(unit_id(0, 1), "step 12: the server said 503"))
+    grid.fail(failure(unit_id(1, 0), "no such model"))
+    kinds = status_of(grid).failures
+    assert [(kind.error, len(kind.units)) for kind in kinds] == [
+        ("step 3: the server said 503", 2),
+        ("no such model", 1),
+    ]
+    lines = status_lines(status_of(grid))
+    assert (
+        "2 failed: step 3: the server said 503 (first builtin-momentum_react blinded_open_research W1 seed 0)"
+        in lines
+    )
+
+
+def test_pruned_units_are_named_with_their_reason_and_never_missing(grid: HandMade) -> None:
+    for system in (0, 1):
+        for unit in range(3):
+            grid.finish(done(unit_id(system, unit)))
+    status = status_of(grid)
+    assert status.is_finished
+    lines = status_lines(status)
+    assert lines[0] == "small: 6 of 6 episodes done"
+    assert "pruned by by_hand: nothing is learnt" in lines
+
+
+def test_pause_and_dropped_models_are_shown(grid: HandMade) -> None:
+    change_control(grid.store, Pause())
+    change_control(grid.store, Drop("builtin-reversal"))
+    status = status_of(grid)
+    assert [model.dropped for model in status.models] == [False, True]
+    lines = status_lines(status)
+    assert lines[0].endswith("paused")
+    assert any(line.startswith("builtin-reversal (dropped)") for line in lines)
+
+
+def test_time_left_goes_by_the_pace_of_finished_units() -> None:
+    finished = [at(0), at(1), at(2)]
+    now = TWELVE.replace(minute=3)
+    assert seconds_left(finished, 4, now) == pytest.approx(4 * 90.0)  # 3 minutes for two units
+    assert seconds_left(finished, 0, now) == 0.0
+    assert seconds_left(finished[:1], 4, now) is None
+
+
+def test_the_pace_slows_down_while_nothing_ends() -> None:
+    finished = [at(0), at(1)]
+    soon = seconds_left(finished, 1, TWELVE.replace(minute=2))
+    late = seconds_left(finished, 1, TWELVE.replace(minute=30))
+    assert soon is not None
+    assert late is not None
+    assert late > soon
+
+
+def test_no_time_left_is_given_while_nothing_runs(grid: HandMade) -> None:
+    grid.finish(done(unit_id(0, 0), finished_at=at(0)))
+    grid.finish(done(unit_id(0, 1), finished_at=at(1)))
+    assert status_of(grid).total.eta_s is None
+
+
+def test_events_are_changes_since_the_last_look(grid: HandMade) -> None:
+    reader = reader_of(grid.store)
+    events = UnitEvents()
+    grid.finish(done(unit_id(0, 0)))
+    assert [line.state for line in events.news(reader.look())] == ["done"]
+    assert events.news(reader.look()) == []
+    grid.fail(failure(unit_id(0, 1), "down"))
+    grid.finish(done(unit_id(1, 0)))
+    lines = events.news(reader.look())
+    assert [(line.unit, line.state, line.error) for line in lines] == [
+        (unit_id(0, 1), "failed", "down"),
+        (unit_id(1, 0), "done", None),
+    ]
+
+
+def test_a_folder_without_a_grid_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no grid here \(grid.json is missing\)"):
+        reader_of(LocalStore(tmp_path)).look()
+
+
+def test_a_system_without_units_is_not_finished(tmp_path: Path) -> None:
+    record = record_of(small_plan())
+    first, second = record.systems
+    broken = type(first)(
+        slug=first.slug,
+        model=first.model,
+        agent=first.agent,
+        tool_protocol=None,
+        price=None,
+        units=(),
+        problem="the server refuses the key",
+    )
+    changed = type(record)(**{**_fields(record), "systems": (broken, second)})
+    grid = HandMade(tmp_path, changed)
+    for unit in second.units:
+        grid.finish(done(unit.id))
+    status = status_of(grid)
+    assert not status.is_finished
+    assert "not begun: the server refuses the key (builtin-momentum_react)" in status_lines(status)
+
+
+def _fields(record: object) -> dict[str, object]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (12_240, "3.4 h")],
+)
+def test_durations_are_short(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_a_summary_without_a_time_says_no_time_left(grid: HandMade) -> None:
+    found = reader_of(grid.store).look()
+    assert summarise(found, "here").total.eta_s is None

@@ -1,0 +1,92 @@
+"""Order in which workers take the units of a grid, and their shares of its concurrency."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.errors import UsageError
+from ktdeval_grid.plan import GridPlan, PlannedModel
+from ktdeval_grid.records import GRID_VERSION, GridRecord, GridSystem, GridUnit
+from ktdeval_grid.units import Shard, parse_shard, share_of, turns_of
+
+
+def record_of(*sizes: int, key: str = "0" * 32) -> GridRecord:
+    """A grid whose systems have so many units each, of two tasks."""
+    systems = []
+    for number, size in enumerate(sizes):
+        units = []
+        for seed in range(size):
+            task = "first" if seed < size / 2 else "second"
+            units.append(GridUnit(id=f"{number}-{seed}", task=task, window="W1", seed=seed))
+
+        system = GridSystem(
+            slug=f"system-{number}",
+            model=f"model-{number}",
+            agent="react",
+            tool_protocol=None,
+            price=None,
+            units=tuple(units),
+        )
+        systems.append(system)
+
+    return GridRecord(
+        version=GRID_VERSION,
+        suite="0",
+        plan=GridPlan(models=(PlannedModel(name="builtin/hold"),), tasks=("first", "second")),
+        mask_key=key,
+        snapshot=None,
+        begun_at="2026-01-01T00:00:00+00:00",
+        systems=tuple(systems),
+    )
+
+
+def ids(record: GridRecord, shard: Shard | None = None) -> list[str]:
+    return [turn.unit.id for turn in turns_of(record, shard or Shard())]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 6))
+def test_shards_part_all_units_among_themselves_and_each_goes_on_with_those_of_others(
+    sizes: list[int], count: int
+) -> None:
+    record = record_of(*sizes)
+    every = ids(record)
+    assert sorted(every) == sorted(unit.id for _, unit in record.units())
+    firsts = []
+    for index in range(1, count + 1):
+        order = ids(record, Shard(index, count))
+        assert sorted(order) == sorted(every)
+        own = len(every[index - 1 :: count])
+        firsts += order[:own]
+
+    assert sorted(firsts) == sorted(every)
+
+
+def test_systems_take_turns() -> None:
+    turns = turns_of(record_of(3, 3), Shard())
+    assert [turn.system for turn in turns[:4]] == ["system-0", "system-1"] * 2
+
+
+def test_the_order_within_a_task_depends_on_the_mask_key_and_tasks_keep_theirs() -> None:
+    one = turns_of(record_of(40, key="1" * 32), Shard())
+    other = turns_of(record_of(40, key="2" * 32), Shard())
+    assert [turn.unit.id for turn in one] != [turn.unit.id for turn in other]
+    assert [turn.unit.task for turn in one] == ["first"] * 20 + ["second"] * 20
+
+
+@given(st.integers(0, 50), st.integers(1, 9))
+def test_shares_of_live_workers_sum_to_the_concurrency_of_the_grid(total: int, count: int) -> None:
+    workers = [f"w-{number}" for number in range(count)]
+    shares = [share_of(total, workers, worker) for worker in workers]
+    assert sum(shares) == total
+    assert max(shares) - min(shares) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/2", "1/0", "-1/2", "1/2/3", "²/3"])
+def test_a_shard_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="such as 2/8"):
+        parse_shard(text)
+
+
+def test_a_shard_is_read() -> None:
+    assert parse_shard("2/8") == Shard(2, 8)

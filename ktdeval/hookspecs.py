@@ -27,7 +27,8 @@ class Spec:
         make: builds the thing; called as `HOOKS` says.
         summary: one line for listings.
         params: a dataclass whose fields are the parameters that `make` takes (None: it takes none).
-        groups: names under which several tasks can be asked for together.
+        groups: of a task, names under which several can be asked for together; of a command, the
+            group in which `ktdeval --help` names it (`command_groups` of plugins/hints.json).
     """
 
     name: str

@@ -199,6 +199,26 @@ def plugins(as_json: bool, plugin: tuple[str, ...] | None) -> None:
     print_table(("PLUGIN", "FROM", "OFFERS"), rows)
 
 
+@click.command()
+@json_option
+@config_option("plugin")
+def commands(as_json: bool, plugin: tuple[str, ...] | None) -> None:
+    """List all commands by what they are for, each with what it does."""
+    from ktdeval.cli.main import command_groups, command_summaries
+
+    of_plugins = open_plugins(plugin or ()).specs("commands")
+    summaries = command_summaries(of_plugins)
+    rows = []
+    for group, names in command_groups(of_plugins).items():
+        for name in names:
+            rows.append((name, group, summaries[name]))
+
+    if as_json:
+        print_json([dict(zip(("name", "group", "summary"), row, strict=True)) for row in rows])
+    else:
+        print_table(("COMMAND", "GROUP", "SUMMARY"), rows)
+
+
 def _unloaded(loaded: Plugins) -> list[PluginInfo]:
     """Return the plugins that fail to load, with the packages that advertise them."""
     origins = {entry.value: (entry.distribution, entry.version) for entry in find_entry_points()}

@@ -18,6 +18,7 @@ import ktdeval
 from ktdeval.cli.options import grouped, open_plugins, run_options, write_groups
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
+from ktdeval.hookspecs import Spec
 from ktdeval.plugins.registry import hint, hints
 from ktdeval.stores.shown import with_urls
 from ktdeval.values.fields import near_matches
@@ -32,6 +33,7 @@ class LazyCommand(NamedTuple):
     module: str
     attribute: str
     summary: str
+    group: str = ""  #: in which `ktdeval --help` names it; see `command_groups`
 
 
 class LazyGroup(click.Group):
@@ -152,32 +154,61 @@ class KtdevalGroup(LazyGroup):
         return None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write usage, commands with those of plugins, and the options of `run`."""
+        """Write one screen: usage, the options of a first run, and the commands by group."""
         formatter.write_usage("ktdeval", "[OPTIONS OF run] | COMMAND [ARGS]…")
         formatter.write_paragraph()
         formatter.write_text(INTRO)
         formatter.write(f"\n  {EXAMPLE}\n")
 
-        with formatter.section("Commands"):
-            rows = [(name, command.summary) for name, command in COMMANDS.items()]
-            formatter.write_dl(rows + list(_plugin_commands(ctx).items()), col_max=24)
+        first, *_ = grouped(run_options()).values()
+        write_groups(ctx, formatter, {"Options of a first run (all: ktdeval run --help)": first})
 
-        groups = {}
-        for title, options in grouped(run_options()).items():
-            groups[f"Options of run: {title}"] = options
+        rows = []
+        for title, names in command_groups(_plugin_commands(ctx)).items():
+            rows.append((title, ", ".join(names)))
 
-        groups["Options"] = self.get_params(ctx)
-        write_groups(ctx, formatter, groups)
+        heading = "Commands (ktdeval COMMAND --help; what each does: ktdeval commands)"
+        with formatter.section(heading):
+            formatter.write_dl(rows, col_max=24)
+
+        write_groups(ctx, formatter, {"Options": self.get_params(ctx)})
 
 
-def _plugin_commands(ctx: click.Context) -> dict[str, str]:
-    """Return the commands of plugins with their summaries.
+OTHERS = "Others"  #: title of the commands of plugins that name no group
+
+
+def command_groups(of_plugins: Mapping[str, Spec]) -> dict[str, list[str]]:
+    """Return the names of all commands by the title of their group, in the order of help.
+
+    `of_plugins`: the commands of plugins.
+    """
+    titles: dict[str, str] = hints()["command_groups"]
+    groups: dict[str, list[str]] = {title: [] for title in [*titles.values(), OTHERS]}
+    for name, command in COMMANDS.items():
+        groups[titles[command.group]].append(name)
+
+    for name, spec in of_plugins.items():
+        group = next(iter(spec.groups), "")
+        groups[titles.get(group, OTHERS)].append(name)
+
+    return {title: names for title, names in groups.items() if names}
+
+
+def command_summaries(of_plugins: Mapping[str, Spec]) -> dict[str, str]:
+    """Return what each command does, by its name. `of_plugins`: the commands of plugins."""
+    summaries = {name: command.summary for name, command in COMMANDS.items()}
+    summaries.update((name, spec.summary) for name, spec in of_plugins.items())
+    return summaries
+
+
+def _plugin_commands(ctx: click.Context) -> Mapping[str, Spec]:
+    """Return the commands of plugins.
 
     It loads all plugins, so it is called only for help and for names that are not built in.
     """
-    commands: dict[str, str] | None = ctx.meta.get("ktdeval.commands")
+    commands: Mapping[str, Spec] | None = ctx.meta.get("ktdeval.commands")
     if commands is None:
-        commands = {name: spec.summary for name, spec in open_plugins().specs("commands").items()}
+        commands = open_plugins().specs("commands")
         ctx.meta["ktdeval.commands"] = commands
     return commands
 

@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING
 import click
 
 from ktdeval.cards import count, dollars
+from ktdeval.cli.card import print_cards
 from ktdeval.cli.options import (
     GroupedCommand,
     RunPath,
     config_option,
     config_options,
+    json_option,
     open_plugins,
 )
 from ktdeval.cli.table import grid_lines, print_json
-from ktdeval.errors import EpisodeFailure, KtdevalError, StoreError, VerificationError
+from ktdeval.errors import EpisodeFailure, StoreError
 from ktdeval.runner.config import RunConfig, load_config
 from ktdeval.values.fields import shown_path, working_folder
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from ktdeval.plugins.registry import Plugins
     from ktdeval.runner.estimate import Amount, Finished, RunEstimate, TaskEstimate
     from ktdeval.runner.run import RunResult
+    from ktdeval.values.jsonio import JsonValue
 
 #: New objects between collections (some megabytes); Python's own threshold of 700 would collect
 #: every 16 steps
@@ -146,10 +149,11 @@ def check_finished(result: RunResult) -> None:
 
 @click.command("run", cls=GroupedCommand)
 @config_options
-def run(config: RunConfig) -> None:
+@json_option
+def run(config: RunConfig, as_json: bool) -> None:
     """Evaluate a model on tasks. The same command again resumes; finished episodes don't run again."""
     if config.dry_run:
-        print_plan(config)
+        print_plan(config, as_json)
         return
 
     here = working_folder()
@@ -167,11 +171,31 @@ def run(config: RunConfig) -> None:
 
     folder = shown_path(result.folder)
     cards = [shown_path(path) for path in result.cards]
-    _print_cards(cards)
-    if cards:
-        _print_next_commands(config, folder, cards)
+    if as_json:
+        print_json(_outcome(result, folder, cards))
+    else:
+        print_cards(cards)
+        if cards:
+            _print_next_commands(config, folder, cards)
 
     check_finished(result)
+
+
+def _outcome(result: RunResult, folder: Path, cards: Sequence[Path]) -> dict[str, JsonValue]:
+    """Return what `run --json` prints: the folder, the paths of its cards, and what did not
+    finish.
+    """
+    unfinished: list[JsonValue] = []
+    for outcome in result.failed:
+        unfinished.append({"episode": outcome.spec.label, "why": outcome.error})
+
+    return {
+        "run": str(folder),
+        "cards": [str(path) for path in cards],
+        "episodes": result.episodes,
+        "unfinished": unfinished,
+        "stopped": None if result.stopped is None else str(result.stopped),
+    }
 
 
 def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path]) -> None:
@@ -189,7 +213,8 @@ def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path])
 @click.command("score")
 @click.argument("run_folder", type=RunPath(), metavar="RUN")
 @config_option("data", "data_args", "metrics", "rules", "certificate", "items", "plugin")
-def score(run_folder: Path, **options: object) -> None:
+@json_option
+def score(run_folder: Path, as_json: bool, **options: object) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
     from ktdeval.runner.score import rescore
 
@@ -200,142 +225,10 @@ def score(run_folder: Path, **options: object) -> None:
     if not cards:
         raise StoreError(f"{run_folder}: no episode is complete yet; run it again to resume")
 
-    _print_cards(cards)
-
-
-# ---- cards
-
-
-def _print_cards(paths: Sequence[Path]) -> None:
-    """Print the first screen of a card, or a table of several, and the commands to see them whole."""
-    from ktdeval.cards.check import load_card
-    from ktdeval.cards.show import card_lines, print_lines, summary_lines
-
-    cards = [load_card(path) for path in paths]
-    if len(cards) == 1:
-        print_lines(card_lines(cards[0], whole=False))
+    if as_json:
+        print_json({"run": str(run_folder), "cards": [str(path) for path in cards]})
     else:
-        print_lines(summary_lines(cards))
-
-    if paths:
-        click.echo()
-
-    for path in paths:
-        click.echo(f"all     ktdeval card show {shlex.quote(str(path))} --all")
-
-
-_PATH = click.argument("path", type=RunPath())
-
-
-@click.group()
-def card() -> None:
-    """Show, validate and verify result cards.
-
-    PATH is a card file, or a run folder with all its cards.
-    """
-
-
-@card.command()
-@click.argument("paths", nargs=-1, required=True, type=RunPath(), metavar="PATH…")
-@click.option(
-    "--all",
-    "whole",
-    is_flag=True,
-    help="the whole card: facts, diagnostics, windows, activity, notes",
-)
-@click.option("--plain", is_flag=True, help="aligned text without colours, also in a terminal")
-def show(paths: tuple[Path, ...], whole: bool, plain: bool) -> None:
-    """Print a card: its panel and what it claims. Several cards are side by side."""
-    from rich.text import Text
-
-    from ktdeval.cards.check import card_files, load_card
-    from ktdeval.cards.show import card_lines, plain_text, print_lines, side_by_side
-
-    cards = [load_card(file) for file in card_files(paths)]
-    lines: list[Text] = []
-    if len(cards) == 1:
-        lines.extend(card_lines(cards[0], whole))
-    elif whole:
-        for card in cards:
-            lines.extend(card_lines(card, whole))
-            lines.append(Text())
-    else:
-        lines.extend(side_by_side(cards))
-
-    if plain:
-        click.echo(plain_text(lines), nl=False)
-    else:
-        print_lines(lines)
-
-    if not whole:
-        click.echo(f"\nall     ktdeval card show {shlex.join(map(str, paths))} --all")
-
-
-@card.command()
-@_PATH
-def validate(path: Path) -> None:
-    """Check a card against its schema and against its own episodes."""
-    from ktdeval.cards.check import card_kinds, load_card
-
-    def judge(file: Path) -> str:
-        checked = load_card(file)
-        kind = card_kinds(checked.kind)[checked.kind]
-        return f"valid ({kind.content(checked)})"
-
-    _judge_cards(path, judge, "valid")
-
-
-@card.command(short_help="Execute the recorded decisions again and recompute every figure.")
-@_PATH
-@config_option("data", "data_args", "items", "plugin")
-def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> None:
-    """Re-execute the recorded decisions, recompute every figure, and name the first difference.
-
-    --data and --data-args are needed only if the snapshot has moved since the run, --items if the
-    run had that option.
-    """
-    from ktdeval.runner.verify import verify_card
-
-    plugins = open_plugins(plugin or ())
-    moved = {name: value for name, value in changes.items() if value is not None}
-
-    def judge(file: Path) -> str:
-        verification = verify_card(file, plugins, moved)
-        for finding in verification.findings[1:]:
-            click.echo(f"also differs: {finding}")
-
-        if verification.findings:
-            raise VerificationError(f"{file}: does not verify: {verification.findings[0]}")
-
-        executed = f"episodes: {verification.episodes}, steps executed again: {verification.steps}"
-        return (
-            f"verified ({executed}, of these traced to the model's own submission:"
-            f" {verification.traced_steps})"
-        )
-
-    _judge_cards(path, judge, "verified")
-
-
-def _judge_cards(path: Path, judge: Callable[[Path], str], passed: str) -> None:
-    """Print the verdict on each card, then raise the first failure."""
-    from ktdeval.cards.check import card_files
-
-    files = card_files([path])
-    failures = list[KtdevalError]()
-    for file in files:
-        try:
-            click.echo(f"{file}: {judge(file)}")
-        except KtdevalError as error:
-            failures.append(error)
-
-    for failure in failures[1:]:
-        click.echo(f"also fails: {' '.join(str(failure).split())}")
-
-    if failures and len(files) > 1:
-        click.echo(f"{len(files) - len(failures)} of {len(files)} cards {passed}")
-
-    if failures:
-        raise failures[0]
+        print_cards(cards)
 
 
 # ---- plan

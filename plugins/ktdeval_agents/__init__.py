@@ -190,11 +190,13 @@ def ktdeval_commands() -> list[Spec]:
             "roles",
             later("ktdeval_agents.command:roles"),
             "Tokens and cost of a run by the role of a team that asked.",
+            groups=("results",),
         ),
         Spec(
             "vote",
             later("ktdeval_agents.vote_command:vote"),
             "Elect from the recorded decisions of several runs, without a model call.",
+            groups=("evaluate",),
         ),
     ]
 

@@ -10,4 +10,5 @@ from ktdeval.values.lazy import later
 def ktdeval_commands() -> list[Spec]:
     """Return the command on leaderboards."""
     summary = "Submit runs to a leaderboard; check, rank, publish and export it."
-    return [Spec("leaderboard", later("ktdeval_board.command:leaderboard"), summary)]
+    command = later("ktdeval_board.command:leaderboard")
+    return [Spec("leaderboard", command, summary, groups=("boards",))]

@@ -27,6 +27,7 @@ _COMMANDS = {
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
+_GROUPS = {"demo": ("evaluate",), "power": ("evaluate",), "table": ("results",)}
 _ELSEWHERE = {"table": "paper_tables:table_command", "demo": "demo:demo"}
 
 
@@ -43,6 +44,12 @@ def ktdeval_commands() -> list[Spec]:
         for name in _COMMANDS
     }
     return [
-        Spec(name, makers[name], summary, extra=functions.get(name, {}))
+        Spec(
+            name,
+            makers[name],
+            summary,
+            groups=_GROUPS.get(name, ("compare",)),
+            extra=functions.get(name, {}),
+        )
         for name, summary in _COMMANDS.items()
     ]

@@ -12,4 +12,4 @@ def ktdeval_commands() -> list[Spec]:
     summary = (
         "Run models × agents × tasks × windows × seeds: resumable, amendable, on many workers."
     )
-    return [Spec("grid", later("ktdeval_grid.group:grid"), summary)]
+    return [Spec("grid", later("ktdeval_grid.group:grid"), summary, groups=("evaluate",))]

@@ -19,4 +19,4 @@ def ktdeval_commands() -> list[Spec]:
     summary = (
         "Run forward tests that can be proved afterwards: init, step, settle, verify, publish."
     )
-    return [Spec("live", later("ktdeval_live.commands:live"), summary)]
+    return [Spec("live", later("ktdeval_live.commands:live"), summary, groups=("evaluate",))]

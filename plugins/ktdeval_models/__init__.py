@@ -21,6 +21,7 @@ def ktdeval_commands() -> list[Spec]:
             "rl",
             later("ktdeval_models.rl.command:rl"),
             "Train a policy by reinforcement learning, for the model rl/policy.",
+            groups=("train",),
         )
     ]
 

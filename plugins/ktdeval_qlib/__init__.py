@@ -71,5 +71,6 @@ def ktdeval_commands() -> list[Spec]:
             "train",
             later("ktdeval_qlib.command:train"),
             "Train supervised baselines, for the models qlib/…",
+            groups=("train",),
         )
     ]

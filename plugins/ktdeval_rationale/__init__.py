@@ -10,4 +10,5 @@ from ktdeval.values.lazy import later
 def ktdeval_commands() -> list[Spec]:
     """Return the command."""
     summary = "Count what models name in their reasons, by mask, and what hiding it removes."
-    return [Spec("rationale", later("ktdeval_rationale.command:rationale"), summary)]
+    command = later("ktdeval_rationale.command:rationale")
+    return [Spec("rationale", command, summary, groups=("masks",))]

@@ -13,4 +13,4 @@ def ktdeval_commands() -> list[Spec]:
     command = later("ktdeval_report.command:report")
     function = later("ktdeval_report.command:draw_report")
 
-    return [Spec("report", command, summary, extra={"function": function})]
+    return [Spec("report", command, summary, groups=("results",), extra={"function": function})]

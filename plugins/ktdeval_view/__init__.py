@@ -10,4 +10,4 @@ from ktdeval.values.lazy import later
 def ktdeval_commands() -> list[Spec]:
     """Command on run folders."""
     summary = "Walk a run's episodes day by day: prompts, tool calls, replies, orders, fills, NAV."
-    return [Spec("view", later("ktdeval_view.command:view"), summary)]
+    return [Spec("view", later("ktdeval_view.command:view"), summary, groups=("results",))]

@@ -33,8 +33,9 @@ def ktdeval_metrics() -> list[Spec]:
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Quality of AMA's summaries, and records of DeepFund."""
-    summary = "Quality of Agent Market Arena's summaries."
+    ama = later("ktdeval_arena.ama_command:ama")
+    deepfund = later("ktdeval_arena.deepfund_command:deepfund")
     return [
-        Spec("ama", later("ktdeval_arena.ama_command:ama"), summary),
-        Spec("deepfund", later("ktdeval_arena.deepfund_command:deepfund"), "Records of DeepFund."),
+        Spec("ama", ama, "Quality of Agent Market Arena's summaries.", groups=("papers",)),
+        Spec("deepfund", deepfund, "Records of DeepFund.", groups=("papers",)),
     ]

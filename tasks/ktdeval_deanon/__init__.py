@@ -17,7 +17,8 @@ def ktdeval_cards() -> list[Spec]:
 def ktdeval_commands() -> list[Spec]:
     """Command that makes and verifies certificates."""
     summary = "Certify a mask: attack what it shows, and bound what is recovered."
-    return [Spec("certify", later("ktdeval_deanon.certificate.command:certify"), summary)]
+    command = later("ktdeval_deanon.certificate.command:certify")
+    return [Spec("certify", command, summary, groups=("masks",))]
 
 
 @hookimpl

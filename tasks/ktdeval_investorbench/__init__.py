@@ -86,5 +86,6 @@ def ktdeval_commands() -> list[Spec]:
             "investorbench",
             later("ktdeval_investorbench.tables:investorbench"),
             "Tables of InvestorBench, of your cards.",
+            groups=("papers",),
         )
     ]

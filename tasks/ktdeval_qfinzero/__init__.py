@@ -21,11 +21,13 @@ def ktdeval_commands() -> Sequence[Spec]:
             "serve",
             later("ktdeval_qfinzero.command:serve"),
             "Serve the QFinZero services over HTTP and the Model Context Protocol.",
+            groups=("papers",),
         ),
         Spec(
             "qfinzero",
             later("ktdeval_qfinzero.command:qfinzero"),
             "Data, tools and broker logs of the QFinZero services.",
+            groups=("papers",),
         ),
     ]
 

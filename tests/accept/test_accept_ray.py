@@ -87,7 +87,7 @@ def test_what_a_lost_node_had_begun_is_done_by_the_other(
 
     def lose_a_node() -> None:
         if not lost and len(done_records(out)) >= 2:
-            cluster.remove_node(list(cluster.worker_nodes)[0], allow_graceful=False)
+            cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
             cluster.add_node(**NODE)  # as an autoscaler would
             lost.append(True)
 

@@ -112,12 +112,32 @@ def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) ->
     assert options == ["--model", "--tasks", "--windows", "--seeds", "--out"]
 
 
-def test_help_shows_every_command_and_every_option_of_run(terminal: Terminal) -> None:
+def test_help_fits_one_screen_and_names_every_command(terminal: Terminal) -> None:
     shown = terminal.text("--help")
     assert shown == terminal.text()
+    assert len(shown.splitlines()) <= 40
+    named = re.split(r"[\s,]+", shown.partition("Commands (")[2])
+    for command in ["compare", "view", *COMMANDS]:
+        assert command in named
     for command in COMMANDS:
-        assert f"\n  {command} " in shown
         assert "Usage: ktdeval" in terminal.text(command, "--help")
+    for name in ("model", "tasks", "windows", "seeds", "out"):
+        assert f"--{name} " in shown
+
+
+def test_commands_are_listed_by_group_with_what_they_do(terminal: Terminal) -> None:
+    head, *lines = terminal.text("commands").splitlines()
+    assert head.split() == ["COMMAND", "GROUP", "SUMMARY"]
+    listed = json.loads(terminal.text("commands", "--json"))
+    assert [line.split()[0] for line in lines] == [entry["name"] for entry in listed]
+    assert {"run", "compare", "leaderboard"} <= {entry["name"] for entry in listed}
+    assert all(entry["summary"] for entry in listed)
+    of_groups = {entry["name"]: entry["group"] for entry in listed}
+    assert (of_groups["run"], of_groups["compare"]) == ("Evaluate", "Compare")
+
+
+def test_help_of_run_shows_every_option(terminal: Terminal) -> None:
+    shown = terminal.text("run", "--help")
     for field in fields(RunConfig):
         assert f"--{field.name.replace('_', '-')} " in shown
         if field.default not in (MISSING, None, (), False) or field.default == 0:
@@ -260,7 +280,8 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of
         adds_command=code + hook.format(name="hello"),
     )
     assert terminal.text("hello") == "hello\n"
-    assert "Says hello." in terminal.text("--help")
+    assert "Others" in terminal.text("--help")
+    assert "Says hello." in terminal.text("commands")
     advertise(
         tmp_path,
         "adds",

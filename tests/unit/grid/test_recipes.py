@@ -41,9 +41,7 @@ def programs(tmp_path: Path) -> Path:
     return folder
 
 
-def run(
-    programs: Path, words: Sequence[str], **variables: str
-) -> subprocess.CompletedProcess[str]:
+def run(programs: Path, words: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
 

@@ -1,0 +1,191 @@
+"""`ktdeval card`: show, validate and verify result cards."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ktdeval.cli.options import RunPath, config_option, json_option, open_plugins
+from ktdeval.cli.table import print_json
+from ktdeval.errors import KtdevalError, VerificationError
+
+if TYPE_CHECKING:
+    from ktdeval.runner.verify import Verification
+    from ktdeval.values.jsonio import JsonValue
+
+
+def print_cards(paths: Sequence[Path]) -> None:
+    """Print the first screen of a card, or a table of several, and the commands to see them whole."""
+    from ktdeval.cards.check import load_card
+    from ktdeval.cards.show import card_lines, print_lines, summary_lines
+
+    cards = [load_card(path) for path in paths]
+    if len(cards) == 1:
+        print_lines(card_lines(cards[0], whole=False))
+    else:
+        print_lines(summary_lines(cards))
+
+    if paths:
+        click.echo()
+
+    for path in paths:
+        click.echo(f"all     ktdeval card show {shlex.quote(str(path))} --all")
+
+
+_PATH = click.argument("path", type=RunPath())
+
+
+@click.group()
+def card() -> None:
+    """Show, validate and verify result cards.
+
+    PATH is a card file, or a run folder with all its cards.
+    """
+
+
+@card.command()
+@click.argument("paths", nargs=-1, required=True, type=RunPath(), metavar="PATH…")
+@click.option(
+    "--all",
+    "whole",
+    is_flag=True,
+    help="the whole card: facts, diagnostics, windows, activity, notes",
+)
+@click.option("--plain", is_flag=True, help="aligned text without colours, also in a terminal")
+@click.option("--json", "as_json", is_flag=True, help="cards as they are stored, a JSON list")
+def show(paths: tuple[Path, ...], whole: bool, plain: bool, as_json: bool) -> None:
+    """Print a card: its panel and what it claims. Several cards are side by side."""
+    from rich.text import Text
+
+    from ktdeval.cards.check import card_files, load_card
+    from ktdeval.cards.show import card_lines, plain_text, print_lines, side_by_side
+
+    cards = [load_card(file) for file in card_files(paths)]
+    if as_json:
+        print_json([card.plain for card in cards])
+        return
+
+    lines: list[Text] = []
+    if len(cards) == 1:
+        lines.extend(card_lines(cards[0], whole))
+    elif whole:
+        for card in cards:
+            lines.extend(card_lines(card, whole))
+            lines.append(Text())
+    else:
+        lines.extend(side_by_side(cards))
+
+    if plain:
+        click.echo(plain_text(lines), nl=False)
+    else:
+        print_lines(lines)
+
+    if not whole:
+        click.echo(f"\nall     ktdeval card show {shlex.join(map(str, paths))} --all")
+
+
+@card.command()
+@_PATH
+def validate(path: Path) -> None:
+    """Check a card against its schema and against its own episodes."""
+    from ktdeval.cards.check import card_kinds, load_card
+
+    def judge(file: Path) -> str:
+        checked = load_card(file)
+        kind = card_kinds(checked.kind)[checked.kind]
+        return f"valid ({kind.content(checked)})"
+
+    _judge_cards(path, judge, "valid")
+
+
+@card.command(short_help="Execute the recorded decisions again and recompute every figure.")
+@_PATH
+@config_option("data", "data_args", "items", "plugin")
+@json_option
+def verify(path: Path, plugin: tuple[str, ...] | None, as_json: bool, **changes: object) -> None:
+    """Re-execute the recorded decisions, recompute every figure, and name the first difference.
+
+    --data and --data-args are needed only if the snapshot has moved since the run, --items if the
+    run had that option.
+    """
+    from ktdeval.runner.verify import verify_card
+
+    plugins = open_plugins(plugin or ())
+    moved = {name: value for name, value in changes.items() if value is not None}
+    if as_json:
+        _print_verifications(path, lambda file: verify_card(file, plugins, moved))
+        return
+
+    def judge(file: Path) -> str:
+        verification = verify_card(file, plugins, moved)
+        for finding in verification.findings[1:]:
+            click.echo(f"also differs: {finding}")
+
+        if verification.findings:
+            raise VerificationError(f"{file}: does not verify: {verification.findings[0]}")
+
+        executed = f"episodes: {verification.episodes}, steps executed again: {verification.steps}"
+        return (
+            f"verified ({executed}, of these traced to the model's own submission:"
+            f" {verification.traced_steps})"
+        )
+
+    _judge_cards(path, judge, "verified")
+
+
+def _print_verifications(path: Path, verify_file: Callable[[Path], Verification]) -> None:
+    """Print a JSON list with the verification of each card, then raise the first failure."""
+    from ktdeval.cards.check import card_files
+
+    verdicts: list[JsonValue] = []
+    failures: list[KtdevalError] = []
+    for file in card_files([path]):
+        verdict: dict[str, JsonValue] = {"card": str(file)}
+        try:
+            verification = verify_file(file)
+        except KtdevalError as error:
+            verdict.update(verified=False, error=" ".join(str(error).split()))
+            failures.append(error)
+        else:
+            findings = list(verification.findings)
+            verdict.update(
+                verified=not findings,
+                findings=[str(finding) for finding in findings],
+                episodes=verification.episodes,
+                steps=verification.steps,
+                traced_steps=verification.traced_steps,
+            )
+            if findings:
+                failures.append(VerificationError(f"{file}: does not verify: {findings[0]}"))
+
+        verdicts.append(verdict)
+
+    print_json(verdicts)
+    if failures:
+        raise failures[0]
+
+
+def _judge_cards(path: Path, judge: Callable[[Path], str], passed: str) -> None:
+    """Print the verdict on each card, then raise the first failure."""
+    from ktdeval.cards.check import card_files
+
+    files = card_files([path])
+    failures = list[KtdevalError]()
+    for file in files:
+        try:
+            click.echo(f"{file}: {judge(file)}")
+        except KtdevalError as error:
+            failures.append(error)
+
+    for failure in failures[1:]:
+        click.echo(f"also fails: {' '.join(str(failure).split())}")
+
+    if failures and len(files) > 1:
+        click.echo(f"{len(files) - len(failures)} of {len(files)} cards {passed}")
+
+    if failures:
+        raise failures[0]

@@ -1,0 +1,80 @@
+"""`--json`: what run, score and card print for programs, also where the result is negative."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from run_support import TASK, WINDOW, store_market
+from terminal import Terminal
+
+MODEL = "builtin/momentum"
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_market(tmp_path_factory.mktemp("market") / "market")
+
+
+@pytest.fixture
+def run(market: Path, tmp_path: Path, terminal: Terminal) -> Path:
+    words = ("--model", MODEL, "--tasks", TASK, "--windows", WINDOW, "--limit", 2)
+    out = tmp_path / "run"
+    printed = terminal.out(*words, "--data", market, "--out", out, "--quiet", "--json")
+    assert json.loads(printed) == {
+        "run": str(out),
+        "cards": [str(out / "cards" / f"{TASK}.json")],
+        "episodes": 1,
+        "unfinished": [],
+        "stopped": None,
+    }
+    return out
+
+
+def test_scoring_names_its_cards(run: Path, terminal: Terminal) -> None:
+    cards = [str(run / "cards" / f"{TASK}.json")]
+    assert terminal.report("score", run) == {"run": str(run), "cards": cards}
+
+
+def test_cards_are_shown_as_they_are_stored(run: Path, terminal: Terminal) -> None:
+    stored = json.loads((run / "cards" / f"{TASK}.json").read_text())
+    assert terminal.report("card", "show", run) == [stored]
+
+
+def test_a_card_that_verifies_has_no_findings(run: Path, terminal: Terminal) -> None:
+    (verdict,) = terminal.report("card", "verify", run)
+    assert verdict == {
+        "card": str(run / "cards" / f"{TASK}.json"),
+        "verified": True,
+        "findings": [],
+        "episodes": 1,
+        "steps": 2,
+        "traced_steps": 2,
+    }
+
+
+def test_a_card_that_differs_names_where_and_the_command_fails(
+    run: Path, terminal: Terminal
+) -> None:
+    path = run / "cards" / f"{TASK}.json"
+    card = json.loads(path.read_text())
+    card["provenance"]["suite_version"] = "9"
+    card["episodes"][0]["final_nav_minor"] += 1
+    path.write_text(json.dumps(card))
+
+    code, out, _ = terminal.call("card", "verify", run, "--json")
+    assert code == 1
+    (verdict,) = json.loads(out)
+    assert verdict["verified"] is False
+    assert verdict["findings"] or verdict["error"]
+
+
+def test_a_run_that_is_damaged_is_an_error_of_its_card(run: Path, terminal: Terminal) -> None:
+    shutil.rmtree(run / "episodes")
+    code, out, _ = terminal.call("card", "verify", run, "--json")
+    assert code != 0
+    (verdict,) = json.loads(out)
+    assert verdict["verified"] is False

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_known
-from ktdeval.market import BoolArray, FloatArray, MarketView
+from ktdeval.market import BoolArray, FloatArray, MarketView, code_version
 from ktdeval.masking import AssetRef, DayRef, Payload, Prepared, figure, prepared
 from ktdeval.values.ties import grouped, places
 
@@ -36,6 +36,7 @@ MEASURE_NAMES = (
     "drawdown_60d_pct",
     "amount_20d_cny",
 )
+DIM_NAMES = (*FACTOR_NAMES, *MEASURE_NAMES)
 _RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
 # Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to
 # rounding.
@@ -73,19 +74,11 @@ class MarketDay:
         traded: BoolArray = np.isfinite(view.close[view.day]) & (view.volume[view.day] > 0)
         return traded
 
-    def _closes(self) -> FloatArray:
-        """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an
-        asset's first bar.
-        """
-        history = self.view.adjusted_close
-        start = max(0, self.view.day - LOOKBACK_DAYS)
-        return filled_forward(history[start:], last_known(history, start))
-
     @cached_property
     def closes(self) -> Closes:
         """Last closes."""
         view = self.view
-        closes = self._closes()
+        closes = _filled_closes(view)
         factor = view.factor[view.day]
         close = view.close[view.day]
         marks: FloatArray = np.where(np.isnan(close), closes[-1] / factor, close)
@@ -149,36 +142,8 @@ class MarketDay:
         """Every figure that candidates can be ranked and compared by: name -> [N], in the units
         that models are shown.
         """
-        return self.view.derived("ktdfin dims", self._make_dims)
-
-    def _make_dims(self) -> dict[str, FloatArray]:
-        raw = factor_values(self.view).values
-        values: dict[str, FloatArray] = {}
-        for name in FACTOR_NAMES:
-            scale = 100.0 if name in _PERCENT_FACTORS else 1.0
-            values[name] = raw[name] * scale
-
-        closes = self._closes()
-        for name, days in _RETURN_DAYS.items():
-            values[name] = _returns(closes, days) * 100.0
-
-        values["drawdown_60d_pct"] = _drawdown_pct(closes)
-        values["amount_20d_cny"] = self._mean_amount_cny()
-        for figures in values.values():  # episodes of all masks share them
-            figures.setflags(write=False)
-
-        return values
-
-    def _mean_amount_cny(self) -> FloatArray:
-        """[N] mean amount traded on the days with trade of the last 20, NaN without one."""
-        amount = self.view.amount[-AMOUNT_DAYS:]
-        usable = np.isfinite(amount) & (amount > 0)
-        count = usable.sum(axis=0)
-        total = np.where(usable, amount, 0.0).sum(axis=0)
-        with np.errstate(all="ignore"):
-            mean: FloatArray = np.where(count > 0, total / count, np.nan)
-
-        return mean
+        table = self.view.stored("ktdfin dims", _dims_version(), dims_table)["dims"]
+        return dict(zip(DIM_NAMES, table, strict=True))
 
     def shown(self, name: str, asset: int) -> Payload:
         """One of `dims` as a payload, null where it is not defined."""
@@ -237,6 +202,52 @@ class MarketDay:
     def answer(self, key: Hashable, make: Callable[[], Payload]) -> Prepared:
         """Return the text of a payload that this day and `key` decide, of the latest ones."""
         return self.recent(("answer", key), lambda _: prepared(make()))
+
+
+@cache
+def _dims_version() -> str:
+    return code_version(__name__, "ktdeval.attribution.factors", "ktdeval.market.snapshot")
+
+
+def dims_table(view: MarketView) -> dict[str, FloatArray]:
+    """Return the figures of `MarketDay.dims` at the close of a view, one array [14, N]."""
+    raw = factor_values(view).values
+    values: dict[str, FloatArray] = {}
+    for name in FACTOR_NAMES:
+        scale = 100.0 if name in _PERCENT_FACTORS else 1.0
+        values[name] = raw[name] * scale
+
+    closes = _filled_closes(view)
+    for name, days in _RETURN_DAYS.items():
+        values[name] = _returns(closes, days) * 100.0
+
+    values["drawdown_60d_pct"] = _drawdown_pct(closes)
+    values["amount_20d_cny"] = _mean_amount_cny(view)
+    table = np.stack([values[name] for name in DIM_NAMES])
+    table.setflags(write=False)  # episodes of all masks share it
+
+    return {"dims": table}
+
+
+def _filled_closes(view: MarketView) -> FloatArray:
+    """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an
+    asset's first bar.
+    """
+    history = view.adjusted_close
+    start = max(0, view.day - LOOKBACK_DAYS)
+    return filled_forward(history[start:], last_known(history, start))
+
+
+def _mean_amount_cny(view: MarketView) -> FloatArray:
+    """[N] mean amount traded on the days with trade of the last 20, NaN without one."""
+    amount = view.amount[-AMOUNT_DAYS:]
+    usable = np.isfinite(amount) & (amount > 0)
+    count = usable.sum(axis=0)
+    total = np.where(usable, amount, 0.0).sum(axis=0)
+    with np.errstate(all="ignore"):
+        mean: FloatArray = np.where(count > 0, total / count, np.nan)
+
+    return mean
 
 
 def _returns(closes: FloatArray, days: int) -> FloatArray:

@@ -29,11 +29,10 @@ from ktdeval.masking import (
 from ktdeval.trading import Account, Order, Position, Side, execute
 from ktdeval.values.ties import whole_groups
 from ktdeval_ktdfin import news, tables
-from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES, PPM, MarketDay
+from ktdeval_ktdfin.day import DIM_NAMES, PPM, MarketDay
 from ktdeval_ktdfin.market_tone import HORIZONS, SECTOR_COLUMNS, breadth, sector_tone
 from ktdeval_ktdfin.step import Step
 
-DIM_NAMES = (*FACTOR_NAMES, *MEASURE_NAMES)
 if TYPE_CHECKING:
     Dim: TypeAlias = str
     SignedDim: TypeAlias = str

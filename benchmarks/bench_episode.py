@@ -124,8 +124,10 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
             tool_context=clock.timed("scene", made.tool_context),
         )
 
-    def make_model(*args: Any, **kwargs: Any) -> Any:
-        return SimpleNamespace(reply=clock.timed("model", real_model(*args, **kwargs).reply))
+    def for_episode(*args: Any, **kwargs: Any) -> Any:
+        given = real_access(*args, **kwargs)
+        model = SimpleNamespace(reply=clock.timed("model", given.model.reply))
+        return given._replace(model=model)
 
     def make_tools(*args: Any, **kwargs: Any) -> Any:
         return tuple(
@@ -133,11 +135,12 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
             for tool in real_tools(*args, **kwargs)
         )
 
-    real_scene, real_model, real_tools = type(task).scene, run.plugins.make_model, run.plugins.tools
+    real_scene, real_tools = type(task).scene, run.plugins.tools
+    real_access = run.access.for_episode
     with ExitStack() as stack:
         for owner, attribute, function in (
             (type(task), "scene", scene),
-            (run.plugins, "make_model", make_model),
+            (run.access, "for_episode", for_episode),
             (run.plugins, "tools", make_tools),
         ):
             stack.enter_context(patch.object(owner, attribute, function))

@@ -45,7 +45,8 @@ from ktdeval_builtin.react import ReactAgent
 from ktdeval_deanon.certificate.evidence import Field
 from ktdeval_deanon.certificate.history import PublicHistory
 from ktdeval_deanon.certificate.matching import RandomAttacker, field_sets, weigh
-from ktdeval_ktdfin.step import MEASURE_NAMES, Stage, Step
+from ktdeval_ktdfin.day import MEASURE_NAMES
+from ktdeval_ktdfin.step import Stage, Step
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
 

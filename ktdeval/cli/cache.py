@@ -17,6 +17,7 @@ from ktdeval.values.fields import near_matches
 
 if TYPE_CHECKING:
     from ktdeval.calls.cache_admin import CacheAdmin, Checked, ModelUse
+    from ktdeval.market.array_cache import ArrayCache
 
 _MEGABYTE = 1_000_000
 _MOST_DAYS = 36_500
@@ -49,6 +50,9 @@ _file_option = click.option(
 def cache(context: click.Context) -> None:
     """List, prune or verify the cache of model replies. Without a subcommand it lists.
 
+    The cache folder also keeps arrays that follow from markets alone (prices, factors), which runs
+    map into memory: `ls` lists them, `prune --arrays` removes them, and runs make them again.
+
     A reply is stored under the hash of its request, so that no call is paid twice. Runs share one
     file in the cache folder ($KTDEVAL_CACHE_DIR, or the user's own), unless they were started with
     `--cache run` or `--cache FILE`; name such a file with --file.
@@ -68,9 +72,12 @@ def ls(file: Path | None, as_json: bool) -> None:
             uses = admin.models()
 
     size = _bytes_on_disk(path)
+    arrays = _arrays(file)
+    entries = [] if arrays is None else arrays.entries()
     if as_json:
         models = [use._asdict() for use in uses]
-        print_json({"file": str(path), "file_bytes": size, "models": models})
+        kept = [{"path": str(entry.path), "bytes": entry.bytes} for entry in entries]
+        print_json({"file": str(path), "file_bytes": size, "models": models, "arrays": kept})
         return
 
     if uses:
@@ -78,6 +85,23 @@ def ls(file: Path | None, as_json: bool) -> None:
 
     replies = sum(use.replies for use in uses)
     click.echo(f"{path}: {count(replies, 'reply')}, {size:,} bytes on disk")
+    if arrays is not None:
+        for entry in entries:
+            click.echo(f"  {entry.bytes:>13,}  {entry.title or 'damaged, made again when needed'}")
+        total = sum(entry.bytes for entry in entries)
+        noun = "entry" if len(entries) == 1 else "entries"
+        click.echo(f"{arrays.folder}: {len(entries):,} {noun} of arrays, {total:,} bytes on disk")
+
+
+def _arrays(file: Path | None) -> ArrayCache | None:
+    """Return the cache of arrays that follow from markets; None where a file of replies is
+    named.
+    """
+    from ktdeval.runner.data_source import array_cache
+
+    if file is not None:
+        return None
+    return array_cache()
 
 
 def _bytes_on_disk(path: Path) -> int:
@@ -113,6 +137,7 @@ def _row(use: ModelUse) -> tuple[str, ...]:
     help="the oldest replies, until at most MB megabytes are left",
 )
 @click.option("--all", "everything", is_flag=True, help="all replies")
+@click.option("--arrays", is_flag=True, help="arrays of markets instead of replies; all of them")
 @click.option("--dry-run", is_flag=True, help="only count what would be removed")
 @json_option
 def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **chosen: Any) -> None:
@@ -128,6 +153,12 @@ def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **c
     model = chosen["model"]
     max_size = chosen["max_size"]
     is_selected = any(value is not None for value in (older_than, model, max_size))
+    if chosen["arrays"]:
+        if everything or is_selected or file is not None:
+            raise UsageError("--arrays: removes arrays alone; leave the other options out")
+        _prune_arrays(dry_run, as_json)
+        return
+
     if everything == is_selected:  # neither, or both
         raise UsageError(
             "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all by"
@@ -151,6 +182,23 @@ def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **c
 
     action = "would remove" if dry_run else "removed"
     click.echo(f"{path}: {action} {count(pruned.replies, 'reply')}, {pruned.bytes:,} bytes")
+
+
+def _prune_arrays(dry_run: bool, as_json: bool) -> None:
+    """Remove the arrays of all markets."""
+    from ktdeval.runner.data_source import array_cache
+
+    arrays = array_cache()
+    entries = arrays.entries() if dry_run else arrays.clear()
+    total = sum(entry.bytes for entry in entries)
+    if as_json:
+        removed = {"arrays": len(entries), "bytes": total}
+        print_json({"folder": str(arrays.folder), "dry_run": dry_run, **removed})
+        return
+
+    action = "would remove" if dry_run else "removed"
+    noun = "entry" if len(entries) == 1 else "entries"
+    click.echo(f"{arrays.folder}: {action} {len(entries):,} {noun} of arrays, {total:,} bytes")
 
 
 @cache.command("verify", short_help="Check the file and every reply in it.")

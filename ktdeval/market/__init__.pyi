@@ -1,5 +1,10 @@
 """Public names of the market: snapshots, calendars, boards, storage."""
 
+from ktdeval.market.array_cache import (
+    ArrayCache as ArrayCache,
+    Arrays as Arrays,
+    code_version as code_version,
+)
 from ktdeval.market.assembly import assemble as assemble, listed_codes as listed_codes
 from ktdeval.market.calendar import (
     parse_day as parse_day,

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
+from ktdeval.market.array_cache import ArrayCache, Arrays
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.minutes import NO_MINUTES, MinuteBars
 from ktdeval.market.price_limits import NO_PRICE_LIMITS, PriceLimits
@@ -393,6 +394,50 @@ class MarketSnapshot:
         return OrderedDict()
 
     @cached_property
+    def shared(self) -> ArrayCache | None:
+        """Cache of what follows from this snapshot alone, for all processes; None unless it was
+        opened with one. A changed copy of the snapshot has none.
+        """
+        return None
+
+    def share(self, cache: ArrayCache) -> None:
+        """Keep what follows from this snapshot, whose id must be that of its content, in a
+        cache.
+        """
+        self.__dict__["shared"] = cache
+
+    @cached_property
+    def _blocks(self) -> OrderedDict[tuple[str, int], Arrays]:
+        return OrderedDict()
+
+    def _stored_rows(
+        self, day: int, name: str, version: str, make: Callable[[MarketView], Arrays]
+    ) -> Arrays:
+        """Return what `make` finds at the close of row `day`, from a block of days that is kept."""
+        if self.shared is None:
+            return make(self.as_of(day))
+
+        size = max(_FEWEST_DAYS, _BLOCK_SIZE // max(1, len(self.codes)))
+        first = day - day % size
+        block = self._blocks.get((name, first))
+        if block is None:
+            last = min(first + size, len(self.days))
+
+            def make_block() -> Arrays:
+                rows = [make(self.as_of(row)) for row in range(first, last)]
+                return {part: np.stack([row[part] for row in rows]) for part in rows[0]}
+
+            title = f"{name} of {self.meta.name}, {self.days[first]} to {self.days[last - 1]}"
+            key = {"snapshot": self.id, "name": name, "version": version, "rows": [first, last]}
+            block = self._blocks.setdefault(
+                (name, first), self.shared.arrays(title, key, make_block)
+            )
+            if len(self._blocks) > _MOST_BLOCKS:
+                self._blocks.popitem(last=False)
+
+        return {part: rows[day - first] for part, rows in block.items()}
+
+    @cached_property
     def asset_index(self) -> dict[str, int]:
         """Code -> column."""
         return {code: column for column, code in enumerate(self.codes)}
@@ -478,6 +523,9 @@ class MarketSnapshot:
         return MarketView(self, day)
 
 
+_BLOCK_SIZE = 1 << 14  # assets times days of what is kept in one entry of a cache
+_FEWEST_DAYS = 8
+_MOST_BLOCKS = 64
 _MOST_DERIVED = 1 << 18  # figures of as many assets and days, each a few numbers
 
 
@@ -493,6 +541,7 @@ class MarketView:
 
     __slots__ = (
         "_derived",
+        "_stored",
         "adjusted_close",
         "adjusted_open",
         "amount",
@@ -543,6 +592,7 @@ class MarketView:
         venues = snapshot.venues
         column = snapshot.asset_index
         self._derived = snapshot._derived
+        self._stored = partial(snapshot._stored_rows, day)
         self.minutes = partial(
             snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]]
         )
@@ -559,6 +609,13 @@ class MarketView:
                 self._derived.popitem(last=False)
 
         return figures
+
+    def stored(self, name: str, version: str, make: Callable[[MarketView], Arrays]) -> Arrays:
+        """Arrays that `make` computes from a view of this day and nothing else: kept in the user's
+        cache where the snapshot has one, for all processes and runs, and read-only. `version`: of
+        the code of `make` (`code_version`). Each array has the same shape on all days.
+        """
+        return self._stored(name, version, make)
 
     def bar_row(self, asset: int, row: int) -> int | None:
         """Return the latest row up to `row` on which the asset has a bar, None before its first."""

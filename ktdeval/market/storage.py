@@ -31,9 +31,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import ConfigError, DataError, StoreError
+from ktdeval.market.array_cache import ArrayCache, Arrays
 from ktdeval.market.close import Close
 from ktdeval.market.documents import NO_DOCUMENTS, Documents, Entity
 from ktdeval.market.manifest import (
+    FORMAT_VERSION,
     GRID_FIELDS,
     Manifest,
     differences,
@@ -70,7 +72,7 @@ from ktdeval.market.snapshot_tables import (
 )
 from ktdeval.values.bounded import open_parquet
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import new_folder, sweep_new_folder
+from ktdeval.values.jsonio import JsonValue, new_folder, sweep_new_folder
 
 _LIMIT_KINDS = {"special": bool, "upper": float, "lower": float}
 
@@ -244,14 +246,21 @@ def _write_documents(documents: Documents, folder: Path) -> None:
 # ---- reading
 
 
-def load_snapshot(folder: Path) -> MarketSnapshot:
+def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapshot:
     """Read and check a stored snapshot.
 
-    Raises DataError: a file is unreadable or was changed (it names table, field and first day).
+    `cache`: keeps its arrays, and what follows from them, for other processes. Files that are
+    unchanged since their content was checked are not read again. Raises DataError: a file is
+    unreadable or was changed (it names table, field and first day).
     """
     manifest = load_manifest(folder)
+    key = _state(folder)
+    known = None
+    if cache is not None:
+        known = cache.find(key)
+
     try:
-        snapshot = _read_tables(folder, manifest)
+        snapshot = _read_tables(folder, manifest, known)
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{folder}: can't read the snapshot: {error}; import the data again"
@@ -259,7 +268,7 @@ def load_snapshot(folder: Path) -> MarketSnapshot:
     except ConfigError as error:
         raise DataError(f"{folder}: {error}; import the data again") from error
 
-    if snapshot_id(snapshot) != manifest.id:
+    if known is None and snapshot_id(snapshot) != manifest.id:
         changes = differences(manifest, snapshot) or [f"{MANIFEST}: id differs"]
         change = changes[0]
         if len(changes) > 1:
@@ -270,14 +279,40 @@ def load_snapshot(folder: Path) -> MarketSnapshot:
             " again"
         )
 
-    return dataclasses.replace(snapshot, id=manifest.id)
+    if cache is None:
+        return dataclasses.replace(snapshot, id=manifest.id)
+
+    if known is None:
+        made = {"days": snapshot.days, **{name: getattr(snapshot, name) for name in GRID_FIELDS}}
+        known = cache.keep(f"market {snapshot.meta.name}", key, made)
+
+    grids: dict[str, Any] = {} if known is None else dict(known)
+    snapshot = dataclasses.replace(snapshot, id=manifest.id, **grids)
+    snapshot.share(cache)
+    return snapshot
 
 
-def _read_tables(folder: Path, manifest: Manifest) -> MarketSnapshot:
-    """Read a snapshot without its identity."""
+def _state(folder: Path) -> dict[str, JsonValue]:
+    """Return the state of a snapshot's files, which any change of one of them changes."""
+    files: list[JsonValue] = []
+    for path in sorted(folder.iterdir()):
+        at = path.stat()
+        state = [at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns]
+        files.append([path.name, *state])
+
+    return {"folder": str(folder.absolute()), "format": FORMAT_VERSION, "files": files}
+
+
+def _read_tables(folder: Path, manifest: Manifest, known: Arrays | None = None) -> MarketSnapshot:
+    """Read a snapshot without its identity. `known`: days and bars, where they were read before."""
     assets = read_table(folder / ASSETS)
     codes = read_texts(assets, "code")
-    days, grids = _read_bars(folder, codes)
+    if known is None:
+        days, grids = _read_bars(folder, codes)
+    else:
+        days = known["days"]
+        grids = {name: known[name] for name in GRID_FIELDS}
+
     documents = NO_DOCUMENTS
     if "documents" in manifest.statics:
         documents = _read_documents(folder)

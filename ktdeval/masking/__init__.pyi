@@ -21,6 +21,7 @@ from ktdeval.masking.lens import (
     Lens as Lens,
     MaskConfig as MaskConfig,
     MaskKind as MaskKind,
+    prepared as prepared,
 )
 from ktdeval.masking.payload import (
     AssetName as AssetName,
@@ -44,6 +45,7 @@ from ktdeval.masking.prose import (
     ShownDocument as ShownDocument,
     TextMask as TextMask,
 )
+from ktdeval.masking.rendering import Prepared as Prepared
 from ktdeval.masking.shortening import beginning as beginning, shorten as shorten
 from ktdeval.masking.text import (
     normalise as normalise,

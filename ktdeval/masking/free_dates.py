@@ -9,7 +9,8 @@ documents, and what a model said.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from ktdeval.masking.date_names import find_named, name_hints
 from ktdeval.masking.dates import Span, is_amount
@@ -61,6 +62,60 @@ _SEASON = (
 def _pattern(text: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
     return re.compile(text, flags)
 
+
+@dataclass(frozen=True, slots=True)
+class _Hints:
+    """What an ASCII text must have for a pattern to match in it; each that is given must hold.
+
+    A word is a whole run of letters: digits end it, too.
+    """
+
+    words: frozenset[bytes] = frozenset()  #: one of these words
+    begins: tuple[bytes, ...] = ()  #: a word that begins with one of these
+    #: one of these in the text with digits as `0` and slashes as hyphens (`Shape.dashed`)
+    shapes: tuple[bytes, ...] = ()
+
+    def allow(self, words: Collection[bytes], shape: Shape) -> bool:
+        """Whether the pattern may match in a text with these words and this shape."""
+        if self.words and self.words.isdisjoint(words):
+            return False
+        if self.begins and not any(word.startswith(self.begins) for word in words):
+            return False
+        if not self.shapes:
+            return True
+        return any(part in shape.dashed for part in self.shapes)
+
+
+_MONTH_BEGINS = tuple(name.encode() for name in _NAME.strip("(?:)").replace("?", "").split("|"))
+_ROMAN_WORDS = frozenset(b"i ii iii iv v vi vii viii ix x xi xii".split())
+_QUOTE = _Hints(shapes=(b"'",))
+_MONTH_NAME = _Hints(begins=(*_MONTH_BEGINS, b"sep"))
+_BETWEEN_SLASHES = _Hints(shapes=(b"0-0",))
+#: Of each of `_PATTERNS`
+_HINTS = (
+    _Hints(begins=(b"f", b"q", b"h", b"c", b"y")),
+    _Hints(begins=(b"q", b"h")),
+    _QUOTE,
+    _QUOTE,
+    _Hints(begins=(b"calendar", b"trading", b"week", b"wk", b"cw", b"kw", b"sem", b"sett", b"kal")),
+    _Hints(begins=(b"w",)),
+    _Hints(shapes=(b"00000000",)),
+    _Hints(shapes=(b"0000-000",)),
+    _MONTH_NAME,
+    _MONTH_NAME,
+    _Hints(begins=(*_MONTH_NAME.begins, b"st", b"nd", b"rd", b"th")),
+    _MONTH_NAME,
+    _Hints(shapes=(b"0-0", b"0.0000")),
+    _BETWEEN_SLASHES,
+    _BETWEEN_SLASHES,
+    _Hints(shapes=(b"0.0.0", b"0.00.0")),
+    _Hints(shapes=(b"0.0.", b"0.00.")),
+    _Hints(words=_ROMAN_WORDS),
+    _Hints(words=_ROMAN_WORDS),
+    _Hints(words=frozenset({b"b", b"be"})),
+    _Hints(words=frozenset({b"a", b"ah"})),
+    _Hints(words=frozenset({b"r", b"h", b"s"})),
+)
 
 _PATTERNS = (
     # Q1/24, 1Q'24, Q3 FY24, FY24Q3, fiscal '24, 24Q1
@@ -173,8 +228,11 @@ def find_free_dates(text: str, shape: Shape, is_code: Callable[[str], bool]) -> 
     """Spans (which may overlap) of dates by the rules for free text, in a normalised text of this
     shape. `is_code`: whether six digits are rather a security code.
     """
-    for start, end in around_digits(text, _REACH):
-        for pattern in _PATTERNS:
+    found = set(shape.words)
+    patterns = _possible(text, shape, found)
+    spans = around_digits(text, _REACH) if patterns else ()
+    for start, end in spans:
+        for pattern in patterns:
             for match in pattern.finditer(text, start, end):
                 if not is_amount(text, *_last_number(match)):
                     yield match.span()
@@ -184,7 +242,6 @@ def find_free_dates(text: str, shape: Shape, is_code: Callable[[str], bool]) -> 
             if not is_code(match[0]) and not is_amount(text, *match.span()):
                 yield match.span()
 
-    found = set(shape.words)
     for hints, pattern in _IN_WORDS:
         if not hints.isdisjoint(found):
             yield from (match.span() for match in pattern.finditer(text))
@@ -193,6 +250,19 @@ def find_free_dates(text: str, shape: Shape, is_code: Callable[[str], bool]) -> 
     yield from (
         (start, end) for start, end, _ in find_named(text, name_hints().intersection(words))
     )
+
+
+def _possible(text: str, shape: Shape, words: Collection[bytes]) -> Sequence[re.Pattern[str]]:
+    """Return the patterns that may match in a text with these words."""
+    if not text.isascii():  # other letters may fold to these
+        return _PATTERNS
+
+    patterns = []
+    for hints, pattern in zip(_HINTS, _PATTERNS, strict=True):
+        if hints.allow(words, shape):
+            patterns.append(pattern)
+
+    return patterns
 
 
 _REACH = 32  # characters on both sides of a number that a date can have

@@ -324,7 +324,7 @@ class IdentityIndex:
     def _in_answer(self, normalised: str, shape: Shape) -> Iterator[Hit]:
         """Yield identities that only a model would write: any code, identifiers, short names."""
         yield from _hits("security code", _codes_of_any_asset(normalised, shape))
-        for start, end, digits in find_spelled_codes(normalised):
+        for start, end, digits in find_spelled_codes(normalised, shape):
             if digits in self._digits or _A_SHARE.fullmatch(digits) is not None:
                 yield Hit("security code", start, end)
 

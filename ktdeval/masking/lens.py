@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby, islice
-from operator import itemgetter
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 
@@ -52,8 +50,8 @@ from ktdeval.masking.payload import (
     Shares,
     TinyPrice,
     path_of,
-    render_json,
 )
+from ktdeval.masking.rendering import PayloadRenderer, Prepared, parsed, prepare
 from ktdeval.masking.text import normalise
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.seeds import derive_seed
@@ -65,8 +63,7 @@ MOST_DIGITS = 6
 MOST_NOISE_PCT = 50.0
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_REFS = frozenset({AssetRef})
-_ASSET_OF = itemgetter(0)
+Shown = TypeVar("Shown")
 _SHORT = 64  # longest text, in characters, that may be a handle: answers about these are cached
 
 
@@ -160,12 +157,19 @@ class Lens:
         self._rebase(snapshot.close[base_row::-1])
 
         self._snapshot = snapshot
-        self._renderers = self._make_renderers()
+        self._renderer = PayloadRenderer(self._make_renderers(), self._handles)
+
+    @property
+    def shows_figures_as_they_are(self) -> bool:
+        """Are prices, volumes and other figures shown as in the data, so that masks share their
+        text (`prepared`)?
+        """
+        return self._scale is None and not self.mask.is_coarse
 
     def _make_renderers(self) -> Mapping[type, Callable[[Any], JsonValue]]:
         # Chosen once, for tables hold figures by the thousand.
         figure = self._render_figure if self.mask.is_coarse else self._render_exact_figure
-        return {
+        renderers: dict[type, Callable[[Any], JsonValue]] = {
             AssetRef: lambda ref: self.asset_handle(ref.asset),
             AssetName: self._render_name,
             DayRef: lambda ref: self.day_handle(ref.day),
@@ -177,8 +181,12 @@ class Lens:
             IndexLevel: self._render_level,
             OwnFigure: self._render_own_figure,
             Figure: figure,
-            np.float64: lambda value: self._render(float(value)),
+            np.float64: lambda value: self._renderer.value(float(value)),
         }
+        if self.shows_figures_as_they_are:
+            renderers[Prepared] = lambda prepared: parsed(self._renderer.joined(prepared))
+
+        return renderers
 
     def move_to(self, row: int) -> None:
         """Move to day `row`: show codes and names of that day, accept codes in use by then, and
@@ -200,13 +208,7 @@ class Lens:
         Raises PluginError, with the path, on a value of no payload type; DataError on an asset,
         day, industry or index that the snapshot lacks.
         """
-        try:
-            return self._render(payload)
-        except RefusedTypeError as refused:
-            raise PluginError(
-                f"payload{path_of(refused.value, payload)}: a {type(refused.value).__name__} can't"
-                " be shown; use AssetRef, DayRef, … or plain JSON values"
-            ) from None
+        return self._shown(payload, self._renderer.value)
 
     def render_text(self, payload: Payload) -> str:
         """Return `render` as compact JSON; an `Exact` payload is returned unmasked.
@@ -214,13 +216,30 @@ class Lens:
         Raises PluginError also on an `Exact` payload under a mask that hides identities.
         """
         if not isinstance(payload, Exact):
-            return render_json(self.render(payload))
+            return self._shown(payload, self._renderer.text)
         if self.hides_assets or self.hides_dates:
             raise PluginError(
                 "an Exact payload can't be masked, and this mask hides identities; build it from"
                 " payload field types"
             )
         return payload.text()
+
+    def render_fields(self, payload: Mapping[str, Payload]) -> dict[str, str]:
+        """Return the text of each field of a payload, by name. Errors as of `render`."""
+        return self._shown(payload, self._field_texts)
+
+    def _field_texts(self, payload: Mapping[str, Payload]) -> dict[str, str]:
+        return {name: self._renderer.text(value) for name, value in payload.items()}
+
+    def _shown(self, payload: Any, render: Callable[[Any], Shown]) -> Shown:
+        """Render a payload; say where in it a value is refused."""
+        try:
+            return render(payload)
+        except RefusedTypeError as refused:
+            raise PluginError(
+                f"payload{path_of(refused.value, payload)}: a {type(refused.value).__name__} can't"
+                " be shown; use AssetRef, DayRef, … or plain JSON values"
+            ) from None
 
     def asset_handle(self, asset: int) -> str:
         """Return `asset_0042` where assets are hidden, else the code. Raises DataError on no asset."""
@@ -418,61 +437,6 @@ class Lens:
 
     # --- the insides
 
-    def _render(self, value: Any) -> JsonValue:
-        # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
-        kind = type(value)
-        rendered: JsonValue
-        if kind is str or kind is int or kind is bool or value is None:
-            rendered = value
-            return rendered
-        if kind is float:
-            rendered = value if math.isfinite(value) else None
-            return rendered
-
-        renderer = self._renderers.get(kind)
-        if renderer is not None:
-            return renderer(value)
-
-        if kind is dict:
-            return {
-                key if type(key) is str else self._key(key): self._render(item)
-                for key, item in value.items()
-            }
-
-        if kind is list or kind is tuple:
-            # A shortcut for the list of all assets, which comes with every step.
-            if _REFS.issuperset(map(type, value)):
-                with suppress(KeyError):  # an asset was not shown yet: it gets its handle below
-                    return list(map(self._handles.__getitem__, map(_ASSET_OF, value)))
-
-            return [self._render(item) for item in value]
-
-        return self._render_rare(value)
-
-    def _render_rare(self, value: Any) -> JsonValue:
-        """Render NumPy scalars and subclasses such as StrEnum; refuse all else, so that no date or
-        data frame is shown as text.
-        """
-        if isinstance(value, (np.integer, np.floating, np.bool_)):
-            return self._render(value.item())
-
-        for base in (str, int, float):
-            if isinstance(value, base):
-                return self._render(base(value))
-
-        if isinstance(value, Mapping):
-            return self._render(dict(value))
-
-        raise RefusedTypeError(value)
-
-    def _key(self, key: Any) -> str:
-        """Render a key of a dict: text, or a handle (in a grid by asset)."""
-        if type(key) in (AssetRef, DayRef, SectorRef):
-            return str(self._renderers[type(key)](key))
-        if isinstance(key, str):
-            return str(key)
-        raise RefusedTypeError(key)
-
     def _render_name(self, name: AssetName) -> JsonValue:
         if self.hides_assets:
             return None
@@ -481,7 +445,7 @@ class Lens:
         return company
 
     def _render_prose(self, prose: Prose) -> str:
-        return "".join(str(self._render(part)) for part in prose.parts)
+        return "".join(str(self._renderer.value(part)) for part in prose.parts)
 
     def _render_own_figure(self, own: OwnFigure) -> float | None:
         if self._scale is None:
@@ -532,7 +496,7 @@ class Lens:
         return number
 
     def _render_exact_figure(self, figure: Figure) -> JsonValue:
-        return self._render(figure.value)
+        return self._renderer.value(figure.value)
 
     def _render_figure(self, figure: Figure) -> JsonValue:
         value = float(figure.value)
@@ -597,3 +561,10 @@ class Lens:
 
 #: Hides nothing: for texts that concern no market
 UNMASKED = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)
+
+
+def prepared(payload: Payload) -> Prepared:
+    """Return the text of a payload that all masks share that show figures as they are, with each
+    identity left to the mask. Raises PluginError: it holds a figure of an account, or a text.
+    """
+    return prepare(payload, UNMASKED.render_text)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ktdeval.masking.text import Shape
+
 _DIGITS = 6
 _CHARACTERS = {
     **dict(zip("〇零一二三四五六七八九", "00123456789", strict=True)),
@@ -59,13 +61,20 @@ _BETWEEN = re.compile(r"[ \t,._·-]{0,2}")
 _LETTER = re.compile("[A-Za-z0-9]")
 
 
-def find_spelled_codes(text: str) -> Iterator[tuple[int, int, str]]:
+_SPELLED_WORDS = frozenset(word.encode() for word in (*_WORDS, *_REPEATED))
+
+
+def find_spelled_codes(text: str, shape: Shape | None = None) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and digits of every run of exactly six digits of which at least one is
-    spelled otherwise.
+    spelled otherwise. `shape`: that of the text, if it is known.
     """
     for match in _LOOKALIKE_CODE.finditer(text):
         if not match[0].isdecimal():
             yield (*match.span(), match[0].translate(_LOOKALIKES))
+
+    shape = shape or Shape(text)
+    if text.isascii() and _SPELLED_WORDS.isdisjoint(shape.words):
+        return
 
     run: list[tuple[int, int, str]] = []
     between = None

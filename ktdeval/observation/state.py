@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from ktdeval.masking.lens import Lens
-from ktdeval.masking.payload import Payload, render_json
+from ktdeval.masking.payload import Payload
 from ktdeval.observation.entries import (
     ObservedAccount,
     ObservedAsset,
@@ -163,8 +163,7 @@ def observe(lens: Lens, payload: Mapping[str, Payload]) -> ObservedState:
     """Return a day's payload as its lens shows it. Raises PluginError: a value is not a payload
     type; DataError: an asset or day that the snapshot lacks.
     """
-    masked = as_object(lens.render(dict(payload)))
-    return ObservedState({name: render_json(value) for name, value in masked.items()})
+    return ObservedState(lens.render_fields(payload))
 
 
 def state_of_values(values: Mapping[str, JsonValue]) -> ObservedState:

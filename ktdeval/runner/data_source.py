@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ktdeval.errors import DataError, explained
+from ktdeval.market.array_cache import ArrayCache
 from ktdeval.market.documents import DOCUMENT_COLUMNS
 from ktdeval.market.manifest import FORMAT_VERSION, with_id
 from ktdeval.market.snapshot import MarketSnapshot
@@ -70,7 +71,12 @@ def _stored(folder: Path) -> MarketSnapshot:
 
 @lru_cache(maxsize=2)
 def _loaded(folder: Path, files: tuple[tuple[str, int, int, int, int], ...]) -> MarketSnapshot:  # noqa: ARG001 - for the cache
-    return load_snapshot(folder)
+    return load_snapshot(folder, array_cache())
+
+
+def array_cache() -> ArrayCache:
+    """Return the user's cache of arrays that follow from markets."""
+    return ArrayCache(cache_folder() / "arrays")
 
 
 def open_market(

@@ -188,23 +188,65 @@ def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArr
     """[draws, n] days of each resample, blocks of `block` days on average (at least 1), wrapped
     around the end: the law of `arch.bootstrap.StationaryBootstrap`, drawn at once.
     """
-    rng = np.random.default_rng(seed)
-    shape = (draws, n)
-    if block <= 1:  # Single days: the same law, in one call.
-        return rng.integers(0, n, shape, dtype=np.int32)
+    return Resamples(n, draws, seed).indices(block)
 
-    begins = rng.random(shape, dtype=np.float32) < np.float32(1 / block)
-    begins[:, 0] = True
-    starts = np.flatnonzero(begins)
-    lengths = np.diff(starts, append=begins.size)
-    # An offset plus the index within the resample is the day: no loop over blocks is needed.
-    offsets = rng.integers(0, n, len(starts), dtype=np.int32) - (starts % n).astype(np.int32)
-    days: npt.NDArray[np.int32] = np.repeat(offsets, lengths).reshape(shape)
-    days += np.arange(n, dtype=np.int32)
-    days += n * (days < 0)
-    days -= n * (days >= n)
 
-    return days
+_DAYS_AT_ONCE = 1 << 14  # of resamples: their arrays stay in the processor's cache
+
+
+class Resamples:
+    """Resamples of series of n days from one seed. Series with equal mean blocks share days, and
+    all share the chance that they are drawn from.
+    """
+
+    def __init__(self, n: int, draws: int, seed: int) -> None:
+        self._n = n
+        self._draws = draws
+        self._seed = seed
+
+    def indices(self, block: float) -> npt.NDArray[np.int32]:
+        """[draws, n] days of each resample, as of `stationary_indices`."""
+        if block <= 1:
+            return self._single_days
+        return self._drawn(block)
+
+    @cached_property
+    def _single_days(self) -> npt.NDArray[np.int32]:
+        """[draws, n] days drawn one by one: the law of blocks of one day, in one call."""
+        rng = np.random.default_rng(self._seed)
+        return rng.integers(0, self._n, (self._draws, self._n), dtype=np.int32)
+
+    def _drawn(self, block: float) -> npt.NDArray[np.int32]:
+        n = self._n
+        shape = (self._draws, n)
+        chance, first_days = self._chance
+        days = np.empty(shape, dtype=np.int32)
+        rows = max(1, _DAYS_AT_ONCE // n)
+        column = np.tile(np.arange(n, dtype=np.int32), rows)
+        blocks = 0
+        for first in range(0, self._draws, rows):
+            part = days[first : first + rows]
+            begins = chance[first : first + rows] < np.float32(1 / block)
+            begins[:, 0] = True
+            starts = np.flatnonzero(begins)
+            # An offset plus the index within the resample is the day, but for a turn of n days.
+            offsets = first_days[blocks : blocks + len(starts)] - column.take(starts)
+            block_of = np.cumsum(begins, dtype=np.int32) - 1
+            np.add(offsets.take(block_of).reshape(part.shape), column[:n], out=part)
+            part += n * (part < 0)
+            part -= n * (part >= n)
+            blocks += len(starts)
+
+        return days
+
+    @cached_property
+    def _chance(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+        """[draws, n] chance of a block to begin, and the first day of each block, as many as there
+        can be: those that come after the chance, whatever their number.
+        """
+        rng = np.random.default_rng(self._seed)
+        chance = rng.random((self._draws, self._n), dtype=np.float32)
+        return chance, rng.integers(0, self._n, self._draws * self._n, dtype=np.int32)
 
 
 @lru_cache(maxsize=1024)
@@ -247,19 +289,35 @@ class Bootstrap:
     @cached_property
     def indices(self) -> npt.NDArray[np.int32]:
         """[draws, n] days of each resample."""
+        return self._resamples.indices(self.block_days)
+
+    @cached_property
+    def _resamples(self) -> Resamples:
         seed = self.resampling.seed
         if seed is None:
             # Adding 0.0 makes -0.0 to 0.0: equal series must have equal bytes.
             content = (self.seeded_by + 0.0).astype("<f8").tobytes()
             seed = derive_seed(hashlib.sha256(content).hexdigest(), "intervals")
 
-        return stationary_indices(len(self.values), self.block_days, self.resampling.draws, seed)
+        return Resamples(len(self.values), self.resampling.draws, seed)
+
+    def of_columns(self, columns: Mapping[str, Series]) -> dict[str, Bootstrap]:
+        """Return the bootstraps of other series of the same days by name, [n] each, seeded as this
+        one: they share what is drawn.
+        """
+        own = {}
+        for name, values in columns.items():
+            other = Bootstrap(values, self.resampling, self.seeded_by)
+            other._resamples = self._resamples
+            own[name] = other
+
+        return own
 
     def _blocks(self, series: Draws) -> Iterator[Draws]:
         """Yield the resamples of a series of these days, as many at a time as fit into a
         processor's cache.
         """
-        parts = min(math.ceil(self.indices.size / 2**16), len(self.indices))
+        parts = min(math.ceil(self.indices.size / 2**14), len(self.indices))
         for rows in np.array_split(self.indices, parts):
             yield series[rows]
 

@@ -143,12 +143,9 @@ def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
 
 def _line_intervals(attribution: Attribution) -> dict[str, JsonValue]:
     """Return a block bootstrap interval over days of each linked line."""
-    intervals: dict[str, JsonValue] = {}
-    for name, column in zip(attribution.line_names, attribution.linked_lines.T, strict=True):
-        total = Bootstrap(column, seeded_by=attribution.returns).sum()
-        intervals[name] = total.to_json()
-
-    return intervals
+    columns = dict(zip(attribution.line_names, attribution.linked_lines.T, strict=True))
+    lines = Bootstrap(attribution.returns).of_columns(columns)
+    return {name: line.sum().to_json() for name, line in lines.items()}
 
 
 def _notes(attribution: Attribution) -> list[JsonValue]:

@@ -1,42 +1,20 @@
-"""One step as seen through a market view: status, returns, factors and marks, each computed once
-and only when asked for.
+"""One step as seen through a market view: the market of the day, the account, and how the episode's
+mask shows both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_known
 from ktdeval.harness import HarnessConfig
 from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
-from ktdeval.masking import AssetRef, Lens, Payload, TextMask, figure
+from ktdeval.masking import Lens, Payload, TextMask
 from ktdeval.trading import Account, MarketRules, TradingConfig, TradingDay, limit_ppm
-from ktdeval.values.ties import grouped, places
-
-IntArray = npt.NDArray[np.int64]
-
-TICKS_PER_CNY = 10_000
-LOOKBACK_DAYS = 60
-AMOUNT_DAYS = 20
-PPM = 1_000_000
-
-FACTOR_NAMES = tuple(factor.name for factor in FACTORS)
-MEASURE_NAMES = (
-    "return_1d_pct",
-    "return_5d_pct",
-    "return_20d_pct",
-    "drawdown_60d_pct",
-    "amount_20d_cny",
-)
-_RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
-# Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to
-# rounding.
-_PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
+from ktdeval_ktdfin.day import TICKS_PER_CNY, IntArray, MarketDay
 
 
 @dataclass(frozen=True)
@@ -52,11 +30,15 @@ class Stage:
     rules: MarketRules
     #: [N] each asset's rank in `lens.order`: the order of lists that have none of their own
     rank: IntArray
-    sector_of: IntArray  #: [N] index into `sectors`
-    #: industry names, ordered by the rank of their first asset, which is independent of the name
-    sectors: tuple[str, ...]
+    #: industry name -> rank of its first asset in `lens.order`, which is independent of the name
+    sector_rank: Mapping[str, int]
     code_column: Mapping[str, int]
     texts: TextMask
+
+    @cached_property
+    def day_key(self) -> str:
+        """Name under which episodes share a day: they have equal price limits."""
+        return f"ktdfin day {sorted(self.price_limit_pct.items())}"
 
     @classmethod
     def open(
@@ -64,9 +46,7 @@ class Stage:
     ) -> Stage:
         """Prepare an episode from the static facts of a snapshot."""
         harness, trading = limits
-        sectors = tuple(dict.fromkeys(snapshot.industries[asset] for asset in lens.order))
-        number = {name: index for index, name in enumerate(sectors)}
-        sector_of = [number[name] for name in snapshot.industries]
+        sectors = dict.fromkeys(snapshot.industries[asset] for asset in lens.order)
 
         limit_of: dict[Board, int] = {}
         price_limit_pct: dict[str, float] = {}
@@ -84,8 +64,7 @@ class Stage:
             price_limit_pct=price_limit_pct,
             rules=MarketRules.of(snapshot, trading),
             rank=np.array(lens.rank, dtype=np.int64),
-            sector_of=np.array(sector_of, dtype=np.int64),
-            sectors=sectors,
+            sector_rank={name: index for index, name in enumerate(sectors)},
             code_column=snapshot.asset_index,
             texts=TextMask(lens, snapshot),
         )
@@ -110,161 +89,84 @@ class Step:
         self.account = account
 
     @cached_property
+    def market(self) -> MarketDay:
+        """Market of this day, which episodes share."""
+        limits = self.stage.limit_ppm
+        return self.view.derived(self.stage.day_key, lambda: MarketDay(self.view, limits))
+
+    @property
     def has_bar(self) -> BoolArray:
         """[N] True where the asset traded this day."""
-        view = self.view
-        traded: BoolArray = np.isfinite(view.close[view.day]) & (view.volume[view.day] > 0)
-        return traded
+        return self.market.has_bar
 
-    @cached_property
-    def _closes(self) -> FloatArray:
-        """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an
-        asset's first bar.
-        """
-        history = self.view.adjusted_close
-        start = max(0, self.view.day - LOOKBACK_DAYS)
-        return filled_forward(history[start:], last_known(history, start))
-
-    @cached_property
+    @property
     def marks_cny(self) -> FloatArray:
         """[N] last close in today's terms, CNY a share, NaN before the first bar."""
-        view = self.view
-        close = view.close[view.day]
-        last_known = self._closes[-1] / view.factor[view.day]
-        marks: FloatArray = np.where(np.isnan(close), last_known, close)
-        return marks
+        return self.market.closes.marks
 
-    @cached_property
+    @property
     def previous_cny(self) -> FloatArray:
         """[N] last close before this day in today's terms, CNY a share: what today's price limits
         refer to.
         """
-        if len(self._closes) < 2:
-            return np.full(len(self.view.codes), np.nan)
-
-        previous: FloatArray = self._closes[-2] / self.view.factor[self.view.day]
-        return previous
-
-    @cached_property
-    def _limit_moves(self) -> tuple[BoolArray, BoolArray]:
-        known = self.has_bar & np.isfinite(self.previous_cny)
-        close = _ticks(np.where(known, self.marks_cny, 0.0))
-        reference = _ticks(np.where(known, self.previous_cny, 0.0))
-        limit = self.stage.limit_ppm
-
-        is_up = known & (close * PPM >= reference * (PPM + limit))
-        is_down = known & (close * PPM <= reference * (PPM - limit))
-        return is_up, is_down
+        return self.market.closes.previous
 
     @property
     def limit_up(self) -> BoolArray:
         """[N] True where the close is too near the upper price limit to buy."""
-        return self._limit_moves[0]
+        return self.market.limit_moves[0]
 
     @property
     def limit_down(self) -> BoolArray:
         """[N] True where the close is too near the lower price limit to sell."""
-        return self._limit_moves[1]
+        return self.market.limit_moves[1]
 
     @property
     def member(self) -> BoolArray:
         """[N] True where the asset is in the index this day."""
-        member: BoolArray = self.view.member[self.view.day]
-        return member
+        return self.market.member
 
-    @cached_property
+    @property
     def candidates(self) -> BoolArray:
         """[N] True where the asset can be bought as things stand: a member that trades and is not
         limit-up.
         """
-        return self.member & self.has_bar & ~self.limit_up
+        return self.market.candidates
 
     def status(self, asset: int) -> str:
         """`trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
-        if np.isnan(self.marks_cny[asset]):
-            return "not_listed"
-        if not self.has_bar[asset]:
-            return "suspended"
-        if self.limit_up[asset]:
-            return "limit_up"
-        if self.limit_down[asset]:
-            return "limit_down"
-        return "trading"
+        return self.market.statuses[asset]
 
-    @cached_property
-    def dims(self) -> dict[str, FloatArray]:
+    @property
+    def dims(self) -> Mapping[str, FloatArray]:
         """Every figure that candidates can be ranked and compared by: name -> [N], in the units
         that models are shown.
         """
-        return self.view.derived("ktdfin dims", self._make_dims)
-
-    def _make_dims(self) -> dict[str, FloatArray]:
-        raw = factor_values(self.view).values
-        values: dict[str, FloatArray] = {}
-        for name in FACTOR_NAMES:
-            scale = 100.0 if name in _PERCENT_FACTORS else 1.0
-            values[name] = raw[name] * scale
-
-        for name, days in _RETURN_DAYS.items():
-            values[name] = self.returns(days) * 100.0
-
-        values["drawdown_60d_pct"] = self._drawdown_pct()
-        values["amount_20d_cny"] = self._mean_amount_cny()
-        for figures in values.values():  # episodes of all masks share them
-            figures.setflags(write=False)
-
-        return values
-
-    def _drawdown_pct(self) -> FloatArray:
-        """[N] distance of the close from the highest one of 60 days, in per cent."""
-        closes = self._closes
-        with np.errstate(all="ignore"):
-            highest = np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0)
-            drawdown: FloatArray = (closes[-1] / highest - 1.0) * 100.0
-
-        return drawdown
-
-    def _mean_amount_cny(self) -> FloatArray:
-        """[N] mean amount traded on the days with trade of the last 20, NaN without one."""
-        amount = self.view.amount[-AMOUNT_DAYS:]
-        usable = np.isfinite(amount) & (amount > 0)
-        count = usable.sum(axis=0)
-        total = np.where(usable, amount, 0.0).sum(axis=0)
-        with np.errstate(all="ignore"):
-            mean: FloatArray = np.where(count > 0, total / count, np.nan)
-
-        return mean
-
-    def returns(self, days: int) -> FloatArray:
-        """[N] simple close-to-close returns over the last `days` trading days (at most 60), NaN
-        where the history is shorter.
-        """
-        closes = self._closes
-        if len(closes) <= days:
-            return np.full(closes.shape[1], np.nan)
-        change: FloatArray = closes[-1] / closes[-1 - days] - 1.0
-        return change
+        return self.market.dims
 
     def shown(self, name: str, asset: int) -> Payload:
         """One of `dims` as a payload, null where it is not defined."""
-        value = figure(self.dims[name][asset])
-        if value is None:
-            return None
+        return self.market.shown(name, asset)
 
-        day = self.view.day
-        days = _RETURN_DAYS.get(name)
-        if days is not None:
-            last = self.view.bar_row(asset, day)
-            since = self.view.bar_row(asset, day - days)
-            if last is not None and since is not None:
-                return AssetRef(asset).change_pct(value, last, since)
+    def shared(self, key: Hashable, make: Callable[[], Payload]) -> Payload:
+        """Return the payload of `make`, which the day's market and `key` decide: its text, made once
+        for all episodes, where the mask shows figures as they are.
+        """
+        if not self.stage.lens.shows_figures_as_they_are:
+            return make()
+        return self.market.answer(key, make)
 
-        return AssetRef(asset).figure(value, name, day)
+    def in_turn(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
+        """Return groups of equal assets, each in the episode's shuffled order."""
+        return [sorted(group, key=self.stage.rank.__getitem__) for group in groups]
 
     def known_ticks(self, asset: int) -> int:
         """Last close in ticks as known under the mask, 0 before the first bar: what answers about
         the account count with.
         """
+        if not self.stage.lens.mask.is_coarse:
+            return self.market.close_ticks[asset]
+
         mark = float(self.marks_cny[asset])
         if np.isnan(mark):
             return 0
@@ -303,7 +205,7 @@ class Step:
         if self.stage.lens.mask.is_coarse:
             ticks = [self.known_ticks(asset) for asset in range(len(self.marks_cny))]
         else:
-            ticks = _ticks(np.nan_to_num(self.marks_cny)).tolist()
+            ticks = self.market.close_ticks
         return TradingDay(
             row=self.view.day + 1,
             open_ticks=ticks,
@@ -320,19 +222,3 @@ class Step:
         """Simple return of the benchmark index from the close of `since_row` to this close."""
         levels = self.view.indices[self.view.benchmark_code]
         return float(levels[-1] / levels[since_row] - 1.0)
-
-
-def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[list[int]]:
-    """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,
-    larger is better). Ties fall to all factor values, then to the other figures; assets that are
-    equal in all of them are one group, in the episode's shuffled order.
-    """
-    assets = np.flatnonzero(pool)
-    assets = assets[np.argsort(step.stage.rank[assets])]
-    columns = [*keys, *step.dims.values()]
-
-    return grouped(assets.tolist(), places([column[assets] for column in columns]))
-
-
-def _ticks(cny: FloatArray) -> IntArray:
-    return np.rint(cny * TICKS_PER_CNY).astype(np.int64)

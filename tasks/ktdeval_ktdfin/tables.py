@@ -9,6 +9,7 @@ cent; weights are fractions of NAV.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, Literal
 
@@ -23,11 +24,13 @@ from ktdeval.masking import (
     SectorRef,
     Shares,
     figure,
+    prepared,
     table,
 )
 from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
 from ktdeval.values.ties import first_of, whole_groups
-from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, ranked
+from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, MarketDay
+from ktdeval_ktdfin.step import Stage, Step
 
 BAR_COLUMNS = (
     "day",
@@ -284,12 +287,23 @@ def identity(step: Step, asset: int) -> tuple[Payload, ...]:
 
 def features(step: Step, assets: Iterable[int]) -> Payload:
     """Today's bar, recent returns and all factors, one row an asset."""
-    rows = []
-    for asset in assets:
-        figures = [step.shown(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
-        rows.append((*identity(step, asset), *_bar(step, asset, step.view.day), *figures))
+    rows: list[Payload] = []
+    if not step.stage.lens.shows_figures_as_they_are:
+        rows += [_feature_row(step, asset) for asset in assets]
+    else:
+        texts = step.market.feature_rows
+        for asset in assets:
+            if asset not in texts:
+                texts[asset] = prepared(_feature_row(step, asset))
+            rows.append(texts[asset])
 
-    return table(FEATURE_COLUMNS, rows)
+    return {"columns": list(FEATURE_COLUMNS), "rows": rows}
+
+
+def _feature_row(step: Step, asset: int) -> Sequence[Payload]:
+    """Return the row of an asset, of figures of the market alone."""
+    figures = [step.shown(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
+    return (*identity(step, asset), *_bar(step, asset, step.view.day), *figures)
 
 
 def factor_union(step: Step, most: int) -> list[int]:
@@ -298,10 +312,16 @@ def factor_union(step: Step, most: int) -> list[int]:
     Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too
     many, factors are taken in their documented order until the list is full.
     """
+    chosen = step.market.once(("factor union", most), partial(_factor_union, most))
+    return sorted(chosen, key=step.stage.rank.__getitem__)
+
+
+def _factor_union(most: int, market: MarketDay) -> Sequence[int]:
+    """Return the assets of the fixed candidate list."""
     rankings = []
     for name in FACTOR_NAMES:
-        values = step.dims[name]
-        rankings.append(ranked(step, [values], step.candidates & np.isfinite(values)))
+        values = market.dims[name]
+        rankings.append(market.ranked([values], market.candidates & np.isfinite(values)))
 
     longest = max(sum(map(len, ranking)) for ranking in rankings)
     chosen: list[int] = []
@@ -309,12 +329,11 @@ def factor_union(step: Step, most: int) -> list[int]:
         groups = _top_groups(rankings, k)
         assets = list(chain.from_iterable(groups))
         if len(assets) > most:
-            chosen = chosen or first_of(groups, most)
-            break
+            return chosen or first_of(groups, most)
 
         chosen = assets
 
-    return sorted(chosen, key=lambda asset: step.stage.rank[asset])
+    return chosen
 
 
 def _top_groups(rankings: Sequence[list[list[int]]], k: int) -> list[Sequence[int]]:

@@ -6,9 +6,10 @@ market and account.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,11 +27,12 @@ from ktdeval.masking import (
     table,
 )
 from ktdeval.trading import Account, Order, Position, Side, execute
-from ktdeval.values.ties import grouped, places, whole_groups
+from ktdeval.values.ties import whole_groups
 from ktdeval_ktdfin import news, tables
-from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, ranked
+from ktdeval_ktdfin.day import DIM_NAMES, PPM, MarketDay
+from ktdeval_ktdfin.market_tone import HORIZONS, SECTOR_COLUMNS, breadth, sector_tone
+from ktdeval_ktdfin.step import Step
 
-DIM_NAMES = (*FACTOR_NAMES, *MEASURE_NAMES)
 if TYPE_CHECKING:
     Dim: TypeAlias = str
     SignedDim: TypeAlias = str
@@ -41,19 +43,9 @@ MAX_LOOKBACK_DAYS = 120
 MAX_COMPARED = 50
 MAX_FACTORS = 6
 MAX_SCREENED = 100
-SECTORS_SHOWN = 6
-HORIZONS = (1, 5, 20)
 INDEX_COLUMNS = (
     *("index", "level", "return_1d_pct", "return_5d_pct", "return_20d_pct", "return_60d_pct"),
     *("volatility_20d_pct", "drawdown_60d_pct"),
-)
-SECTOR_COLUMNS = (
-    "sector",
-    "members",
-    "return_1d_pct",
-    "return_5d_pct",
-    "return_20d_pct",
-    "advancing_pct",
 )
 PLAN_COLUMNS = (
     "stock_id",
@@ -77,7 +69,9 @@ def get_market_context(step: Step) -> Payload:
     """
     day = step.view.day
     first = max(0, step.view.day - 4)
-    strongest, weakest, total = _sectors(step)
+    tone = step.market.once("sectors", sector_tone)
+    strongest = table(SECTOR_COLUMNS, tone.rows(tone.strongest, step.stage.sector_rank))
+    weakest = table(SECTOR_COLUMNS, tone.rows(tone.weakest, step.stage.sector_rank))
 
     return {
         "calendar": {
@@ -86,8 +80,8 @@ def get_market_context(step: Step) -> Payload:
             "last_trading_days": [DayRef(row) for row in range(first, day + 1)],
         },
         "indices": table(INDEX_COLUMNS, _index_rows(step)),
-        "breadth": _breadth(step),
-        "sectors": {"total": total, "strongest_20d": strongest, "weakest_20d": weakest},
+        "breadth": step.shared("breadth", lambda: breadth(step.market)),
+        "sectors": {"total": tone.total, "strongest_20d": strongest, "weakest_20d": weakest},
     }
 
 
@@ -107,33 +101,18 @@ def screen_candidates(
         factors: what to rank by; a leading minus ranks the lowest values first, as in "-RV_60".
         k: how many to return, at most max_candidates.
     """
-    names = list(dict.fromkeys(factors))
-    signed = [_signed_dim(step, name) for name in names]
-    pool = step.candidates & np.all(np.isfinite(signed), axis=0)
-    score = np.full(len(pool), np.nan)
-    if pool.any():
-        ranks = [_percentile_ranks(values[pool]) for values in signed]
-        score[pool] = np.mean(ranks, axis=0)
-
+    names = tuple(dict.fromkeys(factors))
+    screen = step.market.recent(("screen", names), partial(_screen, names))
     most = min(k, step.stage.harness.max_candidates)
-    groups = list(whole_groups(ranked(step, [score, *signed], pool), most))
-    shown = [name.removeprefix("-") for name in names]
-    rows = []
-    for asset in chain.from_iterable(groups):
-        identity = tables.identity(step, asset)
-        figures = [step.shown(name, asset) for name in shown]
-        rows.append((*identity, tables.last_close(step, asset), figure(score[asset], 3), *figures))
+    groups = list(whole_groups(screen.groups, most))
+    equal = [group for group in groups if len(group) > 1]
+    if not equal:
+        key = ("screened", names, len(groups))
+        return step.shared(key, lambda: _screened(step, screen, groups))
 
-    result: dict[str, Payload] = {
-        "day": DayRef(step.view.day),
-        "ranked_of": int(pool.sum()),
-        "candidates": table((*SCREEN_COLUMNS, *shown), rows),
-    }
-    equal = [list(map(AssetRef, group)) for group in groups if len(group) > 1]
-    if equal:
-        result["equal"] = equal
-
-    return result
+    # The order of equal names is the episode's own.
+    result = _screened(step, screen, step.in_turn(groups))
+    return {**result, "equal": [list(map(AssetRef, group)) for group in step.in_turn(equal)]}
 
 
 def get_stock_snapshot(
@@ -148,28 +127,8 @@ def get_stock_snapshot(
         stock_id: the stock.
         lookback: trading days to look back, today included.
     """
-    mark = float(step.marks_cny[stock_id])
-    limit = step.stage.limit_ppm[stock_id] / PPM
-    today = step.view.bar_row(stock_id, step.view.day)
-    before = step.view.bar_row(stock_id, step.view.day - 1)
-
-    return {
-        "stock_id": AssetRef(stock_id),
-        "name": AssetName(stock_id),
-        "day": DayRef(step.view.day),
-        "board": str(step.view.boards[stock_id]),
-        "sector": SectorRef(step.view.industries[stock_id]),
-        "index_member": bool(step.member[stock_id]),
-        "status": step.status(stock_id),
-        "prev_close_cny": tables.price(stock_id, step.previous_cny[stock_id], before),
-        "last_close_cny": tables.price(stock_id, mark, today),
-        "next_open_limits": {
-            "no_buy_from_cny": tables.price(stock_id, mark, today, 1 + limit),
-            "no_sell_from_cny": tables.price(stock_id, mark, today, 1 - limit),
-        },
-        "factors": {name: step.shown(name, stock_id) for name in step.dims},
-        "bars": tables.bars(step, stock_id, lookback),
-    }
+    key = ("snapshot", stock_id, lookback)
+    return step.shared(key, lambda: _stock_snapshot(step, stock_id, lookback))
 
 
 def compare_candidates(
@@ -183,16 +142,9 @@ def compare_candidates(
         stock_ids: the stocks, held or not.
         dims: which figures to compare.
     """
-    names = list(dict.fromkeys(dims))
-    rows = []
-    for asset in dict.fromkeys(stock_ids):
-        figures = [step.shown(name, asset) for name in names]
-        rows.append((AssetRef(asset), step.status(asset), tables.last_close(step, asset), *figures))
-
-    return {
-        "day": DayRef(step.view.day),
-        "grid": table(("stock_id", "status", "close_cny", *names), rows),
-    }
+    names = tuple(dict.fromkeys(dims))
+    assets = tuple(dict.fromkeys(stock_ids))
+    return step.shared(("comparison", assets, names), lambda: _comparison(step, assets, names))
 
 
 def portfolio_state(step: Step) -> Payload:
@@ -283,11 +235,88 @@ def research_tool(name: str) -> Tool:
     return tool(_BY_NAME[name])
 
 
-def _signed_dim(step: Step, name: str) -> FloatArray:
+class _Screen(NamedTuple):
+    """Ranking of the index members that can be bought on a day."""
+
+    names: tuple[str, ...]  #: ranked by, with a leading minus where the lowest come first
+    ranked_of: int  #: how many were ranked
+    #: assets, best first, equal ones together: as many as a screen can show
+    groups: Sequence[Sequence[int]]
+    score: Mapping[int, float]  #: of these assets the mean of the percentile ranks
+
+
+def _screen(names: tuple[str, ...], market: MarketDay) -> _Screen:
+    signed = [_signed_dim(market, name) for name in names]
+    pool = market.candidates & np.all(np.isfinite(signed), axis=0)
+    score = np.full(len(pool), np.nan)
+    if pool.any():
+        ranks = [_percentile_ranks(values[pool]) for values in signed]
+        score[pool] = np.mean(ranks, axis=0)
+
+    groups = list(whole_groups(market.ranked([score, *signed], pool), MAX_SCREENED))
+    score_of = {asset: float(score[asset]) for asset in chain.from_iterable(groups)}
+    return _Screen(names, int(pool.sum()), groups, score_of)
+
+
+def _screened(step: Step, screen: _Screen, groups: Iterable[Sequence[int]]) -> dict[str, Payload]:
+    """Return the table of a screen's first groups."""
+    shown = [name.removeprefix("-") for name in screen.names]
+    rows = []
+    for asset in chain.from_iterable(groups):
+        identity = tables.identity(step, asset)
+        figures = [step.shown(name, asset) for name in shown]
+        score = figure(screen.score[asset], 3)
+        rows.append((*identity, tables.last_close(step, asset), score, *figures))
+
+    return {
+        "day": DayRef(step.view.day),
+        "ranked_of": screen.ranked_of,
+        "candidates": table((*SCREEN_COLUMNS, *shown), rows),
+    }
+
+
+def _stock_snapshot(step: Step, stock_id: int, lookback: int) -> Payload:
+    mark = float(step.marks_cny[stock_id])
+    limit = step.stage.limit_ppm[stock_id] / PPM
+    today = step.view.bar_row(stock_id, step.view.day)
+    before = step.view.bar_row(stock_id, step.view.day - 1)
+
+    return {
+        "stock_id": AssetRef(stock_id),
+        "name": AssetName(stock_id),
+        "day": DayRef(step.view.day),
+        "board": str(step.view.boards[stock_id]),
+        "sector": SectorRef(step.view.industries[stock_id]),
+        "index_member": bool(step.member[stock_id]),
+        "status": step.status(stock_id),
+        "prev_close_cny": tables.price(stock_id, step.previous_cny[stock_id], before),
+        "last_close_cny": tables.price(stock_id, mark, today),
+        "next_open_limits": {
+            "no_buy_from_cny": tables.price(stock_id, mark, today, 1 + limit),
+            "no_sell_from_cny": tables.price(stock_id, mark, today, 1 - limit),
+        },
+        "factors": {name: step.shown(name, stock_id) for name in step.dims},
+        "bars": tables.bars(step, stock_id, lookback),
+    }
+
+
+def _comparison(step: Step, assets: Sequence[int], names: Sequence[str]) -> Payload:
+    rows = []
+    for asset in assets:
+        figures = [step.shown(name, asset) for name in names]
+        rows.append((AssetRef(asset), step.status(asset), tables.last_close(step, asset), *figures))
+
+    return {
+        "day": DayRef(step.view.day),
+        "grid": table(("stock_id", "status", "close_cny", *names), rows),
+    }
+
+
+def _signed_dim(market: MarketDay, name: str) -> FloatArray:
     """[N] values to rank by, larger is better; a leading minus ranks the lowest first."""
     if name.startswith("-"):
-        return -step.dims[name[1:]]
-    return step.dims[name]
+        return -market.dims[name[1:]]
+    return market.dims[name]
 
 
 def _order_to(asset: int, weight: float, held_fen: int, nav_fen: int) -> Order:
@@ -338,11 +367,16 @@ def _index_rows(step: Step) -> list[list[Payload]]:
         elif not lens.hides_assets:
             label = view.index_names.get(code, label)
 
-        levels = view.indices[code]
-        figures = [_shown(step, value * 100.0) for value in _index_figures(levels)]
-        rows.append([label, IndexLevel(code, float(levels[-1])), *figures])
+        rows.append([label, *step.market.once(("index", code), partial(_index_row, code))])
 
     return rows
+
+
+def _index_row(code: str, market: MarketDay) -> list[Payload]:
+    """Return the level of an index and its figures."""
+    levels = market.view.indices[code]
+    figures = [market.market_figure(value * 100.0) for value in _index_figures(levels)]
+    return [IndexLevel(code, float(levels[-1])), *figures]
 
 
 def _index_figures(levels: FloatArray) -> tuple[float, ...]:
@@ -360,81 +394,3 @@ def _index_figures(levels: FloatArray) -> tuple[float, ...]:
         volatility = float(np.std(daily, ddof=1)) * np.sqrt(252.0)
 
     return (*returns, volatility, last / np.max(levels[-60:]) - 1.0)
-
-
-def _shown(step: Step, value: float) -> Payload:
-    """Return a figure of the whole market today, null where it is not defined."""
-    number = figure(value)
-    if number is None:
-        return None
-    return DayRef(step.view.day).figure(number)
-
-
-def _breadth(step: Step) -> Payload:
-    member = step.member
-    trading = member & step.has_bar
-    change = step.dims["return_1d_pct"][trading]
-    amount = step.view.amount[-20:, member]
-    daily = np.where(np.isfinite(amount), amount, 0.0).sum(axis=1)
-    mean = float(daily.mean())
-
-    return {
-        "members": int(member.sum()),
-        "advancing": int((change > 0).sum()),
-        "declining": int((change < 0).sum()),
-        "suspended": int((member & ~step.has_bar & ~np.isnan(step.marks_cny)).sum()),
-        "limit_up": int((member & step.limit_up).sum()),
-        "limit_down": int((member & step.limit_down).sum()),
-        "median_return_1d_pct": _shown(step, float(np.median(change))) if len(change) else None,
-        "amount_cny": _shown(step, float(daily[-1])),
-        "amount_vs_20d_mean": _shown(step, float(daily[-1]) / mean) if mean > 0 else None,
-    }
-
-
-def _sectors(step: Step) -> tuple[Payload, Payload, int]:
-    """Strongest and weakest sectors by their members' mean 20-day return: ranked tables, and how
-    many sectors there are.
-    """
-    stage = step.stage
-    size = len(stage.sectors)
-    means = [_mean_by_sector(step, step.dims[f"return_{days}d_pct"]) for days in HORIZONS]
-    change = step.dims["return_1d_pct"]
-    is_advancing_pct = np.where(change > 0, 100.0, 0.0)
-    advancing = _mean_by_sector(step, np.where(np.isfinite(change), is_advancing_pct, np.nan))
-    members = np.bincount(stage.sector_of[step.member], minlength=size)
-    filled = [number for number in range(size) if members[number]]
-    # A sector without a 20-day return is neither strong nor weak; where none has one, the other
-    # figures decide.
-    shown = [number for number in filled if np.isfinite(means[-1][number])] or filled
-    # Ties fall to the other figures; sectors that are equal in all of them are shown all or none.
-    keys = [
-        *(mean[shown] for mean in reversed(means)),
-        -members[shown].astype(np.float64),
-        advancing[shown],
-    ]
-    groups = grouped(shown, places(keys))
-    rows: dict[int, list[Payload]] = {}
-    for number in shown:
-        figures = [_shown(step, mean[number]) for mean in (*means, advancing)]
-        rows[number] = [SectorRef(stage.sectors[number]), int(members[number]), *figures]
-
-    most = min(SECTORS_SHOWN, (len(shown) + 1) // 2)
-    best = list(whole_groups(groups, most))
-    worst = list(whole_groups(reversed(groups[len(best) :]), SECTORS_SHOWN))
-    strongest = table(SECTOR_COLUMNS, [rows[number] for number in chain.from_iterable(best)])
-    weakest = table(SECTOR_COLUMNS, [rows[number] for number in chain.from_iterable(worst)])
-
-    return strongest, weakest, len(filled)
-
-
-def _mean_by_sector(step: Step, values: FloatArray) -> FloatArray:
-    used = step.member & np.isfinite(values)
-    size = len(step.stage.sectors)
-    groups = step.stage.sector_of[used]
-
-    total = np.bincount(groups, values[used], size)
-    count = np.bincount(groups, minlength=size)
-    with np.errstate(all="ignore"):
-        mean: FloatArray = total / count
-
-    return mean

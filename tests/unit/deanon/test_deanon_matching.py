@@ -23,6 +23,7 @@ from accept_runs import import_real
 from json_places import with_value
 from ktdeval.errors import DataError
 from ktdeval.market.storage import load_snapshot
+from ktdeval.masking import figure
 from ktdeval.masking.draws import round_significant
 from ktdeval.masking.lens import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload import render_number
@@ -35,7 +36,6 @@ from ktdeval_deanon.certificate.evidence import (
 )
 from ktdeval_deanon.certificate.history import PARTS, PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
-from ktdeval_ktdfin.step import figure
 from ktdfin_market import small_market
 from loops import not_empty
 from masked_payloads import Masked, drawn, table

@@ -22,7 +22,8 @@ from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.payload import AssetRef, DocumentRef
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.trading.types import Account, Position
-from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Step
+from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES
+from ktdeval_ktdfin.step import Step
 from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
 from ktdfin_market import rows, small_market, spec_of
 from news_items import poisoned_news, with_news
@@ -324,7 +325,7 @@ def test_numbering_and_lists_do_not_follow_codes() -> None:
             *(f"index_{n}" for n in range(1, len(indices) + 1)),
         ]
         labels.add(indices[0])
-        firsts.add(context.stage.sectors[0])
+        firsts.add(next(iter(context.stage.sector_rank)))
     assert len(labels) == len(market.indices) - 1
     assert len(firsts) > 3
 

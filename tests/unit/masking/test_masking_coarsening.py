@@ -24,7 +24,8 @@ from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, OwnFig
 from ktdeval.trading.types import Account, Position
 from ktdeval.values.fields import build, to_mapping
 from ktdeval.values.seeds import derive_seed
-from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Stage
+from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES
+from ktdeval_ktdfin.step import Stage
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import (
     compare_candidates,

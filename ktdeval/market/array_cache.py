@@ -1,0 +1,205 @@
+"""Arrays that follow from a market alone, kept in files that all processes of a user map into
+memory: written once, read-only, whole or not at all.
+
+An entry is a folder named by the hash of its key, with one `.npy` file an array and a manifest of
+their checksums. A damaged entry is removed and made again. A process that can't read or write the
+cache makes the arrays for itself: nothing depends on the cache but time and memory. The entries
+used longest ago are removed where all together are too large.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.values.jsonio import content_hash, new_folder, sweep_new_folder
+from ktdeval.values.typed import Value
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+MOST_BYTES = 4 << 30  #: Size of all entries together
+_MANIFEST = "manifest.json"
+_LARGEST_SHARE = 0.5  # of all, that one entry may take
+
+
+class _Manifest(Value):
+    """Content of an entry."""
+
+    title: str  #: what it holds, in words
+    sums: dict[str, str]  #: SHA-256 of the file of each array, by its name
+
+
+class Entry(NamedTuple):
+    """Entry of a cache, as listed."""
+
+    path: Path
+    title: str  #: what it holds, in words; empty for a damaged one
+    bytes: int  #: size of its files
+    used_s: float  #: when it was used last, in seconds since 1970
+
+
+class ArrayCache:
+    """Cache of arrays in a folder, which need not exist."""
+
+    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+        self.folder = folder
+        self._most_bytes = most_bytes
+
+    def arrays(self, title: str, key: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
+        """Return the arrays of a key, mapped into memory; those of `make` if they can't be kept.
+
+        `key`: all that decides them, as plain JSON, the version of the code among it; `title`: what
+        they are, for `entries`.
+        """
+        found = self.find(key)
+        if found is not None:
+            return found
+
+        made = make()
+        return self.keep(title, key, made) or _read_only(made)
+
+    def find(self, key: Mapping[str, Any]) -> Arrays | None:
+        """Return the arrays of a key, mapped into memory; None where there are none, or damaged
+        ones, which are removed.
+        """
+        path = self._path(key)
+        try:
+            arrays = _opened(path)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, msgspec.MsgspecError):
+            shutil.rmtree(path, ignore_errors=True)
+            return None
+
+        with suppress(OSError):  # another user's: it only counts as used longer ago
+            os.utime(path / _MANIFEST)
+        return arrays
+
+    def keep(self, title: str, key: Mapping[str, Any], made: Arrays) -> Arrays | None:
+        """Write arrays and return them mapped into memory; None where they can't be kept."""
+        if sum(array.nbytes for array in made.values()) > self._most_bytes * _LARGEST_SHARE:
+            return None
+
+        path = self._path(key)
+        try:
+            sweep_new_folder(path)
+            with new_folder(path) as content:
+                _write(content, title, made)
+        except OSError:
+            # The disk is full, or read-only; or another process has written the same entry.
+            return self.find(key)
+
+        self._make_room(path)
+        return self.find(key)
+
+    def entries(self) -> list[Entry]:
+        """Return all entries, those used latest first."""
+        listed = []
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                if path.is_dir() and not path.name.startswith("."):
+                    listed.append(_listed(path))
+
+        return sorted(listed, key=lambda entry: (-entry.used_s, entry.path.name))
+
+    def clear(self) -> list[Entry]:
+        """Remove all entries and return them. Processes that have mapped them keep theirs."""
+        removed = self.entries()
+        for entry in removed:
+            shutil.rmtree(entry.path, ignore_errors=True)
+        return removed
+
+    def _path(self, key: Mapping[str, Any]) -> Path:
+        return self.folder / content_hash(key)[:32]
+
+    def _make_room(self, newest: Path) -> None:
+        """Remove entries used longest ago until all together are small enough."""
+        left = self.entries()
+        total = sum(entry.bytes for entry in left)
+        while left and total > self._most_bytes:
+            oldest = left.pop()
+            if oldest.path != newest:
+                total -= oldest.bytes
+                shutil.rmtree(oldest.path, ignore_errors=True)
+
+
+def _read_only(arrays: Arrays) -> Arrays:
+    for array in arrays.values():
+        array.setflags(write=False)
+    return arrays
+
+
+def _write(folder: Path, title: str, arrays: Arrays) -> None:
+    sums = {}
+    for name, array in arrays.items():
+        path = folder / f"{name}.npy"
+        np.save(path, np.ascontiguousarray(array), allow_pickle=False)
+        sums[name] = _sum(path)
+
+    (folder / _MANIFEST).write_bytes(msgspec.json.encode(_Manifest(title=title, sums=sums)))
+
+
+def _opened(folder: Path) -> Arrays:
+    """Return the arrays of an entry. Raises OSError, ValueError or MsgspecError: it is absent or
+    damaged.
+    """
+    manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=_Manifest)
+    arrays = {}
+    for name, expected in manifest.sums.items():
+        if not name.isidentifier():
+            raise ValueError(f"{name!r} is no name of an array")
+        path = folder / f"{name}.npy"
+        try:
+            if _sum(path) != expected:
+                raise ValueError(f"{path}: damaged")
+        except FileNotFoundError as error:
+            raise ValueError(f"{path}: missing") from error
+
+        # A plain array: slices of a `memmap` take several times longer.
+        arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+
+    return arrays
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _listed(path: Path) -> Entry:
+    title = ""
+    size = 0
+    used_s = 0.0
+    with suppress(OSError, msgspec.MsgspecError):
+        size = sum(file.stat().st_size for file in path.iterdir())
+        manifest = path / _MANIFEST
+        used_s = manifest.stat().st_mtime
+        title = msgspec.json.decode(manifest.read_bytes(), type=_Manifest).title
+
+    return Entry(path, title, size, used_s)
+
+
+def code_version(*modules: str) -> str:
+    """Return a hash of the source of some modules, and of what they compute with: arrays of another
+    version are not used.
+    """
+    sources = [np.__version__, platform.machine()]
+    for name in modules:
+        spec = find_spec(name)
+        origin = None if spec is None else spec.origin
+        if origin is None:
+            raise ModuleNotFoundError(name)
+        sources.append(hashlib.sha256(Path(origin).read_bytes()).hexdigest())
+
+    return content_hash(sources)

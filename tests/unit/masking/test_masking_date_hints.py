@@ -1,0 +1,53 @@
+"""What rules out a pattern of dates must not hide a date: found with the hints is what is found
+without them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given, strategies as st
+
+from ktdeval.masking import free_dates
+from ktdeval.masking.free_dates import _HINTS, _PATTERNS
+from ktdeval.masking.text import Shape, normalise
+from searching import examples
+
+# `from_regex` knows no look-arounds, and needs none: what they forbid is drawn and does not match.
+_LOOK_AROUND = re.compile(
+    r"\(\?<?[!=](?:[^()\[\]\\]|\\.|\[(?:\\.|[^\]])*\]|\((?:[^()\\]|\\.)*\))*\)"
+)
+
+
+@st.composite
+def dates(draw: st.DrawFn) -> tuple[int, str]:
+    number = draw(st.integers(0, len(_PATTERNS) - 1))
+    pattern = _PATTERNS[number]
+    plain = re.compile(
+        _LOOK_AROUND.sub("", pattern.pattern), pattern.flags & ~re.UNICODE | re.ASCII
+    )
+    text = draw(st.from_regex(plain, fullmatch=True))
+    before, after = (
+        draw(st.sampled_from(["", " ", '"', "to ", "(", "a"])),
+        draw(st.sampled_from(["", " ", '"', ", or", ")", "x"])),
+    )
+    return number, normalise(f"{before}{text}{after}")
+
+
+@examples(600)
+@given(dates())
+def test_a_pattern_that_matches_is_never_ruled_out(drawn: tuple[int, str]) -> None:
+    number, text = drawn
+    if not text.isascii():
+        return
+
+    shape = Shape(text)
+    for hints, pattern in zip(_HINTS, _PATTERNS, strict=True):
+        if pattern.search(text):
+            assert hints.allow(set(shape.words), shape), (number, text)
+
+
+def test_a_plan_of_weights_needs_no_pattern() -> None:
+    text = '{"target_weights":{"asset_0012":0.045,"asset_0140":0.0}}'
+    shape = Shape(text)
+    assert len(free_dates._possible(text, shape, set(shape.words))) <= 1

@@ -28,7 +28,7 @@ from typing import get_args
 from history import HISTORY, PAGE, append, write_page, write_schema
 from msgspec import structs
 
-from figures import Figure, Report, Scale, machine_facts, revision, suite_version
+from figures import Figure, Machine, Report, Scale, machine_facts, revision, suite_version
 from ktdeval.values.typed import decode_json, encode_canonical
 
 SUITES = ("kernels", "calls", "growth")
@@ -60,9 +60,13 @@ def measure(names: Iterable[str], scale: Scale) -> Report:
     load = os.getloadavg()[0]
     measured: list[Figure] = []
     for name in names:
-        measured += measure_suite(name, scale)
-    if scale == "quick":  # at tiny sizes figures say nothing
-        measured = [structs.replace(figure, bar=None) for figure in measured]
+        found = measure_suite(name, scale)
+        if scale == "quick":  # at tiny sizes figures say nothing
+            found = [structs.replace(figure, bar=None) for figure in found]
+
+        for figure in found:
+            print_figure(figure)
+        measured += found
 
     return Report(
         version=1,
@@ -75,17 +79,20 @@ def measure(names: Iterable[str], scale: Scale) -> Report:
     )
 
 
-def print_report(report: Report) -> None:
-    """Print a line a figure."""
-    machine = report.machine
+def print_figure(figure: Figure) -> None:
+    """Print a figure, and how it was measured."""
+    print(f"{figure.group:8} {figure.name}: {_words(figure)}")
+    if figure.note and figure.ours is not None:
+        print(f"{'':8}   {figure.note}")
+    sys.stdout.flush()
+
+
+def print_machine(machine: Machine) -> None:
+    """Print the facts of the machine."""
     print(
         f"{machine.processor}, {machine.cores} cores, {machine.memory_gib} GiB, {machine.system},"
         f" Python {machine.python}; load {machine.load_before} before, {machine.load_after} after"
     )
-    for figure in report.figures:
-        print(f"{figure.group:8} {figure.name}: {_words(figure)}")
-        if figure.note and figure.ours is not None:
-            print(f"{'':8}   {figure.note}")
 
 
 def _words(figure: Figure) -> str:
@@ -142,7 +149,7 @@ def main() -> None:
         scale = "full"
 
     report = measure(names, scale)
-    print_report(report)
+    print_machine(report.machine)
     if options.json:
         options.json.write_text(encode_canonical(report) + "\n", encoding="utf-8")
     if scale != "quick" and not options.no_history:

@@ -40,11 +40,11 @@ TRAJECTORIES = 10
 
 def figures(scale: Scale) -> list[Figure]:
     """Measure the kernels."""
-    days = 810 if scale == "quick" else 3000
+    days = 600 if scale == "quick" else 3000
     repeats = 1 if scale == "quick" else 7
     return [
         _panel(generate_market(days), repeats),
-        *_attributions(generate_market(days), repeats, 60 if scale == "quick" else N_WINDOW),
+        *_attributions(generate_market(days), repeats, 20 if scale == "quick" else N_WINDOW),
         _simulator(repeats),
     ]
 

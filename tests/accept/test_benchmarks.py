@@ -49,12 +49,12 @@ def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path
 
 def test_one_command_measures_beside_each_peer_and_writes_a_valid_report(tmp_path: Path) -> None:
     kept = (REPOSITORY / "benchmarks" / "history.jsonl").read_bytes()
-    words = ("--quick", "--only", "kernels,calls", "--json", "report.json")
+    words = ("--quick", "--only", "kernels", "--json", "report.json")
     printed = run("all.py", *words, cwd=tmp_path)
     report = json.loads((tmp_path / "report.json").read_bytes())
     schema = json.loads((REPOSITORY / "benchmarks" / "report.schema.json").read_bytes())
     jsonschema.validate(report, schema)
-    assert {figure["group"] for figure in report["figures"]} == {"kernels", "calls", "start"}
+    assert {figure["group"] for figure in report["figures"]} == {"kernels"}
     for figure in report["figures"]:
         assert f"{figure['name']}: " in printed
         assert (figure["ratio"] is None) == figure["note"].startswith("skipped: ")

@@ -423,9 +423,10 @@ def _fills(step: StepRecord) -> Iterator[_Fill]:
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:
     """Return notes on holdings that the fit lacks."""
     at = (holdings.day + offset, holdings.asset)
+    has_any: BoolArray = np.asarray(fitted.exposures.known[at[0], :, at[1]].any(axis=1))
     flags: dict[NoteKind, BoolArray] = {
         "held_outside_index": ~fitted.exposures.investable[at],
-        "held_without_exposures": ~fitted.exposures.known[at[0], :, at[1]].any(axis=1),
+        "held_without_exposures": ~has_any,
         "held_without_return": ~fitted.has_return[at],
     }
     notes: list[Note] = []

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # -e: edits show at once; CI installs the wheel instead and tries that, see .ci/run
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-rest test-qlib test-schemas test-llm test-all lint format build worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rest test-qlib test-schemas test-llm test-all lint format build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make build    the wheel and the source archive, in dist/"
+	@echo "make benchmarks  every figure beside its peer, appended to benchmarks/history.md: about half an hour on an idle machine"
 	@echo "make worked-example   the runs, tables and page of docs/worked-example.md, in ktdeval-runs/worked-example/"
 	@echo "make screenshots      the pictures of the README, in docs/images/; needs Chromium"
 	@echo "make clean    remove what these commands made"
@@ -73,6 +74,10 @@ format: $(VENV)/.installed-dev
 
 build: $(VENV)/.installed-dev
 	$(BIN)/python -m build --no-isolation --outdir dist .
+
+# Not part of CI: figures of a busy machine say little. KTDEVAL_QLIB_PYTHON and KTDEVAL_PEERS add Qlib.
+benchmarks: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/all.py
 
 worked-example: $(VENV)/.installed-dev
 	env PATH="$(abspath $(BIN)):$$PATH" docs/worked-example.sh

@@ -209,11 +209,11 @@ def bench_regressions(market: MarketSnapshot, repeats: int) -> None:
     )
 
 
-def make_ledger(market: MarketSnapshot, first: int, seed: int) -> Ledger:
+def make_ledger(market: MarketSnapshot, first: int, seed: int, days: int = N_WINDOW) -> Ledger:
     """Twenty names a day drawn anew, four fills a day: the shape of an episode, not a strategy."""
     chance = np.random.default_rng(seed)
     steps, nav = [], 100_000_000
-    for step in range(N_WINDOW):
+    for step in range(days):
         columns = np.sort(chance.choice(N_ASSETS, N_HELD, replace=False))
         nav = int(nav * (1.0 + 0.01 * chance.standard_normal()))
         codes = [market.codes[column] for column in columns]

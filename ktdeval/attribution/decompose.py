@@ -258,25 +258,26 @@ class _Holdings:
 
     @classmethod
     def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:
-        day: list[int] = []
-        asset: list[int] = []
+        codes: list[str] = []
         value: list[int] = []
+        names: list[int] = []
         values: Mapping[str, int] = {}
-        for number, step in enumerate(ledger.steps):
-            for code, amount in _after_fills(values, step, ledger).items():
-                if code not in columns:
-                    raise DataError(
-                        f"attribution: {code} is held, but is no asset of this snapshot; give the"
-                        " snapshot of the run"
-                    )
-
-                day.append(number)
-                asset.append(columns[code])
-                value.append(amount)
-
+        for step in ledger.steps:
+            held = _after_fills(values, step, ledger)
+            codes.extend(held)
+            value.extend(held.values())
+            names.append(len(held))
             values = {position.code: position.value_minor for position in step.positions}
 
-        days = np.array(day, dtype=np.intp)
+        try:
+            asset = [columns[code] for code in codes]
+        except KeyError as error:
+            raise DataError(
+                f"attribution: {error.args[0]} is held, but is no asset of this snapshot; give the"
+                " snapshot of the run"
+            ) from None
+
+        days = np.repeat(np.arange(len(names), dtype=np.intp), names)
         nav = ledger.nav[days] * float(ledger.minor_per_unit)
         weight = np.array(value, dtype=np.float64) / nav
         return cls(days, np.array(asset, dtype=np.intp), weight)
@@ -357,25 +358,25 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     fees = 0.0 - paid / before
 
     fills: list[_Fill] = []
-    fill_days: list[int] = []
-    for day, step in enumerate(ledger.steps):
-        for fill in _fills(step):
+    numbers: list[int] = []
+    for step in ledger.steps:
+        of_day = list(_fills(step))
+        if ledger.scales:
             # A fill at the previous close is held over the whole day, so it has no timing.
-            if not _fills_at_previous_close(ledger, fill.code):
-                fills.append(fill)
-                fill_days.append(day)
+            of_day = [fill for fill in of_day if not _fills_at_previous_close(ledger, fill.code)]
+
+        fills.extend(of_day)
+        numbers.append(len(of_day))
 
     if not fills:
         return np.zeros(count), fees
 
-    scales = [ledger.scale(fill.code) for fill in fills]
-    ticks = np.array([scale[0] for scale in scales], dtype=np.float64)
-    steps = np.array([scale[1] for scale in scales], dtype=np.float64)
+    ticks, steps = _units(ledger, fills)
     sign = np.array([1 if fill.is_buy else -1 for fill in fills], dtype=np.float64)
     shares = sign * np.array([fill.shares for fill in fills], dtype=np.float64)
     cash = -sign * np.array([fill.notional_minor for fill in fills], dtype=np.float64)
 
-    days = np.array(fill_days)
+    days = np.repeat(np.arange(count), numbers)
     columns = [snapshot.asset_index[fill.code] for fill in fills]
     close = snapshot.close[first + days, columns]
     # Rounded to ticks as the account does, so that `rounding` has only what it can't explain.
@@ -383,6 +384,18 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     value = shares * close_ticks / (ticks * steps / ledger.minor_per_unit)
     gain = np.where(np.isfinite(close), value + cash, 0.0)
     return np.bincount(days, gain, count) / before, fees
+
+
+def _units(ledger: Ledger, fills: list[_Fill]) -> tuple[FloatArray, FloatArray]:
+    """Return price ticks and quantity steps in one unit of price and quantity, of each fill."""
+    if not ledger.scales:
+        scale = ledger.scale(None)
+        return np.full(len(fills), float(scale[0])), np.full(len(fills), float(scale[1]))
+
+    scales = [ledger.scale(fill.code) for fill in fills]
+    ticks = np.array([scale[0] for scale in scales], dtype=np.float64)
+    steps = np.array([scale[1] for scale in scales], dtype=np.float64)
+    return ticks, steps
 
 
 class _Fill(NamedTuple):
@@ -410,9 +423,10 @@ def _fills(step: StepRecord) -> Iterator[_Fill]:
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:
     """Return notes on holdings that the fit lacks."""
     at = (holdings.day + offset, holdings.asset)
+    has_any: BoolArray = np.asarray(fitted.exposures.known[at[0], :, at[1]].any(axis=1))
     flags: dict[NoteKind, BoolArray] = {
         "held_outside_index": ~fitted.exposures.investable[at],
-        "held_without_exposures": ~fitted.exposures.defined[at],
+        "held_without_exposures": ~has_any,
         "held_without_return": ~fitted.has_return[at],
     }
     notes: list[Note] = []

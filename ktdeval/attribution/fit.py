@@ -63,6 +63,7 @@ FEW_ASSETS = (
 #: Returns before a day that its betas rest on, at most and at least
 YEAR = 252
 MINIMUM_RETURNS = 20
+_BLOCK = 48  #: Days that one pass works on, so that its arrays fit the cache
 _FLAT = 1e-9  #: Share of a column's sum of squares that must vary for it not to count as constant
 
 
@@ -385,13 +386,23 @@ def _within(
     K, I] means; [D, I] weights.
     """
     means, total = industry_means(styles, weights, industry_of, count)
-    left = styles - of_names(means, industry_of)
-    squares, all_squares = (
-        np.einsum("dn,dkn,dkn->dk", weights, part, part, optimize=True) for part in (left, styles)
-    )
-    left[squares <= RANK_TOLERANCE * all_squares] = 0.0
+    left = np.empty(styles.shape)
+
+    for start in range(0, len(styles), _BLOCK):
+        days = slice(start, start + _BLOCK)
+        block = left[days]
+        np.subtract(styles[days], of_names(means[days], industry_of[days]), out=block)
+        squares = _weighted_squares(block, weights[days])
+        all_squares = _weighted_squares(styles[days], weights[days])
+        block[squares <= RANK_TOLERANCE * all_squares] = 0.0
 
     return left, means, total
+
+
+def _weighted_squares(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """[D, K] weighted sums of squares of [D, K, N] values, by [D, N] weights."""
+    sums: FloatArray = ((values * values) @ weights[:, :, None])[:, :, 0]
+    return sums
 
 
 def _with_industries(
@@ -466,4 +477,11 @@ def industry_means(
 
 def of_names(figures: FloatArray, column: IndexArray) -> FloatArray:
     """[D, K, N] figure of each name's industry, from [D, K, I]."""
-    return np.take_along_axis(figures, column[:, None, :], axis=2)
+    days, rows, count = figures.shape
+    cells = np.arange(days)[:, None] * count + column
+    taken = np.empty((days, rows, column.shape[1]))
+
+    for row in range(rows):
+        taken[:, row] = figures[:, row].ravel()[cells]
+
+    return taken

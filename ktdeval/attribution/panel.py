@@ -37,7 +37,9 @@ from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, Marke
 
 IndexArray = npt.NDArray[np.intp]
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
-_BLOCK = 192  #: Days that one pass works on: its arrays of 300 assets fit the cache
+#: Days and assets that one pass works on: its arrays fit the cache, however many assets there are
+_BLOCK = 256
+_BLOCK_ASSETS = 320
 _CANCELLATION = 1e-3
 """Below this share of the raw second moment, a central one is left to the kernel: one-pass sums
 keep thirteen digits above it.
@@ -57,12 +59,21 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
 
     with np.errstate(all="ignore"):
         market = price_window(prices, slice(first, rows.stop))
-        for start in range(0, len(rows), _BLOCK):
-            block = _Block(market, rows.start - first + start, min(_BLOCK, len(rows) - start))
-            for factor, kernel in enumerate(_BATCHED):
-                values[start : start + block.days, factor] = kernel(block)
+        for first_asset in range(0, len(prices.codes), _BLOCK_ASSETS):
+            assets = slice(first_asset, first_asset + _BLOCK_ASSETS)
+            part = _of_assets(market, assets)
+            for start in range(0, len(rows), _BLOCK):
+                block = _Block(part, rows.start - first + start, min(_BLOCK, len(rows) - start))
+                for factor, kernel in enumerate(_BATCHED):
+                    values[start : start + block.days, factor, assets] = kernel(block)
 
     return values.transpose(1, 0, 2)
+
+
+def _of_assets(market: TrailingWindow, assets: slice) -> TrailingWindow:
+    """Return some columns of a price history, each array in one piece of memory."""
+    columns = (getattr(market, part.name)[:, assets] for part in fields(TrailingWindow))
+    return TrailingWindow(*(np.ascontiguousarray(values) for values in columns))
 
 
 def factor_history(view: MarketView, days: int) -> FloatArray:
@@ -187,7 +198,9 @@ def _mean(values: FloatArray, minimum: int, width: int) -> FloatArray:
     """[days, N] means of the finite values, NaN where fewer than `minimum`; `values` is used up."""
     finite = np.isfinite(values)
     count = _at_least(trailing_count(finite, width), minimum)
-    return trailing_sum(_zeroed(values, ~finite), width) / count
+    mean = trailing_sum(_zeroed(values, np.logical_not(finite, out=finite)), width)
+    mean /= count
+    return mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,18 +215,40 @@ class _Moments:
     squares: FloatArray  #: sum of squared deviations from the mean
 
     @classmethod
-    def of(cls, values: FloatArray, count: FloatArray, width: int) -> _Moments:
-        """Of [width - 1 + days, N] values that are 0 where there is none."""
-        mean = trailing_sum(values, width) / count
-        raw = trailing_sum(values * values, width)
-        return cls(count, mean, raw, raw - count * mean * mean)
+    def of(
+        cls, values: FloatArray, count: FloatArray, width: int, squared: FloatArray | None = None
+    ) -> _Moments:
+        """Of [width - 1 + days, N] values that are 0 where there is none; `squared`: their squares,
+        if the caller has them.
+        """
+        if squared is None:
+            squared = values * values
+
+        mean = trailing_sum(values, width)
+        mean /= count
+        raw = trailing_sum(squared, width)
+        squares = count * mean
+        squares *= mean
+        np.subtract(raw, squares, out=squares)
+
+        return cls(count, mean, raw, squares)
+
+    def sample_deviation(self) -> FloatArray:
+        """[days, N] root of the squared deviations over the number of values less one."""
+        deviation = self.count - 1.0
+        np.divide(self.squares, deviation, out=deviation)
+        return np.sqrt(deviation, out=deviation)
 
     @property
     def cancels(self) -> BoolArray:
         """[days, N] where the sum of squared deviations has lost digits, or is no number although
         there are enough values.
         """
-        return np.asarray(~(self.squares > _CANCELLATION * self.raw_squares) & (self.count > 0))
+        keeps_digits = self.squares > _CANCELLATION * self.raw_squares
+        cancels: BoolArray = np.logical_not(keeps_digits, out=keeps_digits)
+        if cancels.any():
+            cancels &= self.count > 0
+        return cancels
 
 
 def _momentum(block: _Block) -> FloatArray:
@@ -228,49 +263,57 @@ def _momentum(block: _Block) -> FloatArray:
 
 def _realised_volatility(block: _Block) -> FloatArray:
     moments = _Moments.of(np.log1p(block.known_returns), block.quarter_count, QUARTER)
-    values = np.sqrt(moments.squares / (moments.count - 1.0)) * math.sqrt(TRADING_DAYS_PER_YEAR)
+    values = moments.sample_deviation()
+    values *= math.sqrt(TRADING_DAYS_PER_YEAR)
     return block.from_kernel(1, moments.cancels, values)
 
 
 def _illiquidity(block: _Block) -> FloatArray:
     amount = block.trailing(block.market.amount, MONTH)
-    ratio = np.abs(block.returns[QUARTER - MONTH :]) / amount
+    ratio = np.abs(block.returns[QUARTER - MONTH :])
+    ratio /= amount
     np.copyto(ratio, np.nan, where=~(amount > 0))
     mean = _mean(ratio, MONTH_MINIMUM, MONTH)
     np.copyto(mean, np.nan, where=~(mean > 0))
 
-    return np.log(mean)
+    return np.log(mean, out=mean)
 
 
 def _overnight_return(block: _Block) -> FloatArray:
     market = block.market
-    return _mean(
-        block.trailing(market.open, MONTH) / block.trailing(market.last_close, MONTH, 1) - 1.0,
-        MONTH_MINIMUM,
-        MONTH,
-    )
+    returns = block.trailing(market.open, MONTH) / block.trailing(market.last_close, MONTH, 1)
+    returns -= 1.0
+    return _mean(returns, MONTH_MINIMUM, MONTH)
 
 
 def _intraday_return(block: _Block) -> FloatArray:
     market = block.market
-    return _mean(
-        block.trailing(market.close, MONTH) / block.trailing(market.open, MONTH) - 1.0,
-        MONTH_MINIMUM,
-        MONTH,
-    )
+    returns = block.trailing(market.close, MONTH) / block.trailing(market.open, MONTH)
+    returns -= 1.0
+    return _mean(returns, MONTH_MINIMUM, MONTH)
 
 
 def _negative_skewness(block: _Block) -> FloatArray:
     returns = block.known_returns
     count = block.quarter_count
-    moments = _Moments.of(returns, count, QUARTER)
+    squared = returns * returns
+    moments = _Moments.of(returns, count, QUARTER, squared)
+    squared *= returns
+    cubes = trailing_sum(squared, QUARTER)
+    # Expanded around zero, not the mean: sum (x - m)^3 = sum x^3 - m (3 sum x^2 - 2 n m^2).
     mean = moments.mean
-    # Expanded around zero, not the mean: sum (x - m)^3 = sum x^3 - 3 m sum x^2 + 2 n m^3.
-    cubes = trailing_sum(returns * returns * returns, QUARTER) - mean * (
-        3.0 * moments.raw_squares - 2.0 * count * mean * mean
-    )
+    expansion = 2.0 * count
+    expansion *= mean
+    expansion *= mean
+    np.subtract(3.0 * moments.raw_squares, expansion, out=expansion)
+    expansion *= mean
+    cubes -= expansion
+    cubes /= count
     variance = moments.squares / count
-    values = 0.0 - cubes / count / (variance * np.sqrt(variance))
+    variance *= np.sqrt(variance)
+    cubes /= variance
+    # 0 - x rather than -x: a symmetric sample has skewness 0.0, not -0.0.
+    values = np.subtract(0.0, cubes, out=cubes)
 
     return block.from_kernel(5, moments.cancels, values)
 
@@ -279,14 +322,21 @@ def _price_volume_correlation(block: _Block) -> FloatArray:
     # The logarithm of no volume is no finite number, nor is a change from or to it.
     volume = np.log(block.trailing(block.market.volume, MONTH + 1))
     y = volume[1:] - volume[:-1]
-    both = np.isfinite(y) & block.has_return[QUARTER - MONTH :]
+    both = np.isfinite(y)
+    both &= block.has_return[QUARTER - MONTH :]
     count = _at_least(trailing_count(both, MONTH), MONTH_MINIMUM)
-    x = _zeroed(block.known_returns[QUARTER - MONTH :].copy(), ~both)
-    y = _zeroed(y, ~both)
+    neither = np.logical_not(both, out=both)
+    x = _zeroed(block.known_returns[QUARTER - MONTH :].copy(), neither)
+    y = _zeroed(y, neither)
     of_x = _Moments.of(x, count, MONTH)
     of_y = _Moments.of(y, count, MONTH)
-    products = trailing_sum(x * y, MONTH) - count * of_x.mean * of_y.mean
-    values = products / np.sqrt(of_x.squares * of_y.squares)
+    x *= y
+    values = trailing_sum(x, MONTH)
+    of_means = count * of_x.mean
+    of_means *= of_y.mean
+    values -= of_means
+    scale = of_x.squares * of_y.squares
+    values /= np.sqrt(scale, out=scale)
 
     return block.from_kernel(6, of_x.cancels | of_y.cancels, values)
 
@@ -308,7 +358,8 @@ def _amount_variation(block: _Block) -> FloatArray:
     usable = block.has_bar[YEAR - MONTH :] & (amount > 0)
     count = _at_least(trailing_count(usable, MONTH), MONTH_MINIMUM)
     moments = _Moments.of(_zeroed(amount.copy(), ~usable), count, MONTH)
-    values = np.sqrt(moments.squares / (moments.count - 1.0)) / moments.mean
+    values = moments.sample_deviation()
+    values /= moments.mean
 
     return block.from_kernel(8, moments.cancels, values)
 

@@ -16,6 +16,7 @@ from ktdeval.calls.call_log import CallLog, CallPosition, Resumed
 from ktdeval.calls.context import ContextExceeded, ContextWindow, given_context, stated_context
 from ktdeval.calls.limiter import ProviderLimiter, Slot
 from ktdeval.calls.prices import Price
+from ktdeval.calls.prompt_size import PromptBytes, prompt_bytes
 from ktdeval.calls.record import (
     ANSWERED,
     CACHED,
@@ -79,6 +80,14 @@ class _Call:
     is_cached: bool
     attempts_made: int = 0
     latency_s: float = 0.0
+    _size: PromptBytes | None = None
+
+    @property
+    def size(self) -> PromptBytes:
+        """Bytes of the prompt, counted once."""
+        if self._size is None:
+            self._size = prompt_bytes(self.request)
+        return self._size
 
     @property
     def position(self) -> CallPosition:
@@ -318,7 +327,7 @@ class ModelClient:
         attempt.
         """
         try:
-            self.context.check(call.request)
+            self.context.check(call.request, call.size)
         except ContextExceeded as error:
             call.attempts_made = 1
             self._log.record(self._record(call, error.kind), durable=False)
@@ -399,13 +408,15 @@ class ModelClient:
             call.latency_s = time.perf_counter() - began
 
         slot.is_answered = True
-        self.context.counted(call.request, reply.usage)
+        self.context.counted(call.request, reply.usage, call.size)
         if self.context.context is None and not self._was_looked_up_again:
             self._was_looked_up_again = True
             # a server that loads a model on demand states its context only after the first call
             self.look_up_context()
             if self.context.cuts_prompts:
-                self.context.check(call.request)  # the server may have answered a cut prompt
+                self.context.check(
+                    call.request, call.size
+                )  # the server may have answered a cut prompt
 
         return reply
 

@@ -10,7 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ktdeval.calls.prompt_size import FEWEST_TOKENS, USUAL_TOKENS, prompt_bytes, reply_room
+from ktdeval.calls.prompt_size import (
+    FEWEST_TOKENS,
+    USUAL_TOKENS,
+    PromptBytes,
+    prompt_bytes,
+    reply_room,
+)
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Usage
 from ktdeval.plugins.plugin_import import call_through
@@ -200,9 +206,11 @@ class ContextWindow:
             if known is None or not self._is_given or context.tokens < known.tokens:
                 self._context = context
 
-    def check(self, request: ModelRequest) -> None:
-        """Raise ContextExceeded where a request is known not to fit."""
-        size = prompt_bytes(request)
+    def check(self, request: ModelRequest, size: PromptBytes | None = None) -> None:
+        """Raise ContextExceeded where a request is known not to fit. `size`: that of its prompt, if
+        the caller has it.
+        """
+        size = size or prompt_bytes(request)
         usual = size.tokens(USUAL_TOKENS)
         with self._lock:
             context = self._context
@@ -229,9 +237,9 @@ class ContextWindow:
             problem = does_not_fit(round(tokens), context, reply_room(request))
             raise ContextExceeded(f"{problem}; it was not sent; {_ADVICE}")
 
-    def counted(self, request: ModelRequest, usage: Usage) -> None:
-        """Note what the provider counted in a prompt that it answered."""
-        usual = prompt_bytes(request).tokens(USUAL_TOKENS)
+    def counted(self, request: ModelRequest, usage: Usage, size: PromptBytes | None = None) -> None:
+        """Note what the provider counted in a prompt that it answered; `size` as of `check`."""
+        usual = (size or prompt_bytes(request)).tokens(USUAL_TOKENS)
         with self._lock:
             self._largest_answered = max(usual, self._largest_answered)
         self._count(usual, usage.input_tokens)

@@ -45,9 +45,23 @@ class RetryPolicy:
     def run(self, attempt: Callable[[], T], sleep: Callable[[float], None], notify: Notify) -> T:
         """Call `attempt` until it succeeds, or give up and raise its ModelError.
 
-        `sleep` may raise to end the call.
+        `sleep` may raise to end the call. Almost every call succeeds at once, so the first attempt
+        is made without the machinery of retries.
         """
+        try:
+            return attempt()
+        except ModelError as error:
+            if not is_retryable(error):
+                raise
+            failures = [error]
+
         attempts = 1 + self.max_retries
+
+        def try_again() -> T:
+            """Fail as the first attempt did, then go on with further ones."""
+            if failures:
+                raise failures.pop()
+            return attempt()
 
         def before_sleep(state: RetryCallState) -> None:
             notify(_failure(state).kind, state.upcoming_sleep, state.attempt_number, attempts)
@@ -60,7 +74,7 @@ class RetryPolicy:
             before_sleep=before_sleep,
             reraise=True,
         )
-        return retrying(attempt)
+        return retrying(try_again)
 
     def _gives_up(self, state: RetryCallState) -> bool:
         """Whether no attempt is left, or the next one would come too late."""

@@ -13,6 +13,7 @@ A day or a year next to a name belongs to the date.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -72,8 +73,17 @@ class Name(NamedTuple):
     is_full: bool
 
 
-@cache
+# Many episodes begin at once: without it, each thread would read the table.
+_READING = threading.Lock()
+
+
 def _names() -> dict[str, Name]:
+    with _READING:
+        return _listed_names()
+
+
+@cache
+def _listed_names() -> dict[str, Name]:
     names: dict[str, Name] = {}
     for row in csv_rows(Path(__file__).with_name("date_names.csv")):
         plain = lowered(normalise(row["name"]))

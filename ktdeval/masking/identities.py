@@ -15,6 +15,7 @@ learns nothing new itself, but another role of its team may read them (`docs/mas
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from operator import add
@@ -111,7 +112,8 @@ def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> Ide
     former_names = [spell.name for spell in snapshot.spells]
     names = (*snapshot.names, *former_names)
     named = Named(codes, tuple(snapshot.indices), names, snapshot.industries)
-    return _index_of(named, assets=assets, dates=dates)
+    with _BUILDING:
+        return _index_of(named, assets=assets, dates=dates)
 
 
 class IdentityIndex:
@@ -414,6 +416,8 @@ class IdentityIndex:
 
 
 _index_of = lru_cache(maxsize=16)(IdentityIndex)
+# Many episodes begin at once: without it, each thread would build an index of its own.
+_BUILDING = threading.Lock()
 
 
 def _hits(kind: IdentityKind, spans: Iterable[Span]) -> Iterator[Hit]:

@@ -81,6 +81,10 @@ def _is_usual(value: JsonValue) -> bool:
     else:
         items = (value,)
 
+    # in C where there is no number with a fraction and nothing nested, as in most objects
+    if _EXACT.issuperset(map(type, items)):
+        return True
+
     for item in items:
         kind = type(item)
         if kind is float:

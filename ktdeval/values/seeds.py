@@ -10,5 +10,6 @@ def derive_seed(*parts: str | int, bits: int = 63) -> int:
     machine. `derive_seed(spec_seed, "mask")` and `derive_seed(spec_seed, "random_model")` are
     independent streams.
     """
-    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
+    # a list: `join` would make one of a generator first
+    text = "\x1f".join([f"{type(part).__name__}:{part}" for part in parts])
     return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") >> 256 - bits

@@ -4,12 +4,15 @@ on the machine.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from ktdeval.market.storage import save_snapshot
 from ktdfin_market import small_market
@@ -42,6 +45,26 @@ def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path
     assert re.findall(r"^noise +(\d+)%  (\w+) +-?[\d.]+% ", printed, re.MULTILINE) == [
         (noise, algorithm) for noise in ("0", "20") for algorithm in ("a2c", "ppo", "dqn")
     ]
+
+
+def test_one_command_measures_beside_each_peer_and_writes_a_valid_report(tmp_path: Path) -> None:
+    kept = (REPOSITORY / "benchmarks" / "history.jsonl").read_bytes()
+    words = ("--quick", "--only", "kernels", "--json", "report.json")
+    printed = run("all.py", *words, cwd=tmp_path)
+    report = json.loads((tmp_path / "report.json").read_bytes())
+    schema = json.loads((REPOSITORY / "benchmarks" / "report.schema.json").read_bytes())
+    jsonschema.validate(report, schema)
+    assert {figure["group"] for figure in report["figures"]} == {"kernels"}
+    for figure in report["figures"]:
+        assert f"{figure['name']}: " in printed
+        assert (figure["ratio"] is None) == figure["note"].startswith("skipped: ")
+    assert (REPOSITORY / "benchmarks" / "history.jsonl").read_bytes() == kept
+
+
+def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) -> None:
+    constants = yaml.safe_load((REPOSITORY / "benchmarks" / "scale.yaml").read_text())
+    measured = json.loads(run("scale.py", "--measure", cwd=tmp_path))
+    assert measured == constants["steps"]
 
 
 @on_each_row

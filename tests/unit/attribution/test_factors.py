@@ -286,7 +286,7 @@ def changed(
     return replace(snapshot, **arrays)
 
 
-def test_panel_depends_on_neither_the_days_of_one_pass_nor_the_future(
+def test_panel_depends_on_neither_the_size_of_one_pass_nor_the_future(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     snapshot = market(gap_share=0.1)
@@ -294,6 +294,7 @@ def test_panel_depends_on_neither_the_days_of_one_pass_nor_the_future(
     poisoned = changed(snapshot, slice(301, None), 1e9)
     np.testing.assert_array_equal(factor_panel(poisoned, range(330))[:, :301], whole[:, :301])
     monkeypatch.setattr("ktdeval.attribution.panel._BLOCK", 7)
+    monkeypatch.setattr("ktdeval.attribution.panel._BLOCK_ASSETS", 5)
     np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
 
 

@@ -1,0 +1,307 @@
+"""The paper's full grid for a thousand models and a live test beside it, on paper: the tables of
+docs/scale.md.
+
+    python benchmarks/scale.py            # print the tables
+    python benchmarks/scale.py --write    # put them into docs/scale.md
+    python benchmarks/scale.py --measure  # ask `ktdeval plan` for the calls and tokens of a step
+
+Constants are in scale.yaml, with their sources. Nothing here asks a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "scale.md"
+CASES = ("low", "typical", "high")
+_TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+class Kept(Value):
+    """Bytes that a run keeps."""
+
+    step_bytes: float
+    episode_bytes: float
+    call_bytes: float
+    reply_bytes_a_token: float
+    card_bytes: float
+    files_an_episode: int
+
+
+class Computing(Value):
+    """Processor seconds on one core."""
+
+    step_s: float
+    call_s: float
+    card_s: float
+
+
+class Board(Value):
+    """Size and cost of a leaderboard."""
+
+    stored_bytes_a_card: float
+    site_bytes_a_card: float
+    build_s_a_card: float
+
+
+class SharedStore(Value):
+    """Requests of a store."""
+
+    requests_an_episode: int
+    listed_a_request: int
+
+
+class Assumed(Value):
+    """Size of the undertaking, and prices."""
+
+    models: int
+    masks: int
+    seeds: int
+    window_days: tuple[int, ...]
+    input_usd_a_million: float
+    output_usd_a_million: float
+    seconds_a_call: float
+    in_flight_a_worker: int
+    live_days_a_year: int
+    live_mode: str
+    site_limit_bytes: float
+
+
+class Constants(Value):
+    """All of scale.yaml."""
+
+    steps: dict[str, dict[str, tuple[float, float, float]]]
+    kept: Kept
+    computing: Computing
+    board: Board
+    store: SharedStore
+    assumed: Assumed
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Calls and tokens."""
+
+    calls: float
+    input_tokens: float
+    output_tokens: float
+
+    def usd(self, assumed: Assumed) -> float:
+        """Return their price."""
+        paid = self.input_tokens * assumed.input_usd_a_million
+        paid += self.output_tokens * assumed.output_usd_a_million
+        return paid / 1e6
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Counts of the grid of all models."""
+
+    constants: Constants
+
+    @property
+    def steps_a_mode(self) -> int:
+        """Steps of all models in one mode: masks × windows × seeds."""
+        assumed = self.constants.assumed
+        return assumed.models * assumed.masks * assumed.seeds * sum(assumed.window_days)
+
+    @property
+    def steps(self) -> int:
+        """Steps of all models in all modes."""
+        return self.steps_a_mode * len(self.constants.steps)
+
+    @property
+    def episodes(self) -> int:
+        """Episodes of all models."""
+        assumed = self.constants.assumed
+        cells = assumed.masks * len(self.constants.steps) * len(assumed.window_days)
+        return assumed.models * cells * assumed.seeds
+
+    @property
+    def cards(self) -> int:
+        """Cards: one a model, mask and mode."""
+        assumed = self.constants.assumed
+        return assumed.models * assumed.masks * len(self.constants.steps)
+
+    def usage(self, case: str) -> Usage:
+        """Return calls and tokens of the whole grid."""
+        calls = input_tokens = output_tokens = 0.0
+        for mode in self.constants.steps.values():
+            of_step = mode[case]
+            calls += of_step[0] * self.steps_a_mode
+            input_tokens += of_step[1] * self.steps_a_mode
+            output_tokens += of_step[2] * self.steps_a_mode
+
+        return Usage(calls, input_tokens, output_tokens)
+
+    def live_day(self, case: str) -> Usage:
+        """Return calls and tokens of one day of a live test of all models."""
+        assumed = self.constants.assumed
+        steps = assumed.models * assumed.seeds
+        calls, input_tokens, output_tokens = self.constants.steps[assumed.live_mode][case]
+        return Usage(calls * steps, input_tokens * steps, output_tokens * steps)
+
+    def kept_bytes(self, usage: Usage) -> float:
+        """Return the bytes of all run folders."""
+        kept = self.constants.kept
+        records = self.steps * kept.step_bytes + self.episodes * kept.episode_bytes
+        calls = usage.calls * kept.call_bytes + usage.output_tokens * kept.reply_bytes_a_token
+        return records + calls + self.cards * kept.card_bytes
+
+
+def load() -> Constants:
+    """Read scale.yaml."""
+    path = HERE / "scale.yaml"
+    return from_plain(load_yaml(path), Constants, path.name)
+
+
+def usage_table(grid: Grid) -> str:
+    """Calls, tokens and dollars in the three cases of `ktdeval plan`."""
+    assumed = grid.constants.assumed
+    rows = ["| | low | typical | high |", "|---|---|---|---|"]
+    whole = [grid.usage(case) for case in CASES]
+    live = [grid.live_day(case) for case in CASES]
+    year = assumed.live_days_a_year
+    parts = [
+        ("grid: calls", [count(usage.calls) for usage in whole]),
+        ("grid: input tokens", [count(usage.input_tokens) for usage in whole]),
+        ("grid: output tokens", [count(usage.output_tokens) for usage in whole]),
+        ("grid: US dollars", [count(usage.usd(assumed)) for usage in whole]),
+        (
+            "grid: US dollars a model",
+            [count(usage.usd(assumed) / assumed.models) for usage in whole],
+        ),
+        ("live, a day: calls", [count(usage.calls) for usage in live]),
+        (
+            "live, a day: tokens",
+            [count(usage.input_tokens + usage.output_tokens) for usage in live],
+        ),
+        ("live, a day: US dollars", [count(usage.usd(assumed)) for usage in live]),
+        ("live, a year: US dollars", [count(year * usage.usd(assumed)) for usage in live]),
+    ]
+    rows += [f"| {name} | {' | '.join(cells)} |" for name, cells in parts]
+    return "\n".join(rows) + "\n"
+
+
+def load_table(grid: Grid) -> str:
+    """What computing, stores and board have to bear in the typical case."""
+    constants = grid.constants
+    assumed = constants.assumed
+    usage = grid.usage("typical")
+    waiting_s = usage.calls * assumed.seconds_a_call / assumed.in_flight_a_worker
+    computing = constants.computing
+    rows = [
+        ("episodes", count(grid.episodes)),
+        ("steps", count(grid.steps)),
+        ("cards", count(grid.cards)),
+        ("processor: steps", f"{grid.steps * computing.step_s / 3600:,.0f} core hours"),
+        ("processor: calls", f"{usage.calls * computing.call_s / 3600:,.0f} core hours"),
+        ("processor: cards", f"{grid.cards * computing.card_s / 3600:,.1f} core hours"),
+        (
+            f"waiting for replies, {assumed.in_flight_a_worker} calls in flight",
+            f"{waiting_s / 86400:,.0f} days",
+        ),
+        ("calls in flight to end in a week", count(usage.calls * assumed.seconds_a_call / 604800)),
+        ("input tokens a minute, ended in a week", count(usage.input_tokens / 10080)),
+        ("kept by runs", size(grid.kept_bytes(usage))),
+        ("kept by runs, a model", size(grid.kept_bytes(usage) / assumed.models)),
+        ("files of episodes", count(grid.episodes * constants.kept.files_an_episode)),
+        ("requests of a shared store", count(grid.episodes * constants.store.requests_an_episode)),
+        (
+            "requests to list what is done, one grid of all models",
+            count(grid.episodes / constants.store.listed_a_request),
+        ),
+        (
+            "requests to list what is done, one grid a model",
+            count(grid.episodes / assumed.models / constants.store.listed_a_request),
+        ),
+        ("board: stored", size(grid.cards * constants.board.stored_bytes_a_card)),
+        ("board: site", size(grid.cards * constants.board.site_bytes_a_card)),
+        ("board: build", f"{grid.cards * constants.board.build_s_a_card / 60:,.0f} core minutes"),
+        (
+            "board: cards until the site has 1 GB",
+            count(assumed.site_limit_bytes / constants.board.site_bytes_a_card),
+        ),
+    ]
+    lines = ["| | |", "|---|---|", *(f"| {name} | {figure} |" for name, figure in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def count(number: float) -> str:
+    """Two or three digits of a number, with a word for its size."""
+    for unit, name in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
+        if number >= unit:
+            return f"{number / unit:.3g}{name}"
+
+    digits = max(0, len(str(int(number))) - 3)
+    return f"{max(1, round(number, -digits)):,.0f}"
+
+
+def size(number: float) -> str:
+    """Bytes with a decimal unit."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}"
+    return f"{number / 1e3:.3g} kB"
+
+
+def page() -> str:
+    """Return docs/scale.md with its tables computed again."""
+    grid = Grid(load())
+    tables = {"usage": usage_table(grid), "load": load_table(grid)}
+    return _TABLE.sub(
+        lambda match: match[1] + "\n" + tables[match[2]] + "\n" + match[4],
+        PAGE.read_text(encoding="utf-8"),
+    )
+
+
+def measured_steps() -> dict[str, dict[str, list[float]]]:
+    """Calls, input and output tokens of a step by mode and case, as `ktdeval plan` counts them."""
+    modes = list(load().steps)
+    tasks = ",".join(f"blinded_{mode}" for mode in modes)
+    words = [sys.executable, "-m", "ktdeval", "plan", "--model", "openai/gpt-4.1"]
+    words += ["--tasks", tasks, "--windows", "W1", "--json"]
+    planned = subprocess.run(words, check=True, capture_output=True, text=True)
+    found: dict[str, dict[str, list[float]]] = {}
+    for task in json.loads(planned.stdout)["tasks"]:
+        cases = {}
+        for case in CASES:
+            left = task["left"][case]
+            totals = (left["calls"], left["input_tokens"], left["output_tokens"])
+            cases[case] = [round(total / task["steps"], 1) for total in totals]
+
+        found[task["task"].removeprefix("blinded_")] = cases
+
+    return found
+
+
+def main() -> None:
+    """Print the tables, write them, or measure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/scale.md")
+    parser.add_argument("--measure", action="store_true", help="calls and tokens by ktdeval plan")
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measured_steps(), indent=1))
+    elif options.write:
+        PAGE.write_text(page(), encoding="utf-8")
+    else:
+        grid = Grid(load())
+        print(usage_table(grid))
+        print(load_table(grid))
+
+
+if __name__ == "__main__":
+    main()

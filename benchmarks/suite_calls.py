@@ -1,0 +1,64 @@
+"""Model calls over HTTP beside the bare SDK, and the start of the command line."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import bench_calls
+import bench_startup
+
+from figures import Figure, Scale, Took, dearer, median
+
+GROUP = "calls"
+
+
+def figures(scale: Scale) -> list[Figure]:
+    """Measure calls at fifty in flight, and at two hundred."""
+    if scale == "quick":
+        return [*_beside_sdk(5, 40, 4, 1, None), *_startup(1)]
+
+    few = _beside_sdk(50, 2000, 50, 3, 1.2)
+    many = _beside_sdk(1000, 2000 if scale == "full" else 800, 200, 1, 1.05)
+    return [*few, *many, *_startup(7)]
+
+
+def _beside_sdk(
+    latency_ms: float, calls: int, in_flight: int, repeats: int, bar: float | None
+) -> list[Figure]:
+    callers = {
+        "sdk": bench_calls.bare_sdk,
+        "calls": bench_calls.client_calls,
+        "episodes": bench_calls.episodes,
+    }
+    taken: dict[str, list[Took]] = {name: [] for name in callers}
+    with bench_calls.stub_server(latency_ms) as port:
+        for caller in callers.values():
+            caller(port, in_flight, in_flight)  # imports and connections of the first time
+        for _ in range(repeats):
+            for name, caller in callers.items():
+                taken[name].append(Took(*partial(caller, port, calls, in_flight)()))
+
+    took = {name: median(times) for name, times in taken.items()}
+    ideal_s = calls * latency_ms / 1000 / in_flight
+    where = f"{calls:,} of {latency_ms:g} ms, {in_flight} in flight"
+    found = []
+    for name, words in (("calls", "calls, durable"), ("episodes", "whole episodes, durable")):
+        note = (
+            f"wall; ideal {ideal_s:.2f} s; CPU {took[name].cpu_s / calls * 1e3:.2f} ms against"
+            f" {took['sdk'].cpu_s / calls * 1e3:.2f} ms a call"
+            f" ({took[name].cpu_s / took['sdk'].cpu_s:.2f} x)"
+        )
+        peer = ("bare SDK on threads, nothing kept", took["sdk"].wall_s)
+        own_bar = bar if name == "episodes" else None
+        found.append(dearer(GROUP, f"{words}: {where}", took[name].wall_s, peer, own_bar, note))
+
+    return found
+
+
+def _startup(rounds: int) -> list[Figure]:
+    best = bench_startup.measure(rounds)
+    base = (bench_startup.BASE, best[bench_startup.BASE].cpu_s)
+    bars = {"ktdeval --help": 2.2, "ktdeval tasks": 3.0}
+    return [
+        dearer("start", name, best[name].cpu_s, base, bar, "CPU time") for name, bar in bars.items()
+    ]

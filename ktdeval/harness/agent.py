@@ -140,6 +140,11 @@ class StepSession(Protocol):
     def parse_submission(self, text: str) -> Submission:
         """Validate the arguments of `submit_tool`."""
 
+    def submission_in_text(self, text: str) -> str | None:
+        """Return the arguments of `submit_tool` that a reply without a call stands for; None where
+        the task takes no plain text.
+        """
+
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
 

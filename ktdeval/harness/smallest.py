@@ -15,9 +15,9 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 def smallest_value(schema: Mapping[str, Any]) -> JsonValue:
-    """Return the smallest value of a schema: the first choice, null where it is allowed, required fields only, as few items
-    as allowed, the number nearest to 0. Raises ValueError: what it makes does not follow the
-    schema, which has a rule that it does not know (a pattern, a sum, …).
+    """Return the smallest value of a schema: the first choice, null where it is allowed, required
+    fields only, as few items as allowed, the number nearest to 0. Raises ValueError: what it makes
+    does not follow the schema, which has a rule that it does not know (a pattern, a sum, …).
     """
     value = _smallest(schema)
     problem = next(Draft202012Validator(schema).iter_errors(value), None)
@@ -110,5 +110,5 @@ def _number(kind: str, schema: Mapping[str, Any]) -> JsonValue:
 
     nearest = min(max(0, low), high)
     if kind == "integer":
-        return math.ceil(nearest)
+        return int(math.ceil(nearest))  # noqa: RUF046 - a schema's bound may have any type
     return float(nearest)

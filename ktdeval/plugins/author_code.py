@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from traceback import walk_tb
 from typing import NamedTuple
 
+from ktdeval.plugins.discovery import find_entry_points
+
 _NOT_AUTHORS = frozenset({"ktdeval", "pluggy", "click", "__main__"}) | sys.stdlib_module_names
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 class Place(NamedTuple):
@@ -27,22 +30,28 @@ class Place(NamedTuple):
 def place_of(error: BaseException) -> Place | None:
     """Return where an author's code failed; None if no frame of the traceback is an author's.
 
-    The first frame outside of ktdeval and of Python's own library says whose code was called. The
-    place is the last frame of that package: what lies deeper is a library that the author called.
+    The place is the last frame of the author's package: what lies deeper is a library that the
+    author called. If no frame is that of a plugin of others, it is that of a plugin of ktdeval's
+    own.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return Place(error.filename, error.lineno or 1, os.path.basename(error.filename))  # noqa: PTH119 - as discovery, without pathlib
 
-    author = ""
+    advertised = {entry.module.partition(".")[0]: entry for entry in find_entry_points()}
     place = None
+    own = None
     for module, path, line in _frames(error):
         package = module.partition(".")[0]
-        if not author and package not in _NOT_AUTHORS:
-            author = package
-        if author and package == author:
+        entry = advertised.get(package)
+        is_library = entry is None and any(folder in path for folder in _INSTALLED)
+        if package in _NOT_AUTHORS or is_library:
+            continue
+        if entry is not None and entry.distribution == "ktdeval":
+            own = Place(path, line, _shown(path, module))
+        else:
             place = Place(path, line, _shown(path, module))
 
-    return place
+    return place or own
 
 
 def _frames(error: BaseException) -> Iterator[tuple[str, str, int]]:

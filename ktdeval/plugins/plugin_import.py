@@ -37,12 +37,24 @@ def described(error: BaseException) -> str:
     message = one_line(error)
     if isinstance(error, SyntaxError):  # its text repeats file and line
         message = error.msg
+    elif isinstance(error, ImportError):
+        message = _with_near_names(message)
 
     text = f"{type(error).__name__}: {message}"
     place = place_of(error)
     if place is None:
         return text
     return f"{text} ({place})"
+
+
+def _with_near_names(message: str) -> str:
+    """Return the text of an import of a name that one of ktdeval's packages does not have, with
+    near names instead of the package's path.
+    """
+    wanted = re.match(r"cannot import name '(\w+)' from '(ktdeval[\w.]*)'", message)
+    if wanted is None:
+        return message
+    return wanted[0] + near_matches(wanted[1], dir(sys.modules[wanted[2]]))
 
 
 def is_other_package(error: ImportError, plugin: str) -> bool:

@@ -116,8 +116,8 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
 
         if not hooks_of(module):
             raise PluginError(
-                f"--plugin {reference}: offers nothing: it has no hook, such as ktdeval_tasks"
-                " marked with @hookimpl"
+                f"--plugin {reference}: offers nothing: it has no hook; give it one, such as"
+                " ktdeval_tasks marked with @hookimpl"
             )
 
         plugins.add(module, module.__name__)

@@ -523,7 +523,7 @@ def remote(changed: str) -> str:
         ),
         (
             f"{HEAD}def tasks():\n    return []\n",
-            "offers nothing: it has no hook, such as ktdeval_tasks marked with @hookimpl",
+            "offers nothing: it has no hook; give it one, such as ktdeval_tasks marked with @hookimpl",
         ),
         (
             (

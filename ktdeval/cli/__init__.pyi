@@ -8,6 +8,7 @@ from ktdeval.cli.options import (
     Number as Number,
     OutputPath as OutputPath,
     config_option as config_option,
+    json_option as json_option,
     open_plugins as open_plugins,
     plugin_option as plugin_option,
     warn as warn,
@@ -17,4 +18,5 @@ from ktdeval.cli.table import (
     grid_lines as grid_lines,
     print_json as print_json,
     print_table as print_table,
+    terminal_width as terminal_width,
 )

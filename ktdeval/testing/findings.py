@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +20,7 @@ from ktdeval.plugins.plugin_import import one_line
 from ktdeval.values.typed import Value
 
 _OURS = Path(__file__).parents[1]
+_IN_A_FILE = re.compile(r"(/\S+\.ya?ml): (?:variants: )?([\w./-]+)")  # file and name in it
 _GENERAL_FIX = {
     True: "correct that line",  # the author's code raised
     False: "CONTRIBUTING.md shows code for each hook",  # a rule of ktdeval's is broken
@@ -79,10 +83,14 @@ def source_of(*candidates: Any) -> Source:
 
 def _source(candidate: Any) -> Source:
     written = inspect.unwrap(candidate) if callable(candidate) else candidate
+    if isinstance(written, partial):
+        written = written.func
     if isinstance(written, ModuleType):
         return Source(getattr(written, "__file__", None) or "", 1)
     if not inspect.isfunction(written) and not inspect.isclass(written):
         written = type(written)
+    if written.__module__.partition(".")[0] in sys.stdlib_module_names:
+        return Source()
 
     try:
         return Source(inspect.getsourcefile(written) or "", inspect.getsourcelines(written)[1])
@@ -114,6 +122,10 @@ def finding_of(plugin: str, part: str, error: BaseException, source: Source) -> 
     cause = error
     while isinstance(cause, KtdevalError | ConformanceError) and cause.__cause__ is not None:
         cause = cause.__cause__
+
+    in_file = _IN_A_FILE.search(str(error))
+    if in_file is not None and Path(in_file[1]).is_file():
+        source = Source(in_file[1], _line_of_key(Path(in_file[1]), in_file[2]))
 
     place = place_of(cause)
     if place is not None and not Path(place.path).is_relative_to(_OURS):

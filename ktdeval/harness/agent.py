@@ -192,7 +192,7 @@ def decision_problem(decision: Any) -> str:
     action: Any = decision.action
     is_list = isinstance(action, tuple | list)
     if not is_list or not all(isinstance(order, Order) for order in action):
-        return f"an action of Orders, was {action!r:.80}"
+        return f"an action of ktdeval.api.Order values, was {action!r:.80}"
 
     written = [{"overall_reason": decision.overall_reason, "memory": decision.memory}]
     try:

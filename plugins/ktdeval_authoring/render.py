@@ -114,8 +114,7 @@ def rendered(project: str, names: Sequence[str]) -> dict[str, str]:
     content[f"{source}/__init__.py"] = render(
         "common/manifest.py.j2",
         sections=[f"{section}\n" for section in sections],
-        type_imports=_sorted_imports(chosen),
-        has_params=any(part.has_params for part in chosen),
+        imports=_imports(chosen),
     )
     for name in names:
         for target, template in _files_of(name, source):
@@ -130,6 +129,27 @@ def _files_of(name: str, source: str) -> Iterator[tuple[str, str]]:
         yield f"{source}/{file}", f"parts/{name}/{file}.j2"
 
     yield f"tests/test_{name}.py", f"parts/{name}/test_{name}.py.j2"
+
+
+def _imports(chosen: Sequence[Part]) -> str:
+    """Return the imports of a manifest, groups apart by a blank line."""
+    has_params = any(part.has_params for part in chosen)
+    types = _sorted_imports(chosen)
+    standard = []
+    if has_params:
+        standard.append("from dataclasses import dataclass")
+    if types:
+        standard.append("from typing import TYPE_CHECKING")
+
+    groups = [["from __future__ import annotations"]]
+    if standard:
+        groups.append(standard)
+
+    groups.append(["from ktdeval.api import Spec, hookimpl" + (", option" if has_params else "")])
+    if types:
+        groups.append(["if TYPE_CHECKING:", *(f"    {line}" for line in types)])
+
+    return "\n\n".join("\n".join(group) for group in groups)
 
 
 def _sorted_imports(chosen: Sequence[Part]) -> list[str]:

@@ -117,7 +117,7 @@ class RawMarket:
     conventions: Conventions = AS_THEY_ARE  #: how the columns of bars were read
 
     def __post_init__(self) -> None:
-        problems = []
+        problems: list[str] = []
         for table, columns in _COLUMNS.items():
             problems += _column_problems(table, columns, getattr(self, table))
 

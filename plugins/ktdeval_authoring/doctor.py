@@ -70,24 +70,24 @@ def _extras() -> Iterator[Check]:
     packages: dict[str, list[str]] = {}
     for line in importlib.metadata.requires("ktdeval") or ():
         extra = _EXTRA.search(line)
-        name = _REQUIREMENT.match(line)
-        if extra is not None and name is not None and name[0] != "ktdeval":
-            packages.setdefault(extra[1], []).append(name[0])
+        package = _REQUIREMENT.match(line)
+        if extra is not None and package is not None and package[0] != "ktdeval":
+            packages.setdefault(extra[1], []).append(package[0])
 
-    for extra, names in sorted(packages.items()):
-        if extra == _DEVELOPMENT:
+    for name, names in sorted(packages.items()):
+        if name == _DEVELOPMENT:
             continue
 
         missing = [name for name in names if not _is_installed(name)]
         if missing:
             yield Check(
-                name=f"extra {extra}",
+                name=f"extra {name}",
                 state="absent",
                 detail=f"lacks {', '.join(missing)}",
-                fix=f"pip install 'ktdeval[{extra}]'",
+                fix=f"pip install 'ktdeval[{name}]'",
             )
         else:
-            yield Check(name=f"extra {extra}", state="ok", detail=", ".join(names))
+            yield Check(name=f"extra {name}", state="ok", detail=", ".join(names))
 
 
 def _is_installed(package: str) -> bool:

@@ -153,6 +153,18 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
         raise PluginError(f"{where}: {described(error)}") from error
 
 
+def raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:
+    """Call a plugin's code; return what it raised, or None. An interrupt is passed on."""
+    try:
+        function(*args)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - see `call_foreign`
+        return error
+
+    return None
+
+
 def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:
     """Call a plugin's code whose errors of ktdeval's own, which say what to fix, are raised as they
     are; else as `call_foreign`.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -156,18 +155,3 @@ def _split(message: str) -> tuple[str, str]:
     if not semicolon:
         return message, ""
     return reason, advice
-
-
-@contextmanager
-def foreign_code() -> Iterator[None]:
-    """Let what a plugin raises to end the process (`sys.exit`) be an error like any other."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise
-    except Exception:
-        raise
-    except BaseException as error:
-        raise ConformanceError(
-            f"ends the process by {type(error).__name__}; raise a KtdevalError instead"
-        ) from error

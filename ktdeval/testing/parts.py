@@ -23,7 +23,12 @@ from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted
 from ktdeval.runner.plan import target_task_of
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
-from ktdeval.testing import conformance
+from ktdeval.testing.conformance import (
+    check_metric,
+    check_model,
+    check_scoring_task,
+    check_task,
+)
 from ktdeval.testing.findings import ConformanceError, NotCalled
 from ktdeval.testing.trial import Trial, TrialModel
 from ktdeval.trading.types import DECIDED
@@ -60,7 +65,7 @@ def call_model(trial: Trial, spec: Spec) -> None:
 
     counted = _Counted(model)
     deterministic = not getattr(model, "draws_chance", False)
-    conformance.check_model(counted, deterministic=deterministic)
+    check_model(counted, deterministic=deterministic)
     if counted.failures == counted.calls:
         raise ConformanceError(
             f"each call fails ({counted.last_failure}); answer requests with a Reply, also those"
@@ -124,11 +129,11 @@ def call_task(trial: Trial, spec: Spec) -> None:
     entries = list(trial.entries(task, TrialModel()))  # NotCalled, before the checks take a market
     if not is_scoring(task):
         trial.plugins.tools(task.tools)
-        conformance.check_task(task, trial.market)
+        check_task(task, trial.market)
         return
 
     target = target_task_of(task, trial.plugins)
-    conformance.check_scoring_task(task, target)
+    check_scoring_task(task, target)
     records = [entry.step for entry in entries]
     scores = task.summarise(records)
     if set(scores) != set(task.scores):
@@ -164,7 +169,7 @@ def call_tool(trial: Trial, spec: Spec) -> None:
 
 def call_metric(trial: Trial, spec: Spec) -> None:
     """Check a metric on ledgers of every kind."""
-    conformance.check_metric(trial.plugins.make_metric(spec.name), trial.market)
+    check_metric(trial.plugins.make_metric(spec.name), trial.market)
 
 
 def call_data(trial: Trial, spec: Spec) -> None:

@@ -16,9 +16,8 @@ from msgspec import structs
 
 from ktdeval.errors import KtdevalError, PluginError, ProviderError, UsageError
 from ktdeval.hookspecs import Spec
-from ktdeval.plugins.plugin_import import hooks_of
+from ktdeval.plugins.plugin_import import hooks_of, raised_by
 from ktdeval.plugins.registry import KINDS, Plugins, load_plugins
-from ktdeval.testing import parts
 from ktdeval.testing.findings import (
     ConformanceError,
     Finding,
@@ -26,9 +25,14 @@ from ktdeval.testing.findings import (
     Report,
     Source,
     finding_of,
-    foreign_code,
     source_of,
     source_of_spec,
+)
+from ktdeval.testing.parts import (
+    CALLS,
+    advice_of,
+    call_observer,
+    check_made_without_arguments,
 )
 from ktdeval.testing.trial import Trial
 
@@ -159,32 +163,32 @@ class _Check:
             self._report.checked.append(part)
 
     def _call(self, kind: str, spec: Spec) -> None:
-        parts.check_made_without_arguments(spec)
-        parts.CALLS[kind](self._trial, spec)
+        check_made_without_arguments(spec)
+        CALLS[kind](self._trial, spec)
 
     def _observe(self, observe: Callable[..., Any]) -> None:
         arguments = observe.__code__.co_varnames[: observe.__code__.co_argcount]
-        parts.call_observer(self._trial, observe, arguments)
+        call_observer(self._trial, observe, arguments)
 
     def _try(self, part: str, source: Source, check: Callable[..., None], *args: Any) -> None:
         """Run a check; what it raises is a finding, whatever it is, since it calls foreign code."""
-        try:
-            with foreign_code():
-                check(*args)
-        except NotCalled as reason:
-            self._report.notes[part] = str(reason)
-        except (UsageError, ProviderError) as error:
-            if part.partition(" ")[0] not in _MAY_REFUSE:
-                self._add(part, error, source)
-                return
+        error = raised_by(check, *args)
+        if error is None:
+            return
+        if isinstance(error, NotCalled):
+            self._report.notes[part] = str(error)
+            return
 
+        may_refuse = part.partition(" ")[0] in _MAY_REFUSE
+        if may_refuse and isinstance(error, UsageError | ProviderError):
             self._report.notes[part] = f"refuses to be made without more: {error}"
-        except Exception as error:  # noqa: BLE001 - an author's code may raise anything
-            self._add(part, error, source)
+            return
+
+        self._add(part, error, source)
 
     def _add(self, part: str, error: BaseException, source: Source) -> None:
         finding: Finding = finding_of(self._module, part, error, source)
-        advice = parts.advice_of(error)
+        advice = advice_of(error)
         if advice:
             finding = structs.replace(finding, fix=advice)
 

@@ -9,6 +9,7 @@ from ktdeval.cli.options import (
     OutputPath as OutputPath,
     RunPath as RunPath,
     config_option as config_option,
+    json_option as json_option,
     open_plugins as open_plugins,
     plugin_option as plugin_option,
     warn as warn,
@@ -22,4 +23,5 @@ from ktdeval.cli.table import (
     grid_lines as grid_lines,
     print_json as print_json,
     print_table as print_table,
+    terminal_width as terminal_width,
 )

@@ -141,7 +141,9 @@ def check_finished(result: RunResult) -> None:
 
     first = result.failed[0]
     message = f"{which} {first.spec.label}: {first.error}"
-    if "same command again" not in str(first.error):
+    if first.is_defect:
+        message += f"; correct that code, and resume: finished steps are kept in {result.folder}"
+    elif "same command again" not in str(first.error):
         message += "; run the same command again to resume"
 
     raise EpisodeFailure(message)

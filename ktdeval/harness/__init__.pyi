@@ -69,6 +69,7 @@ from ktdeval.harness.signals import (
     read_signals as read_signals,
     step_signals as step_signals,
 )
+from ktdeval.harness.smallest import smallest_value as smallest_value
 from ktdeval.harness.stance import (
     HoldRule as HoldRule,
     Rebuild as Rebuild,

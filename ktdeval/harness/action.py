@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from jsonschema import Draft202012Validator
 
@@ -82,6 +82,16 @@ class SubmissionForm(Protocol):
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Any text gives a Reading."""
+
+
+@runtime_checkable
+class ReadsText(Protocol):
+    """Form that may take a reply without a call for a submission."""
+
+    def arguments_of(self, text: str) -> str | None:
+        """Return the arguments of the submit tool that a plain text stands for; None where the form
+        takes none.
+        """
 
 
 class ActionForm:

@@ -140,6 +140,11 @@ class StepSession(Protocol):
     def parse_submission(self, text: str) -> Submission:
         """Validate the arguments of `submit_tool`."""
 
+    def submission_in_text(self, text: str) -> str | None:
+        """Return the arguments of `submit_tool` that a reply without a call stands for; None where
+        the task takes no plain text.
+        """
+
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
 
@@ -187,7 +192,7 @@ def decision_problem(decision: Any) -> str:
     action: Any = decision.action
     is_list = isinstance(action, tuple | list)
     if not is_list or not all(isinstance(order, Order) for order in action):
-        return f"an action of Orders, was {action!r:.80}"
+        return f"an action of ktdeval.api.Order values, was {action!r:.80}"
 
     written = [{"overall_reason": decision.overall_reason, "memory": decision.memory}]
     try:

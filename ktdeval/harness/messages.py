@@ -144,6 +144,9 @@ class ModelRequest:
     response_schema: Mapping[str, JsonValue] | None = None
     #: which of `tools` submits, by the session; for models of this process, and sent to nobody
     submit_tool: str = ""
+    #: number of the step or sample from 0, by the session; for models of this process, and sent to
+    #: nobody
+    step: int | None = None
     #: who of an agent's team asks; recorded with the call, and sent to nobody
     role: str | None = None
     #: which model is asked, of those that the agent declares (`AsksModels`); None: the run's own.

@@ -83,6 +83,11 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
     for attempt in range(session.submission_attempts):
         reply = session.ask(ModelRequest(tuple(messages), tools=tools, tool_choice=tool.name))
         arguments = [call.arguments for call in reply.tool_calls if call.name == tool.name]
+        if not reply.tool_calls:
+            written = session.submission_in_text(reply.content)
+            if written is not None:
+                arguments = [written]
+
         if not arguments:
             _answer_without_submission(messages, reply, session)
             continue

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.errors import ModelError, PluginError
-from ktdeval.harness.action import breaking
+from ktdeval.harness.action import ReadsText, breaking
 from ktdeval.harness.agent import (
     Agent,
     Decision,
@@ -277,6 +277,7 @@ class GuardedSession:
             chance=self._chance(asked.model),
             state=self._state_in(messages, request.state),
             submit_tool=self.submit_tool.name,
+            step=self._step,
         )
         if self._calls == 0:
             self._predicted = self._predictions(sent)
@@ -435,6 +436,20 @@ class GuardedSession:
         self._accepted.append((text, submission))
 
         return submission
+
+    def submission_in_text(self, text: str) -> str | None:
+        """Return the arguments of the submit tool that a reply without a call stands for; None
+        where the form takes no plain text.
+        """
+        form = self._parts.form
+        if not isinstance(form, ReadsText) or not text.strip():
+            return None
+
+        arguments = form.arguments_of(text)
+        if arguments is not None:
+            self._received.add(arguments)
+
+        return arguments
 
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""

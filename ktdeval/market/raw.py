@@ -117,13 +117,15 @@ class RawMarket:
     conventions: Conventions = AS_THEY_ARE  #: how the columns of bars were read
 
     def __post_init__(self) -> None:
+        problems: list[str] = []
         for table, columns in _COLUMNS.items():
-            missing = [column for column in columns if column not in getattr(self, table).columns]
-            if missing:
-                raise DataError(
-                    f"market {self.name}: table {table} lacks column {missing[0]!r}; map a column"
-                    " of the source to it"
-                )
+            problems += _column_problems(table, columns, getattr(self, table))
+
+        if problems:
+            raise DataError(
+                f"market {self.name}: {', '.join(problems)}; map columns of the source to these"
+                " (docs/data.md lists them)"
+            )
 
         if self.bars.empty:
             raise DataError(
@@ -256,6 +258,19 @@ class RawMarket:
         present = {code for code, first, last in intervals if first <= days[-1] and last >= days[0]}
 
         return tuple(sorted(present.union(self.table.codes)))
+
+
+def _column_problems(name: str, columns: Sequence[str], table: pd.DataFrame) -> Iterator[str]:
+    """Yield the columns that a table lacks, and those of bars that hold no numbers."""
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        yield f"table {name} lacks column{plural} {', '.join(map(repr, missing))}"
+
+    numbers = [column for column in BAR_FIELDS if name == "bars" and column in table.columns]
+    for column in numbers:
+        if not pd.api.types.is_numeric_dtype(table[column]):
+            yield f"column {column!r} of {name} holds {table[column].dtype}, expected numbers"
 
 
 def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:

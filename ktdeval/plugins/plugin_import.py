@@ -20,6 +20,7 @@ import pluggy
 
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.hookspecs import HOOKS, Spec, hookspec, ktdeval_event
+from ktdeval.plugins.author_code import place_of
 from ktdeval.plugins.contracts import Contract, contract_of, fault_of
 from ktdeval.values.kinds import Rule, mismatch as mismatch
 from ktdeval.values.misfit import near_matches
@@ -29,6 +30,46 @@ from ktdeval.values.rules import has_text
 def one_line(error: BaseException) -> str:
     """Return an exception's text without line breaks."""
     return " ".join(str(error).split()) or "no message"
+
+
+def described(error: BaseException) -> str:
+    """Return an exception of an author's code as type, text and place: `KeyError: 'x' (m.py:3)`."""
+    message = one_line(error)
+    if isinstance(error, SyntaxError):  # its text repeats file and line
+        message = error.msg
+    elif isinstance(error, ImportError):
+        message = _with_near_names(message)
+
+    text = f"{type(error).__name__}: {message}"
+    place = place_of(error)
+    if place is None:
+        return text
+    return f"{text} ({place})"
+
+
+def _with_near_names(message: str) -> str:
+    """Return the text of an import of a name that one of ktdeval's packages does not have, with
+    near names instead of the package's path.
+    """
+    wanted = re.match(r"cannot import name '(\w+)' from '(ktdeval[\w.]*)'", message)
+    if wanted is None:
+        return message
+    return wanted[0] + near_matches(wanted[1], dir(sys.modules[wanted[2]]))
+
+
+def is_other_package(error: ImportError, plugin: str) -> bool:
+    """Whether an import failed because a package is not there that is neither the plugin's own nor
+    ktdeval: then installing it helps. Anything else is a slip in the author's code.
+    """
+    if not isinstance(error, ModuleNotFoundError):
+        return False
+
+    place = place_of(error)
+    own = {"ktdeval", plugin.partition(":")[0].partition(".")[0]}
+    if place is not None:
+        own.add(place.shown.partition("/")[0].removesuffix(".py"))
+
+    return (error.name or "").partition(".")[0] not in own
 
 
 def import_reference(module: str, attribute: str = "") -> Any:
@@ -97,10 +138,10 @@ def _load_file(name: str, path: str) -> ModuleType:
 
 
 def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
-    """Call a plugin's code; PluginError says `where`, then what went wrong (errors of ktdeval's own
-    keep their message). This and the episode boundary are the only places that catch every
-    exception: a plugin may raise anything, and its defects must end neither a listing nor a paid
-    run.
+    """Call a plugin's code; PluginError says `where`, then what went wrong, with file and line of
+    the author's code (errors of ktdeval's own keep their message). This and the episode boundary
+    are the only places that catch every exception: a plugin may raise anything, and its defects
+    must end neither a listing nor a paid run.
     """
     try:
         return function(*args)
@@ -109,7 +150,19 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin that ends the process would end it without a word
-        raise PluginError(f"{where}: {type(error).__name__}: {one_line(error)}") from error
+        raise PluginError(f"{where}: {described(error)}") from error
+
+
+def raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:
+    """Call a plugin's code; return what it raised, or None. An interrupt is passed on."""
+    try:
+        function(*args)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - see `call_foreign`
+        return error
+
+    return None
 
 
 def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:

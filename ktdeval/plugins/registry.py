@@ -116,8 +116,8 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
 
         if not hooks_of(module):
             raise PluginError(
-                f"--plugin {reference}: offers nothing: it has no hook, such as ktdeval_tasks"
-                " marked with @hookimpl"
+                f"--plugin {reference}: offers nothing: it has no hook; give it one, such as"
+                " ktdeval_tasks marked with @hookimpl"
             )
 
         plugins.add(module, module.__name__)
@@ -453,10 +453,13 @@ class Plugins:
         try:
             instance = call_through(spec.make, where, *arguments)
         except PluginError as error:
-            if isinstance(error.__cause__, ImportError):
+            cause = error.__cause__
+            if isinstance(cause, ImportError) and plugin_import.is_other_package(
+                cause, self._owners[kind, name]
+            ):
                 raise PluginError(
-                    f"{where} needs what is not installed: {one_line(error.__cause__)}"
-                ) from error.__cause__
+                    f"{where} needs what is not installed: {one_line(cause)}"
+                ) from cause
 
             raise
 

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ktdeval.calls.stop import StopSignal
 from ktdeval.calls.tally import CallCounter
-from ktdeval.errors import DataError, KtdevalError, ProviderError, RunStop
+from ktdeval.errors import DataError, KtdevalError, PluginError, ProviderError, RunStop
 from ktdeval.harness.messages import Model
 from ktdeval.harness.tools import Tool
 from ktdeval.market.snapshot import MarketSnapshot
@@ -116,18 +116,18 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
 
     A failure becomes the outcome of this episode: others go on, and what was recorded stays.
     """
-    problem = _failure(spec, context)
-    if problem is None:
+    outcome = _outcome(spec, context)
+    if outcome.error is None:
         context.emit(EpisodeFinished(spec, already_done=False))
-        return EpisodeOutcome(spec)
+        return outcome
 
-    problem = " ".join(context.redact(problem).split())
+    problem = " ".join(context.redact(outcome.error).split())
     context.emit(EpisodeFailed(spec, problem))
-    return EpisodeOutcome(spec, problem)
+    return replace(outcome, error=problem)
 
 
-def _failure(spec: EpisodeSpec, context: EpisodeContext) -> str | None:
-    """Run an episode to its end; return why it failed, or None.
+def _outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
+    """Run an episode to its end; return its outcome, with the reason if it failed.
 
     It catches everything but an interrupt, because agents, models and tasks come from plugins:
     their code may raise anything, and `sys.exit` in it must not end the run.
@@ -136,15 +136,18 @@ def _failure(spec: EpisodeSpec, context: EpisodeContext) -> str | None:
         _run_to_end(spec, context)
     except RunStop as error:
         context.stop.stop(error)
-        return str(error)
+        return EpisodeOutcome(spec, str(error))
+    except PluginError as error:
+        return EpisodeOutcome(spec, str(error), is_defect=True)
     except KtdevalError as error:
-        return str(error)
+        return EpisodeOutcome(spec, str(error))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - see above
-        return f"{_location(error)}: {type(error).__name__}: {error}"
+        text = f"{_location(error)}: {type(error).__name__}: {error}"
+        return EpisodeOutcome(spec, text, is_defect=True)
 
-    return None
+    return EpisodeOutcome(spec)
 
 
 def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:

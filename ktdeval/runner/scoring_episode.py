@@ -35,9 +35,17 @@ class AnswerForm:
     submission form.
     """
 
-    def __init__(self, tool: ToolSpec) -> None:
+    def __init__(self, tool: ToolSpec, text_field: str = "") -> None:
+        """`text_field`: field of the form that a reply without a call fills; empty: none."""
         self.tool = tool
+        self._text_field = text_field
         self._validator = Draft202012Validator(tool.parameters)
+
+    def arguments_of(self, text: str) -> str | None:
+        """Return an answer whose one field is the text; None where the sample takes no text."""
+        if not self._text_field:
+            return None
+        return dumps_canonical({self._text_field: encodable(text.strip())})
 
     def read(self, text: str) -> Reading:
         """Return a submission without orders when `text` is an answer, else feedback."""
@@ -132,7 +140,7 @@ class ScoringEpisode:
             lens=sample.lens,
             guard=LeakGuard(sample.lens, self._parts.snapshot or NO_MARKET),
             tools=() if sample.environment is None else sample.environment.tools,
-            form=AnswerForm(sample.form),
+            form=AnswerForm(sample.form, sample.text_field),
             harness=self._parts.task.harness,
             params=build(CallParams, self._spec.call, "call"),
             seed=self._spec.call_seed,

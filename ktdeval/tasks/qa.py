@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ktdeval.errors import ConfigError, PluginError
 from ktdeval.harness.agent import HarnessConfig
@@ -37,6 +37,10 @@ Scorer = Callable[[str, QASample], ScoreValue | Mapping[str, ScoreValue]]
 """`score(answer, sample)` returns a number or truth value, or several by name; None for no score.
 """
 
+Answers = Literal["call", "text"]
+"""How an answer may be given: only as a call of the tool submit_answer, or in plain text, too."""
+
+TEXT_COUNTS = "A reply that is the answer alone, in plain text, counts, too."
 LEVEL = 0.95
 _SHOWN = ("question", "choices", "id")
 
@@ -46,8 +50,8 @@ class QATask:
 
     `score` is a pure function that scores a submitted answer; `scores` names the figures that it
     returns. `name` is the task's name in `--tasks`. `version` is on every card: raise it whenever a
-    change may alter a score. A subclass may set another `system` prompt, and names the paper or
-    other origin in `source`.
+    change may alter a score. A subclass may set another `system` prompt, names the paper or other
+    origin in `source`, and lets a reply in plain text count as an answer by `answers = "text"`.
 
     Raises ConfigError if there are no samples, a sample is not a question, `score` is not a
     function, or `scores` are not names.
@@ -65,6 +69,7 @@ class QATask:
         " question allows."
     )
     source = "defined by this task"
+    answers: Answers = "call"
 
     def __init__(
         self,
@@ -94,6 +99,12 @@ class QATask:
                 f"task {name}: scores: expected names such as ('accuracy',), was {scores!r:.80}"
             )
 
+        if self.answers not in get_args(Answers):
+            raise ConfigError(
+                f"task {name}: answers: expected one of {', '.join(get_args(Answers))}, was"
+                f" {self.answers!r:.80}"
+            )
+
         self.name = name
         self.version = version
         self.summary = summary
@@ -115,15 +126,26 @@ class QATask:
 
         Samples and prompt are represented by their hashes.
         """
-        return {
+        description: dict[str, JsonValue] = {
             "name": self.name,
             "version": self.version,
             "summary": self.summary,
             "source": self.source,
             "samples": {"count": len(self._samples), "sha256": content_hash(list(self._samples))},
-            "prompts": {"system": sha256_hex(self.system)},
+            "prompts": {"system": sha256_hex(self._system_prompt)},
             "scores": list(self.scores),
         }
+        if self.answers != "call":
+            description["answers"] = self.answers
+
+        return description
+
+    @property
+    def _system_prompt(self) -> str:
+        """The system prompt, with the way to answer in plain text where it counts."""
+        if self.answers == "text":
+            return f"{self.system} {TEXT_COUNTS}"
+        return self.system
 
     def samples(
         self,
@@ -132,7 +154,11 @@ class QATask:
         target_task: TargetTask | None,  # noqa: ARG002
     ) -> _Questions:
         """Return the questions: the same in every episode."""
-        return _Questions(self._samples, self._score, self.system, tuple(self.scores))
+        questions = _Questions(self._samples, self._score, self._system_prompt, tuple(self.scores))
+        if self.answers == "text":
+            questions.text_field = "answer"
+
+        return questions
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
         """Return the mean of each score over the samples with a valid answer, with its interval.
@@ -178,6 +204,8 @@ def _choices(sample: QASample) -> list[str]:
 class _Questions:
     """Questions of one episode. Implements `ktdeval.api.SampleSet`."""
 
+    text_field = ""  #: field of the form that a plain text fills
+
     def __init__(
         self, samples: Sequence[QASample], score: Scorer, system: str, names: tuple[str, ...]
     ) -> None:
@@ -208,7 +236,16 @@ class _Questions:
         form = ToolSpec("submit_answer", "Submit the answer to the question.", schema)
         facts = {name: value for name, value in sample.items() if name not in _SHOWN}
 
-        return Sample(str(sample.get("id", number)), UNMASKED, self._system, user, form, facts)
+        identity = str(sample.get("id", number))
+        return Sample(
+            identity,
+            UNMASKED,
+            self._system,
+            user,
+            form,
+            facts,
+            text_field=self.text_field,
+        )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         sample = deepcopy(self._samples[number])  # the author's function may change it

@@ -76,6 +76,8 @@ class Sample:
     facts: Mapping[str, JsonValue]
     #: what can be done before answering; None where there is only the form
     environment: Environment | None = None
+    #: field of the form that a reply in plain text fills; empty: only a call of the form answers
+    text_field: str = ""
 
 
 @dataclass(frozen=True)

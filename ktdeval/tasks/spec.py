@@ -170,6 +170,7 @@ class EpisodeOutcome:
 
     spec: EpisodeSpec
     error: str | None = None
+    is_defect: bool = False  #: the code of a plugin is wrong: until it is corrected, it fails again
 
 
 class Runner(Protocol):

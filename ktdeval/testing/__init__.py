@@ -7,15 +7,22 @@ def test_plugin_keeps_the_contract():
 """
 
 from ktdeval.testing.conformance import (
-    ConformanceError as ConformanceError,
     check_metric as check_metric,
     check_model as check_model,
-    check_plugin as check_plugin,
     check_scoring_task as check_scoring_task,
     check_task as check_task,
+)
+from ktdeval.testing.findings import (
+    ConformanceError as ConformanceError,
+    Finding as Finding,
+    Report as Report,
 )
 from ktdeval.testing.ledgers import ledger_of as ledger_of, step_record as step_record
 from ktdeval.testing.markets import (
     random_snapshot as random_snapshot,
     tiny_snapshot as tiny_snapshot,
+)
+from ktdeval.testing.plugin_check import (
+    check_parts as check_parts,
+    check_plugin as check_plugin,
 )

@@ -4,10 +4,7 @@ to change.
 
 from __future__ import annotations
 
-import dataclasses
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -26,15 +23,14 @@ from ktdeval.harness.messages import (
     ToolSpec,
     sound,
 )
-from ktdeval.hookspecs import Spec
 from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.plugins.plugin_import import check_made
-from ktdeval.plugins.registry import KINDS, Plugins, load_plugins
 from ktdeval.stats.metric import Metric, MetricValue, range_problem
 from ktdeval.tasks.scoring import Sample, Score, ScoringTask, TargetTask, needs_market
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.tasks.task import Task
+from ktdeval.testing.findings import ConformanceError
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.account import open_account
@@ -43,93 +39,16 @@ from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.kinds import Schema
 from ktdeval.values.typed import encode_canonical
 
-HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "jsonschema", "rich")
-"""Packages that a manifest must not import: a listing of names has to be quick."""
-
 T = TypeVar("T")
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")
 _KIND_OF_FAILURE = re.compile(r"[a-z_]+")
 _SAMPLES = 3  # of a scoring task that are looked at
-
-
-class ConformanceError(AssertionError):
-    """A plugin does not keep the contract."""
 
 
 def expect(holds: object, message: str) -> None:
     """Raise a ConformanceError that says `message`, unless `holds`."""
     if not holds:
         raise ConformanceError(message)
-
-
-def check_plugin(module: str) -> Plugins:
-    """Check what a plugin offers: hooks, names, summaries, documented parameters, and that listing
-    it imports nothing heavy. `module` is the manifest's, as an entry point names it. Installed or
-    not, it is loaded with all installed plugins, so that clashes of names show. Returns the
-    registry with the plugin in it, to make and check its parts.
-    """
-    plugins = load_plugins([module])
-    expect(
-        module in plugins.info,
-        f"{module}: not loaded{': ' + plugins.broken[module] if module in plugins.broken else ''}",
-    )
-    expect(plugins.info[module].hooks, f"{module}: implements no hook")
-    offered = [
-        (kind, spec)
-        for kind in KINDS
-        for spec in plugins.specs(kind).values()
-        if plugins.owner(kind, spec.name) == module
-    ]
-
-    for kind, spec in offered:
-        _check_spec(f"{module}: {kind}: {spec.name}", spec)
-
-    expect(module not in plugins.broken, f"{module}: {plugins.broken.get(module)}")
-    expect(offered or "ktdeval_event" in plugins.info[module].hooks, f"{module}: offers nothing")
-    _check_light(module)
-
-    return plugins
-
-
-def _check_spec(where: str, spec: Spec) -> None:
-    expect(
-        _NAME.fullmatch(spec.name),
-        f"{where}: a name is lower case letters, digits, _ . - and, for models, slashes",
-    )
-    expect(
-        spec.summary.strip() and "\n" not in spec.summary,
-        f"{where}: the summary is one line that is not empty",
-    )
-    for field in dataclasses.fields(spec.params) if spec.params is not None else ():
-        expect(
-            field.metadata.get("help"),
-            f"{where}: parameter {field.name} has no help; declare it with ktdeval.api.option",
-        )
-
-
-def _check_light(module: str) -> None:
-    # In a process of its own, since a test here may have imported pandas; without other plugins,
-    # which may import heavy packages.
-    script = (
-        "import sys\nfrom ktdeval.plugins.registry import EntryPoint, KINDS, Plugins\nplugins ="
-        f" Plugins()\nplugins.add_entry_point(EntryPoint('', {module!r}, '', 'checked',"
-        f" ''))\n[plugins.specs(kind) for kind in KINDS]\nprint(*sorted(set({HEAVY!r}) &"
-        " set(sys.modules)))"
-    )
-    path = f"import sys\nsys.path[:0] = {[entry for entry in sys.path if entry]!r}\n"
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", path + script], capture_output=True, text=True, check=False
-    )
-    expect(
-        done.returncode == 0,
-        f"{module}: listing fails in a fresh process: {done.stderr.strip().splitlines()[-1:]}",
-    )
-    heavy = done.stdout.strip()
-    expect(
-        not heavy,
-        f"{module}: listing imports {heavy}; import it inside the maker, or under TYPE_CHECKING",
-    )
 
 
 def check_model(model: Model, *, deterministic: bool = True) -> None:

@@ -100,6 +100,7 @@ class RoleSession:
     lessons: Sequence[Lesson]
     count_failure: Callable[[str], None]
     withhold: Callable[[str], str]
+    submission_in_text: Callable[[str], str | None]
     embed: Callable[[Sequence[str], Callable[[Sequence[str]], Sequence[str]]], Sequence[str]]
 
     def __init__(

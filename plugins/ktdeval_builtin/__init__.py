@@ -28,7 +28,7 @@ class ThreadRunner:
         execute: Callable[[EpisodeSpec], EpisodeOutcome],
         concurrency: int,
     ) -> list[EpisodeOutcome]:
-        """Run every spec once; see `ktdeval.api.Runner`."""
+        """Run every spec once; see `ktdeval.tasks.Runner`."""
         from concurrent.futures import ThreadPoolExecutor
 
         from ktdeval.values.undo import undone_on_error

@@ -35,6 +35,7 @@ class MemorySession:
     call_tool: Callable[[ToolCall], ToolResult]
     count_failure: Callable[[str], None]
     withhold: Callable[[str], str]
+    submission_in_text: Callable[[str], str | None]
     keep: Callable[[JsonValue], None]
     embed: Callable[[Sequence[str], Callable[[Sequence[str]], Sequence[str]]], Sequence[str]]
 

@@ -170,6 +170,17 @@ def _keyless_models() -> Sequence[Spec]:
             "Takes the side of most desks of synthetic_views",
         ),
         Spec(
+            "builtin/script",
+            maker("ktdeval_models.script:ScriptModel"),
+            "Answers from a file, by step, by what the request says, or in order",
+            keyless.ScriptParams,
+        ),
+        Spec(
+            "builtin/trivial",
+            maker("ktdeval_models.trivial:TrivialModel"),
+            "Submits the least that a form allows: no orders, the first choice, the shortest text",
+        ),
+        Spec(
             "builtin/chaos",
             builtin,
             "Misbehaves in every way a model can, on a seeded schedule",

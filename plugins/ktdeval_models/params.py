@@ -133,6 +133,16 @@ class RandomParams:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScriptParams:
+    """Parameters of `builtin/script`. The last one is filled in from the file and recorded."""
+
+    file: str = option(help="file of the answers, YAML or JSON; docs/models.md describes it")
+    sha256: str | None = option(
+        None, help="SHA-256 that the file must have; recorded with each run"
+    )
+
+
 @dataclass(frozen=True)
 class CalendarParams:
     """Parameters of `builtin/turn_of_month`."""

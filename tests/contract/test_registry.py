@@ -126,17 +126,17 @@ def test_an_installed_plugin_that_fails_is_reported_and_skipped(
     plugins = load_plugins(warn=heard.append)
     assert (
         plugins.broken["broken_manifest"]
-        == "can't be imported: ZeroDivisionError: division by zero"
+        == "can't be imported: ZeroDivisionError: division by zero (broken_manifest.py:1)"
     )
     assert "No module named 'no_such_module'" in plugins.broken["no_such_module"]
     assert (
         sorted(heard)[0]
         == "plugin broken_manifest is skipped: can't be imported: ZeroDivisionError: division by"
-        " zero"
+        " zero (broken_manifest.py:1)"
     )
     assert len(heard) == 2  # of the third nothing is known before its hook is called
     assert "builtin/momentum" in plugins.specs("models")
-    assert plugins.broken["late_manifest"] == "ktdeval_models: KeyError: 'no'"
+    assert plugins.broken["late_manifest"] == "ktdeval_models: KeyError: 'no' (late_manifest.py:3)"
     assert len(heard) == 3
     with pytest.raises(UsageError, match=r"skipped plugins: broken_manifest, late_manifest"):
         plugins.spec("models", "late/model")

@@ -48,6 +48,9 @@ class Session:
         )
         return Reply("" if calls else "no idea", calls)
 
+    def submission_in_text(self, text: str) -> str | None:
+        return None
+
     def parse_submission(self, text: str) -> Submission:
         return Submission((), json.loads(text)["overall_reason"])
 

@@ -55,6 +55,9 @@ class Session:
             return Reply("", (ToolCall("s", "submit_action", "{}"),))
         return Reply(f"{request.role} has spoken.")
 
+    def submission_in_text(self, text: str) -> str | None:
+        return None
+
     def parse_submission(self, text: str) -> Submission:
         return Submission(())
 

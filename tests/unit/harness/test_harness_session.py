@@ -321,7 +321,7 @@ def test_memory_given_to_keep_is_used_if_the_model_call_fails(memories, expected
             "a provenance of model, model_after_retry, elected, fallback, error, was 'NoneType'",
         ),
         (Decision((), "human"), "was 'human'"),
-        (Decision(({"stock_id": "a"},), "model"), "an action of Orders"),
+        (Decision(({"stock_id": "a"},), "model"), "an action of ktdeval.api.Order values"),
         (Decision((), "fallback", None), "text as overall_reason, was None"),
         (
             Decision((), "fallback", memory={1, 2}),

@@ -23,7 +23,7 @@ from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market.storage import save_snapshot
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.runner.store import RunFolder
-from ktdeval.testing.conformance import check_plugin
+from ktdeval.testing import check_plugin
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.typed import to_plain

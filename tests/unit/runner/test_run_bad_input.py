@@ -523,7 +523,7 @@ def remote(changed: str) -> str:
         ),
         (
             f"{HEAD}def tasks():\n    return []\n",
-            "offers nothing: it has no hook, such as ktdeval_tasks marked with @hookimpl",
+            "offers nothing: it has no hook; give it one, such as ktdeval_tasks marked with @hookimpl",
         ),
         (
             (
@@ -576,8 +576,9 @@ def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_resumes_when_fixe
     done = ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DEFECT_AT_CALL": "9"})
     line = error_line(done)
     assert done.code == 1
-    assert "ZeroDivisionError: a defect of the model" in line
-    assert "run the same command again to resume" in line
+    assert "run_plugin.py:" in line
+    assert "ZeroDivisionError: a defect of the model; correct that code, and resume" in line
+    assert "run the same command again" not in line
     assert finished_steps(tmp_path / "run") > 0
     assert ktdeval(*words, cwd=tmp_path).code == 0
     assert records(tmp_path / "run") == records(whole)
@@ -686,7 +687,7 @@ def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes
     assert (
         done.err
         == "ktdeval: warning: plugin watch sees no further events: ktdeval_event: RuntimeError:"
-        " blind\n"
+        " blind (watch.py:5)\n"
     )
     assert records(tmp_path / "run") == records(whole)
 

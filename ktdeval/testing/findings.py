@@ -1,0 +1,157 @@
+"""Findings of a check of a plugin: what is wrong, in which part, at which line, and how to fix it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ktdeval.errors import KtdevalError
+from ktdeval.hookspecs import Spec
+from ktdeval.plugins.author_code import place_of
+from ktdeval.plugins.plugin_import import one_line
+from ktdeval.values.typed import Value
+
+_OURS = Path(__file__).parents[1]
+_IN_A_FILE = re.compile(r"(/\S+\.ya?ml): (?:variants: )?([\w./-]+)")  # file and name in it
+_GENERAL_FIX = {
+    True: "correct that line",  # the author's code raised
+    False: "CONTRIBUTING.md shows code for each hook",  # a rule of ktdeval's is broken
+}
+
+
+class ConformanceError(AssertionError):
+    """A plugin does not keep the contract."""
+
+
+class Finding(Value):
+    """One fault of a plugin."""
+
+    plugin: str  #: its module
+    part: str  #: such as `model mine/echo`; `manifest` for the module itself
+    file: str  #: path of the author's file; empty where it is not known
+    line: int  #: from 1; 0 where it is not known
+    reason: str  #: what is wrong, on one line
+    fix: str  #: what to do about it
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.file else ""
+        return f"{place}{self.part}: {self.reason}; {self.fix}"
+
+
+@dataclass
+class Report:
+    """Result of the check of one plugin."""
+
+    plugin: str
+    findings: list[Finding] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)  #: parts that were called
+    #: part -> why it was not called, or not in full
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+class NotCalled(Exception):
+    """A part can't be called here, for a reason that is no fault."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """File and line of an author's code; ("", 0) where it is not known."""
+
+    file: str = ""
+    line: int = 0
+
+
+def source_of(*candidates: Any) -> Source:
+    """Return where the first candidate that is an author's was written: a function, a class, a
+    module, or an instance, which stands for its class.
+    """
+    for candidate in candidates:
+        source = _source(candidate)
+        if source.file and not Path(source.file).is_relative_to(_OURS):
+            return source
+
+    return Source()
+
+
+def _source(candidate: Any) -> Source:
+    written = inspect.unwrap(candidate) if callable(candidate) else candidate
+    if isinstance(written, partial):
+        written = written.func
+    if isinstance(written, ModuleType):
+        return Source(getattr(written, "__file__", None) or "", 1)
+    if not inspect.isfunction(written) and not inspect.isclass(written):
+        written = type(written)
+    if written.__module__.partition(".")[0] in sys.stdlib_module_names:
+        return Source()
+
+    try:
+        return Source(inspect.getsourcefile(written) or "", inspect.getsourcelines(written)[1])
+    except (OSError, TypeError):  # of a built-in, or typed at a prompt
+        return Source()
+
+
+def source_of_spec(spec: Spec, hook: Callable[..., Any] | None, made: Any = None) -> Source:
+    """Return where a part is defined: its variant in a task file, what was made, its maker, or the
+    hook that offers it.
+    """
+    path, _, _ = str(spec.extra.get("where", "")).partition(": ")
+    if path.endswith((".yaml", ".yml")) and Path(path).is_file():
+        return Source(path, _line_of_key(Path(path), spec.name))
+
+    return source_of(*(part for part in (made, spec.make, hook) if part is not None))
+
+
+def _line_of_key(path: Path, key: str) -> int:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.strip().startswith(f"{key}:"):
+            return number
+
+    return 1
+
+
+def finding_of(plugin: str, part: str, error: BaseException, source: Source) -> Finding:
+    """Return the finding of an exception: at the author's line that raised it, or else at `source`."""
+    cause = error
+    while isinstance(cause, KtdevalError | ConformanceError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+
+    in_file = _IN_A_FILE.search(str(error))
+    if in_file is not None and Path(in_file[1]).is_file():
+        source = Source(in_file[1], _line_of_key(Path(in_file[1]), in_file[2]))
+
+    place = place_of(cause)
+    if place is not None and not Path(place.path).is_relative_to(_OURS):
+        source = Source(place.path, place.line)
+
+    reason = one_line(error).removeprefix(f"{part} of plugin {plugin}: ")
+    if place is not None:
+        reason = reason.removesuffix(f" ({place})")
+    if isinstance(error, KtdevalError | ConformanceError):
+        reason, fix = _split(reason)
+    else:
+        reason = f"{type(error).__name__}: {reason}"
+        fix = ""
+
+    return Finding(
+        plugin=plugin,
+        part=part,
+        file=source.file,
+        line=source.line,
+        reason=reason,
+        fix=fix or _GENERAL_FIX[place is not None],
+    )
+
+
+def _split(message: str) -> tuple[str, str]:
+    """Return reason and advice of a message, which ends in its advice after a semicolon."""
+    reason, semicolon, advice = message.rpartition("; ")
+    if not semicolon:
+        return message, ""
+    return reason, advice

@@ -1,0 +1,91 @@
+"""`ktdeval plugin`: write a plugin from templates, and check one by calling its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ktdeval.cli import json_option, print_json
+from ktdeval.testing import Report, check_parts
+from ktdeval.values.typed import to_plain
+from ktdeval_authoring.render import check_name, chosen_parts, rendered, write_package
+from ktdeval_authoring.targets import plugins_of
+
+
+@click.group()
+def plugin() -> None:
+    """Write a plugin from a template, or check one by calling its parts."""
+
+
+@plugin.command()
+@click.argument("name")
+@click.option(
+    "--with",
+    "parts",
+    default="task,metric",
+    show_default=True,
+    help="parts, separated by commas: task, metric, model, agent, data, venue, card, runner,"
+    " command",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="folder of the package; default: ./NAME"
+)
+def new(name: str, parts: str, out: Path | None) -> None:
+    """Write a package that can be installed with pip, with tests and a CI file.
+
+    Example: ktdeval plugin new my-lab --with task,model
+    """
+    package = check_name(name)
+    files = rendered(name, chosen_parts(parts))
+    folder = out or Path(name)
+    write_package(folder, files)
+
+    click.echo(f"{folder}: {len(files)} files")
+    click.echo(f"next    cd {folder} && pip install -e '.[test]' && pytest")
+    click.echo(f"check   ktdeval plugin check {package}")
+
+
+@plugin.command()
+@click.argument("target", required=False)
+@json_option
+def check(target: str | None, as_json: bool) -> None:
+    """Make and call each part of a plugin with small inputs, and report every fault.
+
+    TARGET is an installed plugin, a .py file, a package folder, or a project with a pyproject.toml;
+    without one, all installed plugins of others are checked. Nothing asks a network. Exit code 1
+    if there is a fault.
+
+    Example: ktdeval plugin check ./my-lab
+    """
+    reports = [check_parts(reference) for reference in plugins_of(target)]
+    if as_json:
+        print_json([_plain(report) for report in reports])
+    else:
+        for report in reports:
+            _print(report)
+
+    if any(report.findings for report in reports):
+        click.get_current_context().exit(1)
+
+
+def _plain(report: Report) -> dict[str, object]:
+    return {
+        "plugin": report.plugin,
+        "findings": [to_plain(finding) for finding in report.findings],
+        "checked": report.checked,
+        "notes": report.notes,
+    }
+
+
+def _print(report: Report) -> None:
+    faults = len(report.findings)
+    click.echo(f"{report.plugin}: {len(report.checked)} parts called, {faults} faults")
+    for finding in report.findings:
+        place = f"{finding.file}:{finding.line}" if finding.file else "(no file known)"
+        click.echo(f"  {place}")
+        click.echo(f"    {finding.part}: {finding.reason}")
+        click.echo(f"    fix: {finding.fix}")
+
+    for part, reason in report.notes.items():
+        click.echo(f"  note: {part} was not called: {reason}")

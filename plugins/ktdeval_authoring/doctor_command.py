@@ -1,0 +1,32 @@
+"""`ktdeval doctor`: state of an installation."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ktdeval.cli import json_option, print_json, print_table
+from ktdeval.values.typed import to_plain
+from ktdeval_authoring.doctor import checks, is_broken
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """Report what this installation has, lacks, and where it is broken.
+
+    Python, ktdeval, extras, names of keys that are set (never their values), folders and room,
+    terminal, plugins that fail to load, browser. Exit code 1 if something is broken.
+
+    Example: ktdeval doctor --json
+    """
+    found = checks(os.environ)
+    if as_json:
+        print_json([to_plain(check) for check in found])
+    else:
+        rows = [(check.name, check.state, check.detail, check.fix) for check in found]
+        print_table(("PART", "STATE", "DETAIL", "FIX"), rows)
+
+    if is_broken(found):
+        click.get_current_context().exit(1)

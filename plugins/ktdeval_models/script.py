@@ -1,0 +1,212 @@
+"""Model that answers from a file: a scripted conversation, without a key or a network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from ktdeval.errors import ConfigError, ModelError
+from ktdeval.harness import ModelRequest, Reply, ToolCall
+from ktdeval.values.fields import user_path
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, read_plain, sha256_hex
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.yamlio import parse_yaml
+from ktdeval_models.params import ScriptParams
+
+MOST_BYTES = 8 << 20
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Kind = Annotated[str, msgspec.Meta(pattern=r"^[a-z_]+\Z")]
+
+
+class Turn(Value):
+    """One reply: a text, calls of tools, a submission, or a failure."""
+
+    text: str = ""
+    call: str = ""  #: name of a tool that is called with `arguments`
+    arguments: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    #: arguments of the step's submit tool, whatever its name
+    submit: dict[str, JsonValue] | None = None
+    #: text that is sent as arguments as it is, of `call` or of the submit tool: broken JSON, too
+    raw: str | None = None
+    fail: _Kind | None = None  #: the call fails with this kind of ModelError
+
+
+Turns = tuple[Turn | str, ...] | Turn | str
+"""Replies of one conversation, one for each of its turns; the last one again in further turns. A
+text is a turn with that text.
+"""
+
+
+class StepRule(Value):
+    """Replies at one step or sample."""
+
+    step: Annotated[int, msgspec.Meta(ge=0)]
+    replies: Turns
+
+
+class PatternRule(Value):
+    """Replies to requests that a regular expression is found in."""
+
+    pattern: _Text  #: searched in the texts of the request's system and user messages
+    replies: Turns
+
+
+class Script(Value):
+    """Content of a script. The first part that fits a request counts: `steps`, `patterns`,
+    `answers`, `otherwise`.
+    """
+
+    steps: tuple[StepRule, ...] = ()
+    patterns: tuple[PatternRule, ...] = ()
+    answers: tuple[Turns, ...] = ()  #: replies of step 0, 1, 2 …
+    otherwise: Turns = ()  #: replies of all other steps
+
+
+class ScriptModel:
+    """Answers each request from a script; see `Script`.
+
+    It keeps no state: which turn of a conversation is asked for follows from the assistant's
+    messages in the request.
+    """
+
+    is_free = True
+
+    def __init__(self, _name: str, params: ScriptParams) -> None:
+        """Read the script. Raises ConfigError: no script can be read, with file and field."""
+        path = user_path(params.file)
+        self._where = params.file
+        script, digest = load_script(path, params.file)
+        if params.sha256 not in (None, digest):
+            raise ConfigError(
+                f"{params.file}: has the SHA-256 {digest}, expected {params.sha256}: the script"
+                " has changed since the run began; restore it, or begin another run"
+            )
+
+        self._steps = {rule.step: _turns(rule.replies) for rule in script.steps}
+        self._patterns = [
+            (re.compile(rule.pattern), _turns(rule.replies)) for rule in script.patterns
+        ]
+        self._otherwise = _turns(script.otherwise)
+        self._answers = [_turns(replies) for replies in script.answers]
+        self.recorded_args: Mapping[str, JsonValue] = {"sha256": digest}
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request. Raises ModelError: the script says so, or has no answer."""
+        replies = self._replies(request)
+        if not replies:
+            raise ModelError(
+                "no_scripted_answer",
+                f"{self._where}: no answer for step {request.step}; add it under steps, or under"
+                " otherwise",
+            )
+
+        turns = sum(message.role == "assistant" for message in request.messages)
+        turn = replies[min(turns, len(replies) - 1)]
+        if turn.fail is not None:
+            raise ModelError(turn.fail, f"{self._where}: the script lets this call fail")
+
+        return _reply(turn, request)
+
+    def _replies(self, request: ModelRequest) -> Sequence[Turn]:
+        step = request.step
+        if step in self._steps:
+            return self._steps[step]
+
+        shown = "\n".join(
+            message.content for message in request.messages if message.role in ("system", "user")
+        )
+        for pattern, replies in self._patterns:
+            if pattern.search(shown):
+                return replies
+
+        if step is not None and step < len(self._answers):
+            return self._answers[step]
+        return self._otherwise
+
+
+def _reply(turn: Turn, request: ModelRequest) -> Reply:
+    tool = turn.call
+    arguments = dumps_canonical(turn.arguments)
+    if turn.submit is not None:
+        tool = request.submit_tool
+        arguments = dumps_canonical(turn.submit)
+
+    if turn.raw is not None:
+        tool = tool or request.submit_tool
+        arguments = turn.raw
+
+    if not tool:
+        return Reply(turn.text)
+
+    number = 1 + sum(len(message.tool_calls) for message in request.messages)
+    call = ToolCall(f"call_{number}", tool, arguments)
+    return Reply(turn.text, (call,), "tool_calls")
+
+
+def load_script(path: Path, where: str) -> tuple[Script, str]:
+    """Return a script, YAML or JSON, and the SHA-256 of its file. Raises ConfigError, with file and
+    field: it can't be read, has an unknown key, a turn without content, a pattern that is no
+    regular expression, or no answer at all.
+    """
+    try:
+        data = read_plain(path, MOST_BYTES)
+    except OSError as error:
+        raise ConfigError(
+            f"{where}: {error.strerror or error}; give the path of a script with file=PATH"
+        ) from error
+
+    content = parse_yaml(data, where)
+    script = from_plain(content, Script, where, ConfigError)
+    if script == Script():
+        raise ConfigError(f"{where}: has no answer; give steps, patterns, answers or otherwise")
+
+    for key, replies in _all_turns(script):
+        _check_turns(_turns(replies), f"{where}: {key}")
+
+    for number, rule in enumerate(script.patterns):
+        try:
+            re.compile(rule.pattern)
+        except re.error as error:
+            raise ConfigError(
+                f"{where}: patterns[{number}].pattern: not a regular expression: {error}"
+            ) from error
+
+    return script, sha256_hex(data)
+
+
+def _turns(replies: Turns) -> Sequence[Turn]:
+    """Return replies with each shorthand written out."""
+    several = replies if isinstance(replies, tuple) else (replies,)
+    return [Turn(text=turn) if isinstance(turn, str) else turn for turn in several]
+
+
+def _all_turns(script: Script) -> Iterator[tuple[str, Turns]]:
+    """Yield all replies of a script, each with its place in the file."""
+    for number, step in enumerate(script.steps):
+        yield f"steps[{number}].replies", step.replies
+    for number, rule in enumerate(script.patterns):
+        yield f"patterns[{number}].replies", rule.replies
+    for number, answer in enumerate(script.answers):
+        yield f"answers[{number}]", answer
+    if script.otherwise != ():
+        yield "otherwise", script.otherwise
+
+
+def _check_turns(turns: Sequence[Turn], where: str) -> None:
+    if not turns:
+        raise ConfigError(f"{where}: has no turn; give a text, a call or a submission")
+
+    for number, turn in enumerate(turns):
+        place = f"{where}[{number}]"
+        if turn == Turn():
+            raise ConfigError(f"{place}: says nothing; give text, call, submit, raw or fail")
+        if turn.submit is not None and (turn.call or turn.raw is not None):
+            raise ConfigError(f"{place}: submit goes with neither call nor raw; leave one out")
+        if turn.arguments and (not turn.call or turn.raw is not None):
+            raise ConfigError(f"{place}: arguments need a call, and no raw; name the tool")
+        if turn.fail is not None and turn != Turn(fail=turn.fail):
+            raise ConfigError(f"{place}: fail goes with nothing else; leave the rest out")

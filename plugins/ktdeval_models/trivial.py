@@ -1,0 +1,65 @@
+"""Model that gives each task's trivial answer, so that any task can be tried without a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ktdeval.errors import ModelError
+from ktdeval.harness import NO_TOOL, ModelRequest, Reply, ToolSpec, smallest_value
+from ktdeval.keyless import Conversation
+
+
+class TrivialModel:
+    """Looks nothing up and submits the least that a form allows.
+
+    It trades nothing. Of a question with choices it takes the first; to others it gives the
+    shortest text, the number nearest to 0, or an empty list. It reads no question, so its score is
+    what a task gives away.
+    """
+
+    is_free = True
+
+    def __init__(self, _name: str = "") -> None:
+        """Make the model, under any name."""
+
+    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:  # noqa: ARG002 - it reads none
+        """Return None: it can act in any step."""
+        return None
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request. Raises ModelError `no_trivial_answer`: the form has rules of values
+        that are not known here.
+        """
+        conversation = Conversation(request)
+        if conversation.is_submission and conversation.is_readable:
+            return conversation.submit([], conversation.reason("nothing to do"))
+
+        form = _asked_form(request)
+        if form is None:
+            return Reply("Nothing to look up.")
+
+        try:
+            answer = smallest_value(form.parameters)
+        except ValueError as error:
+            raise ModelError("no_trivial_answer", f"{form.name}: {error}") from error
+
+        if not isinstance(answer, dict):
+            raise ModelError("no_trivial_answer", f"{form.name}: its form is not an object")
+
+        return conversation.call([(form.name, answer)])
+
+
+def _asked_form(request: ModelRequest) -> ToolSpec | None:
+    """Return the tool that a request asks to be called now; None if it may be left alone."""
+    if request.tool_choice == NO_TOOL:
+        return None
+
+    wanted = request.tool_choice
+    if wanted is None and len(request.tools) == 1:
+        wanted = request.submit_tool
+
+    for tool in request.tools:
+        if tool.name == wanted:
+            return tool
+
+    return None

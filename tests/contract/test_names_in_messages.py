@@ -1,0 +1,98 @@
+"""Names of the API that messages and docstrings mention exist."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ktdeval.api
+from paths import REPOSITORY
+
+DOTTED = re.compile(r"\bktdeval(?:\.[a-z_]\w*)+\.[A-Za-z_]\w*")
+WORD = re.compile(r"\b[A-Z][A-Za-z]+\b")
+API = {name for name in dir(ktdeval.api) if name[0].isupper()}
+FILES = sorted(
+    path
+    for root in ("ktdeval", "plugins", "tasks")
+    for path in (REPOSITORY / root).rglob("*.py")
+    if "templates" not in path.parts
+)
+SUFFIXES = ("py", "yaml", "json", "csv")  # `ktdeval.yaml` is a file
+
+
+def texts_of(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def messages_of(tree: ast.AST) -> Iterator[str]:
+    """Texts that are raised."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            yield from texts_of(node.exc)
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or an attribute of one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[length:]:
+            if not hasattr(found, attribute):
+                return False
+            found = getattr(found, attribute)
+        return True
+    return False
+
+
+def missing_names(text: str) -> list[str]:
+    names = {name for name in DOTTED.findall(text) if name.rpartition(".")[2] not in SUFFIXES}
+    return sorted(name for name in names if not exists(name))
+
+
+def plurals(text: str) -> list[str]:
+    """Words that look like a name of the API, and are its plural: `Orders` of `Order`."""
+    return [word for word in WORD.findall(text) if word[:-1] in API and word not in API]
+
+
+def test_dotted_names_in_texts_exist() -> None:
+    wrong = {}
+    for path in FILES:
+        found = missing_names(path.read_text(encoding="utf-8"))
+        if found:
+            wrong[str(path.relative_to(REPOSITORY))] = found
+    assert wrong == {}
+
+
+def test_errors_name_no_plural_of_a_class() -> None:
+    wrong = {}
+    for path in FILES:
+        source = path.read_text(encoding="utf-8")
+        if not plurals(source):
+            continue
+
+        found = [word for text in messages_of(ast.parse(source)) for word in plurals(text)]
+        if found:
+            wrong[str(path.relative_to(REPOSITORY))] = found
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(REPOSITORY / "docs").glob("*.md")), ids=lambda p: p.name
+)
+def test_dotted_names_in_docs_exist(path: Path) -> None:
+    assert missing_names(path.read_text(encoding="utf-8")) == []
+
+
+def test_the_check_finds_a_name_that_is_not_there() -> None:
+    assert missing_names("see ktdeval.api.Modell and ktdeval.api.Model") == ["ktdeval.api.Modell"]
+    assert plurals("an action of Orders") == ["Orders"]

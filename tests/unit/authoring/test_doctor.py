@@ -1,0 +1,85 @@
+"""`ktdeval doctor` says what is there, what is absent and what is broken, and shows no key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advertised import advertise
+from ktdeval.cli.main import main
+from ktdeval_authoring import doctor
+from ktdeval_authoring.doctor import Check, checks, is_broken
+
+SECRET = "sk-very-secret-0123456789"
+
+
+def by_name(found: list[Check]) -> dict[str, Check]:
+    return {check.name: check for check in found}
+
+
+def test_a_whole_installation_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    found = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
+    assert found["python"]["state"] == "ok"
+    assert {"ktdeval", "extra openai", "cache", "disk", "terminal", "plugins", "browser"} < set(
+        found
+    )
+
+
+def test_a_key_is_seen_by_its_name_and_never_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    for words in (["doctor"], ["doctor", "--json"]):
+        main(words)
+        done = capsys.readouterr()
+        assert SECRET[:12] not in done.out + done.err
+    found = by_name(checks({"OPENAI_API_KEY": SECRET, "GEMINI_API_KEY": ""}))
+    assert (found["key OPENAI_API_KEY"].state, found["key OPENAI_API_KEY"].detail) == ("ok", "seen")
+    assert found["key GEMINI_API_KEY"].state == "broken"
+    assert found["key ANTHROPIC_API_KEY"].state == "absent"
+
+
+def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_is_installed", lambda package: package != "anthropic")
+    found = by_name(checks({}))
+    assert (found["extra anthropic"].state, found["extra anthropic"].detail) == (
+        "absent",
+        "lacks anthropic",
+    )
+    assert found["extra anthropic"].fix == "pip install 'ktdeval[anthropic]'"
+    assert found["extra openai"].state == "ok"
+
+
+def test_a_plugin_that_fails_to_load_is_broken_with_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advertise(tmp_path, "bad", "bad = bad_manifest", monkeypatch, bad_manifest="x = 1\n1 / 0\n")
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "ZeroDivisionError: division by zero (bad_manifest.py:2)" in out
+
+
+def test_a_plugin_that_misspells_a_hook_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "def ktdeval_modles(): return []\n"
+    advertise(tmp_path, "bad", "bad = misspelt_manifest", monkeypatch, misspelt_manifest=code)
+    plugins = [check for check in doctor._plugins() if check.state == "broken"]
+    assert "there is no hook 'ktdeval_modles'" in plugins[0].detail
+
+
+def test_a_cache_that_can_not_be_written_is_broken(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    check = doctor._folder("cache", file / "below")
+    assert (check.state, "Not a directory" in check.detail) == ("broken", True)
+    assert is_broken([check])
+
+
+def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LEAST_FREE_BYTES", 1 << 60)
+    check = doctor._folder("disk", tmp_path)
+    assert (check.state, check.fix) == ("broken", "free space, or `ktdeval cache prune`")

@@ -79,9 +79,10 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
         raise UsageError(f"{root}: no episode is gathered yet; tables follow the first card")
 
     ending = Ending(len(cards), root / SITE / INDEX)
-    runs = list(dict.fromkeys(each.run for each in cards))
-    facts = CardFacts.of([each.card for each in cards], len(runs))
-    outputs = list(make_outputs(runs, facts, record.plan.tables, plugins))
+    paths = [each.path for each in cards]
+    systems = {each.system for each in cards}
+    facts = CardFacts.of([each.card for each in cards], len(systems))
+    outputs = list(make_outputs(paths, facts, record.plan.tables, plugins))
     _write_tables(root / TABLES, outputs, ending)
 
     make_folder(root)
@@ -92,7 +93,7 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
             record=record,
             status=status,
             cards=tuple(_bundle_cards(site, cards, record.plan.pages, plugins, ending)),
-            report=_report(site, runs, record.plan.pages, plugins, ending),
+            report=_report(site, paths, record.plan.pages, plugins, ending),
             outputs=tuple(outputs),
             problems=tuple(ending.problems),
         )
@@ -103,14 +104,17 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
 
 
 def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
-    """Yield the cards of the systems in force, in the order of the plan."""
+    """Yield the cards of systems and tasks that the plan has now, in the order of the plan."""
     for system in record.systems:
         run = root / RUNS / system.slug
         if not any((run / "cards").glob("*.json")):
             continue
 
+        planned = {unit.task for unit in system.units}
         for path in card_files([run]):
-            yield CardOf(system.slug, path, load_evaluation(path))
+            card = load_evaluation(path)
+            if card.task.name in planned:
+                yield CardOf(system.slug, path, card)
 
 
 def _write_tables(folder: Path, outputs: Sequence[Output], ending: Ending) -> None:
@@ -194,13 +198,13 @@ def _typical(card: TradingCard | ScoringCard) -> str:
 
 
 def _report(
-    site: Path, runs: Sequence[Path], pages: Sequence[Page], plugins: Plugins, ending: Ending
+    site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins, ending: Ending
 ) -> str:
-    """Draw all runs as one page, and return its name; empty where there is none."""
+    """Draw all cards as one page, and return its name; empty where there is none."""
     if "report" not in pages:
         return ""
 
-    words = ["report", *map(str, runs), "--out", str(site / "report.html")]
+    words = ["report", *map(str, cards), "--out", str(site / "report.html")]
     return "report.html" if _called(words, "report", plugins, ending) else ""
 
 

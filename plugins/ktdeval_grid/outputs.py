@@ -101,14 +101,14 @@ def output_specs() -> OutputSpecs:
 
 
 def make_outputs(
-    runs: Sequence[Path], facts: CardFacts, tables: Sequence[str] | None, plugins: Plugins
+    cards: Sequence[Path], facts: CardFacts, tables: Sequence[str] | None, plugins: Plugins
 ) -> Iterator[Output]:
     """Yield the tables that a plan names, or that cards give, then the reports."""
     specs = output_specs()
     if tables is None:
         tables = [name for name, conditions in specs.tables.items() if conditions.hold(facts)]
 
-    paths = [str(run) for run in runs]
+    paths = [str(card) for card in cards]
     for name in tables:
         words = {
             form: ["table", *paths, "--like", name, "--format", spelled]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 
 import pytest
 
-from grid_store import HandMade, failure, record_of, small_plan, unit_id
-from ktdeval_grid.bundle import BundleCard, BundlePage, index_html, parse_table
-from ktdeval_grid.outputs import CardFacts, Conditions, Output, output_specs
-from ktdeval_grid.status import look, reader_of
+from grid_pages import TABLE, bundle_page
+from ktdeval_grid.bundle import BundlePage, index_html, parse_table
+from ktdeval_grid.outputs import CardFacts, Conditions, output_specs
 
 
 def facts(**counts: int) -> CardFacts:
@@ -46,18 +46,6 @@ def test_systems_are_compared_where_there_are_two() -> None:
     assert not compare.hold(facts())
 
 
-TABLE = """\
-Returns by mask, a \\| b (KTD-Fin, Table 11)
-
-| Model | Mask | Ret. % |
-| --- | --- | ---: |
-| a\\|b | bright | +1.00 |
-| c | blinded | -2.50 |
-
-median over episodes
-"""
-
-
 def test_a_table_in_markdown_is_read_with_caption_words_and_note() -> None:
     table = parse_table(TABLE)
     assert table is not None
@@ -69,29 +57,8 @@ def test_a_table_in_markdown_is_read_with_caption_words_and_note() -> None:
 
 
 @pytest.fixture
-def page(tmp_path_factory: pytest.TempPathFactory) -> BundlePage:
-    record = record_of(small_plan(prune=["informative"]), pruned=[3])
-    grid = HandMade(tmp_path_factory.mktemp("grid"), record)
-    grid.fail(failure(unit_id(0, 0), "<b>down</b>"))
-    _, status = look(reader_of(grid.store))
-    card = BundleCard(
-        system="builtin-momentum_react",
-        task="blinded_open_research",
-        model="builtin/momentum",
-        agent="react",
-        episodes=3,
-        missing=1,
-        figure="total_return -3.99 %",
-        labels=("synthetic",),
-        card="cards/builtin-momentum_react/blinded_open_research.json",
-        view="",
-    )
-    outputs = (
-        Output("ktdfin-11", "", {"md": TABLE, "txt": "…", "csv": "…"}),
-        Output("compare", "Which systems differ", {"txt": "a <i>\nb", "json": "{}"}),
-        Output("luck", "How much is luck", {}, problem="no trials"),
-    )
-    return BundlePage(record, status, (card,), "", outputs, ("luck: no trials",))
+def page(tmp_path: Path) -> BundlePage:
+    return bundle_page(tmp_path)
 
 
 def test_the_index_shows_what_is_pruned_failed_and_not_made(page: BundlePage) -> None:

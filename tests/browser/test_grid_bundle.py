@@ -1,0 +1,36 @@
+"""Index of a grid's bundle in a real browser: readable by everybody, on wide and narrow screens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways
+from grid_pages import bundle_page
+from ktdeval_grid.bundle import write_bundle
+
+pytestmark = needs_browser
+
+_LOADED = "document.readyState === 'complete'"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> str:
+    home = tmp_path_factory.mktemp("bundle")
+    site = home / "site"
+    site.mkdir()
+    write_bundle(bundle_page(home / "grid"), site)
+    return Path(site / "index.html").as_uri()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_index_fits_the_screen_and_has_no_violation(
+    session: Reader, index: str, width: int, scheme: str
+) -> None:
+    tab = session.open(index, ready=_LOADED, width=width, color_scheme=scheme)
+    assert not scrolls_sideways(tab)
+    tab.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert axe_violations(tab) == []
+    assert not scrolls_sideways(tab)

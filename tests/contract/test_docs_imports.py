@@ -10,26 +10,37 @@ from collections.abc import Iterator
 import pytest
 
 from docs_packages import FOLDER, brought_in
+from docs_prose import code_blocks
 from paths import REPOSITORY
 
 PAGES = sorted(
     {*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *brought_in()}
     - set(FOLDER.glob("*.md"))
 )
-IMPORT = re.compile(r"^ *(from ktdeval[\w.]* import .*|import ktdeval[\w.]*)$", re.MULTILINE)
+#: Of blocks that are not marked as Python
+INDENTED = re.compile(r"^ {4}(from ktdeval[\w.]* import [\w, ]+)$", re.MULTILINE)
 
 
 def printed_imports() -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Page, module and names of each import."""
+    """Page, module and names of each import of ktdeval's packages."""
     for page in PAGES:
-        for line in IMPORT.findall(page.read_text(encoding="utf-8")):
-            statement = ast.parse(line.strip()).body[0]
-            where = str(page.relative_to(REPOSITORY))
-            if isinstance(statement, ast.ImportFrom):
-                names = tuple(alias.name for alias in statement.names)
-                yield where, statement.module or "", names
-            elif isinstance(statement, ast.Import):
-                yield where, statement.names[0].name, ()
+        text = page.read_text(encoding="utf-8")
+        blocks = [block.text for block in code_blocks(text) if block.language == "python"]
+        lines = [line.strip() for line in INDENTED.findall(text)]
+        for code in [*blocks, *lines]:
+            for node in ast.walk(ast.parse(code)):
+                for module, names in imported_by(node):
+                    if module.startswith("ktdeval"):
+                        yield str(page.relative_to(REPOSITORY)), module, names
+
+
+def imported_by(node: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Module and names that a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        yield node.module or "", tuple(alias.name for alias in node.names)
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name, ()
 
 
 def problem_of(module_name: str, names: tuple[str, ...]) -> str:

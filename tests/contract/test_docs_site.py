@@ -5,12 +5,12 @@ generated is current. `make docs` renews the generated parts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import ktdeval
+from docs_nav import llms_text, nav_pages, site
 from docs_packages import FOLDER, brought_in, package_pages
 from docs_project import folders_of, makefile, upper_bounds
 from docs_prose import links, long_sentences, problem_of_link, word_count
@@ -19,7 +19,7 @@ from docs_tables import with_table
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.values.yamlio import load_yaml
 from loops import not_empty
-from make_docs import generated_pages
+from make_docs import LLMS, generated_pages
 from paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -37,26 +37,11 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
 
 
-def nav_pages(nav: list[Any]) -> Iterator[str]:
-    """Pages of the site in the order of its navigation."""
-    for entry in nav:
-        for value in entry.values() if isinstance(entry, dict) else [entry]:
-            if isinstance(value, str):
-                yield value
-            else:
-                yield from nav_pages(value)
-
-
-@pytest.fixture(scope="module")
-def site() -> dict[str, Any]:
-    return dict(load_yaml(REPOSITORY / "mkdocs.yml"))
-
-
 # ---- pages and links
 
 
-def test_the_navigation_has_every_page_once(site: dict[str, Any]) -> None:
-    listed = list(nav_pages(site["nav"]))
+def test_the_navigation_has_every_page_once() -> None:
+    listed = [page.path for page in nav_pages()]
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     assert len(pages) > 60
     assert pages - set(listed) == set(), "add these to `nav` of mkdocs.yml"
@@ -64,8 +49,8 @@ def test_the_navigation_has_every_page_once(site: dict[str, Any]) -> None:
     assert len(listed) == len(set(listed))
 
 
-def test_the_site_needs_no_code_of_its_own(site: dict[str, Any]) -> None:
-    assert set(site) <= {
+def test_the_site_needs_no_code_of_its_own() -> None:
+    assert set(site()) <= {
         "site_name",
         "site_description",
         "docs_dir",
@@ -140,6 +125,16 @@ def test_copies_of_pages_are_current() -> None:
     old = [name_of(page) for page, text in copies.items() if _text(page) != text]
     assert old == [], "run `make docs`"
     assert set(FOLDER.glob("*.md")) == set(copies)
+
+
+def test_the_index_for_language_models_is_current() -> None:
+    assert _text(LLMS) == llms_text(), "run `make docs`"
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    citation = load_yaml(REPOSITORY / "CITATION.cff")
+    assert citation["version"] == ktdeval.__version__
+    assert citation["license"] == "Apache-2.0"
 
 
 def _text(page: Path) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from docs_dependencies import dependencies_table
+from docs_nav import llms_text, pages_list
 from docs_packages import DOCS, FOLDER, package_pages
 from docs_project import bounds_table, layers_text, rings_table, skipped_table, tests_table
 from docs_reference import exit_codes_table, reference_pages
@@ -16,6 +17,7 @@ from docs_tables import glossary_panel, label_names, with_table
 from ktdeval.plugins.registry import Plugins, load_plugins
 from paths import REPOSITORY
 
+LLMS = REPOSITORY / "llms.txt"
 #: Lists between markers, by page and name
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table},
@@ -27,6 +29,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/dependencies.md": {"dependencies": dependencies_table, "bounds": bounds_table},
     "docs/glossary.md": {"panel": glossary_panel},
+    "docs/index.md": {"pages": pages_list},
     "docs/report.md": {"label names": label_names},
     "docs/tour.md": {"exit codes": exit_codes_table},
 }
@@ -71,6 +74,7 @@ def main() -> None:
     write(generated_pages(plugins))
     copies = package_pages()
     write(copies)
+    write({LLMS: llms_text()})
     for page in set(FOLDER.glob("*.md")) - set(copies):
         page.unlink()
         print(f"removed {page.relative_to(REPOSITORY)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from docs_markdown import table
 from docs_prose import headings, paragraphs
 from ktdeval.values.yamlio import load_yaml
 from paths import REPOSITORY
@@ -14,6 +15,8 @@ SUMMARY = (
     "Evaluation suite of language-model trading agents: masked episodes, exchange rules in exact"
     " integer money, attribution of returns, result cards that anyone can verify."
 )
+GROUPS_IN_TITLES = ("QFinZero",)
+"""Groups whose pages have titles that say little without them."""
 RAW_FILES = {
     "Guide for coding agents": "AGENTS.md",
     "Card schema": "ktdeval/cards/schema/result-card-v1.json",
@@ -45,7 +48,14 @@ def _pages(nav: list[dict[str, Any]], section: str) -> Iterator[Page]:
             if isinstance(value, str):
                 yield Page(section or title, title, value)
             else:
-                yield from _pages(value, section or title)
+                yield from _below(value, section or title, title if section else "")
+
+
+def _below(nav: list[dict[str, Any]], section: str, group: str) -> Iterator[Page]:
+    """Yield the pages of an entry; those of the group QFinZero are named with it."""
+    for page in _pages(nav, section):
+        is_part = group in GROUPS_IN_TITLES
+        yield page._replace(title=f"{group}: {page.title.lower()}") if is_part else page
 
 
 def sections() -> dict[str, list[Page]]:
@@ -57,13 +67,13 @@ def sections() -> dict[str, list[Page]]:
 
 
 def pages_list() -> str:
-    """Return all pages as lists of links, for docs/index.md."""
-    parts = []
+    """Return all pages as a table of links, for docs/index.md."""
+    rows = []
     for section, pages in sections().items():
         links = [f"[{page.title}]({page.path})" for page in pages if page.path != "index.md"]
         if links:
-            parts.append(f"**{section}.** " + " · ".join(links))
-    return "\n\n".join(parts)
+            rows.append((section, " · ".join(links)))
+    return table(("section", "pages"), rows)
 
 
 def llms_text() -> str:

@@ -95,6 +95,7 @@ worked-example: $(VENV)/.installed-dev
 
 screenshots: $(VENV)/.installed-dev
 	$(BIN)/python docs/screenshots.py
+	$(BIN)/python docs/recording.py
 
 clean:
 	rm -rf $(VENV) $(LLM_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

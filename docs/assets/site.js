@@ -26,6 +26,6 @@
   }
 
   document.addEventListener("DOMContentLoaded", prepare);
-  addEventListener("load", () => requestAnimationFrame(prepare));
+  addEventListener("load", () => setTimeout(prepare));
   addEventListener("resize", letRegionsBeReached);
 })();

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,18 @@ def test_the_blocks_of_a_page_run(page: Path, names: dict[str, Any]) -> None:
     document.namespace.update(names)
     for example in document.examples():
         example.evaluate()
+
+
+def test_the_recording_of_the_readme_shows_what_its_commands_print(
+    names: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`make screenshots` draws it again."""
+    monkeypatch.setenv("COLUMNS", "96")
+    assert main(["card", "show", "runs/momentum"]) == 0
+    shown = unescape((DOCS / "images/first-card.svg").read_text(encoding="utf-8"))
+    card, _, _ = capsys.readouterr().out.partition("\nall ")  # then come commands for this card
+    for line in not_empty([line for line in card.splitlines() if line.strip()]):
+        assert f">{line}</text>" in shown
 
 
 def test_each_reason_is_that_of_a_block_or_command() -> None:

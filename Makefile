@@ -6,17 +6,21 @@ BIN := $(VENV)/bin
 # -e: edits show at once; CI installs the wheel instead and tries that, see .ci/run
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: benchmarks help demo test test-rest test-qlib test-schemas test-llm test-all lint format build worked-example screenshots clean
+# `make test` prints what it skips and why (-rs).
+.PHONY: benchmarks help demo test test-rest test-qlib test-rl docs site test-schemas test-llm test-all lint format build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
 	@echo "make test     install with the development tools and run the fast tests: unit, contract and one golden run a task"
-	@echo "make test-all all tests: also whole systems, pages in a browser, fuzzing"
+	@echo "make test-all make test, then the slow tests: whole systems, pages in a browser, fuzzing; not test-qlib, test-rl and test-llm"
 	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"
+	@echo "make test-rl   training of policies, with the extra rl (torch)"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
 	@echo "make test-llm    runs of a real, very small language model on this machine: about ten minutes on two cores, half of them to compile llama.cpp"
 	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make format   let ruff rewrite what it can"
+	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
+	@echo "make site     the documentation as a site, in site/"
 	@echo "make build    the wheel and the source archive, in dist/"
 	@echo "make benchmarks  every figure beside its peer, appended to benchmarks/history.md: about half an hour on an idle machine"
 	@echo "make worked-example   the runs, tables and page of docs/worked-example.md, in ktdeval-runs/worked-example/"
@@ -31,7 +35,7 @@ demo: $(VENV)/.installed
 # process that a test starts all of ktdeval.
 MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -gt 8000000 2>/dev/null && echo TMPDIR=/dev/shm)
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal
+	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal -rs
 FAST := tests/unit tests/contract tests/golden
 # A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.
 REST = $(shell grep -rlF mark.slow --include='*.py' $(FAST)) tests/accept tests/browser tests/fuzz
@@ -49,6 +53,11 @@ test-qlib: $(VENV)/.installed-qlib
 	$(PYTEST) --durations=10 $(QLIB)
 	$(PYTEST) tests/contract/test_schema_engines.py -k xgrammar
 
+# Not part of test-all either: its extra brings torch.
+test-rl: $(VENV)/.installed-dev
+	$(PIP) install -e '.[rl]'
+	$(PYTEST) tests/accept/test_rl_training.py
+
 # Engines that are not installed are skipped with the way to get them; see docs/schemas.md.
 test-schemas: $(VENV)/.installed-dev
 	@command -v npm >/dev/null && npm ci --no-audit --no-fund --silent --prefix tests/support/schemas/ajv || echo "no npm here: ajv is skipped"
@@ -61,6 +70,7 @@ test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 tests/llm
 
 test-all: test test-rest
+	@echo "not run: make test-qlib, make test-rl and make test-llm, which need extras of their own"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -79,11 +89,18 @@ build: $(VENV)/.installed-dev
 benchmarks: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/all.py
 
+docs: $(VENV)/.installed-dev
+	env PYTHONPATH=tests/support:tests/support/docs $(BIN)/python tests/support/docs/make_docs.py
+
+site: docs
+	$(BIN)/python -m mkdocs build --strict
+
 worked-example: $(VENV)/.installed-dev
 	env PATH="$(abspath $(BIN)):$$PATH" docs/worked-example.sh
 
 screenshots: $(VENV)/.installed-dev
 	$(BIN)/python docs/screenshots.py
+	$(BIN)/python docs/recording.py
 
 clean:
 	rm -rf $(VENV) $(LLM_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

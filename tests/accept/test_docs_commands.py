@@ -1,4 +1,4 @@
-"""Every command in docs/*.md, as it stands there but for placeholders and length, on the embedded
+"""Every command in docs/*.md and the README, as it stands there but for placeholders and length, on the embedded
 market; or the reason why not.
 """
 
@@ -16,7 +16,7 @@ from ktdeval.cli.main import main
 from paths import REPOSITORY
 from tables import beside
 
-PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 COMMAND = re.compile(r"(?:    |\$ )?(ktdeval .*)")
 PLACEHOLDERS = beside(__file__)["placeholders"]
 REASONS = dict(beside(__file__)["reasons"])

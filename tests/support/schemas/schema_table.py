@@ -26,7 +26,7 @@ DATA = REPOSITORY / "tests" / "contract" / "test_schema_engines.yaml"
 PAGE = REPOSITORY / "docs" / "schemas.md"
 GOOD, BAD = 20, 40
 COLUMNS = (*(engine.name for engine in ENGINES), AJV, *RULES)
-BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+BEGIN, END = "<!-- table: begin -->\n\n", "\n<!-- table: end -->\n"
 
 # schema -> column -> families of rules that are not held
 Cells = Mapping[str, Mapping[str, Sequence[str]]]

@@ -1,0 +1,69 @@
+"""Every import that a page prints works, of names that its package exports."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from docs_packages import FOLDER, brought_in
+from docs_prose import code_blocks
+from paths import REPOSITORY
+
+PAGES = sorted(
+    {*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *brought_in()}
+    - set(FOLDER.glob("*.md"))
+)
+#: Of blocks that are not marked as Python
+INDENTED = re.compile(r"^ {4}(from ktdeval[\w.]* import [\w, ]+)$", re.MULTILINE)
+
+
+def printed_imports() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Page, module and names of each import of ktdeval's packages."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        blocks = [block.text for block in code_blocks(text) if block.language == "python"]
+        lines = [line.strip() for line in INDENTED.findall(text)]
+        for code in [*blocks, *lines]:
+            for node in ast.walk(ast.parse(code)):
+                for module, names in imported_by(node):
+                    if module.startswith("ktdeval"):
+                        yield str(page.relative_to(REPOSITORY)), module, names
+
+
+def imported_by(node: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Module and names that a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        yield node.module or "", tuple(alias.name for alias in node.names)
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name, ()
+
+
+def problem_of(module_name: str, names: tuple[str, ...]) -> str:
+    """What is wrong with an import, empty if nothing is."""
+    module = importlib.import_module(module_name)
+    exported = getattr(module, "__all__", None)
+    for name in names:
+        if not hasattr(module, name):
+            return f"{module_name} has no {name}"
+        if exported is not None and name not in exported:
+            return f"{module_name} does not export {name}"
+    return ""
+
+
+def test_every_printed_import_is_of_an_exported_name() -> None:
+    found = list(printed_imports())
+    assert len(found) > 30
+    problems = [f"{page}: {problem}" for page, *what in found if (problem := problem_of(*what))]
+    assert problems == []
+
+
+def test_a_name_that_is_not_exported_is_found() -> None:
+    assert problem_of("ktdeval.stats", ("wilson",)) == ""
+    assert problem_of("ktdeval.stats", ("order_of_the_phoenix",)) != ""
+    with pytest.raises(ModuleNotFoundError):
+        problem_of("ktdeval.statistics", ())

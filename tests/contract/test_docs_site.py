@@ -1,0 +1,186 @@
+"""Documentation: every page is in the site, no link leads nowhere, sentences are short, and what is
+generated is current. `make docs` renews the generated parts.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import ktdeval
+from docs_nav import llms_text, nav_pages, site
+from docs_packages import FOLDER, brought_in, package_pages
+from docs_project import folders_of, makefile, upper_bounds
+from docs_prose import links, long_sentences, problem_of_link, word_count
+from docs_reference import all_commands, exit_codes_table
+from docs_tables import with_table
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.values.yamlio import load_yaml
+from loops import not_empty
+from make_docs import LLMS, generated_pages
+from paths import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+#: Pages that people write; copies and generated pages are held to these
+WRITTEN = sorted(
+    {*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), *brought_in()}
+    - set(FOLDER.glob("*.md"))
+    - set((DOCS / "reference").glob("*.md"))
+)
+#: Texts that others wrote, or that the code sends: they stand as they are
+QUOTED = {DOCS / "prompts.md"}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+# ---- pages and links
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    listed = [page.path for page in nav_pages()]
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert len(pages) > 60
+    assert pages - set(listed) == set(), "add these to `nav` of mkdocs.yml"
+    assert set(listed) - pages == set(), "these are no longer there"
+    assert len(listed) == len(set(listed))
+
+
+def test_the_site_needs_no_code_to_be_built() -> None:
+    assert set(site()) <= {
+        "site_name",
+        "site_description",
+        "docs_dir",
+        "site_dir",
+        "use_directory_urls",
+        "extra_css",
+        "extra_javascript",
+        "markdown_extensions",
+        "nav",
+    }
+
+
+def test_no_link_leads_nowhere() -> None:
+    problems = []
+    for page in not_empty([*WRITTEN, *sorted(DOCS.rglob("*.md"))]):
+        for target in links(page.read_text(encoding="utf-8")):
+            if problem := problem_of_link(page, target):
+                problems.append(f"{name_of(page)}: {problem}")
+    assert problems == []
+
+
+def test_no_link_of_the_site_leads_out_of_it() -> None:
+    out = []
+    for page in not_empty(sorted(DOCS.rglob("*.md"))):
+        for target in links(page.read_text(encoding="utf-8")):
+            place = target.partition("#")[0]
+            if "://" not in target and not (page.parent / place).resolve().is_relative_to(DOCS):
+                out.append(f"{name_of(page)}: {target}: link to the copy under docs/packages")
+    assert out == []
+
+
+def test_a_link_to_a_heading_or_page_that_is_missing_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One\n\n## A – B\n\n`[x](gone.md)`\n", encoding="utf-8")
+    assert links(page.read_text(encoding="utf-8")) == []
+    assert problem_of_link(page, "#one") == ""
+    assert problem_of_link(page, "gone.md") == "gone.md: no such file"
+    assert problem_of_link(page, "page.md#two") == "page.md#two: no such heading"
+    assert "names this heading differently" in problem_of_link(page, "#a--b")
+
+
+# ---- words
+
+
+def test_no_sentence_has_more_than_40_words() -> None:
+    found = []
+    for page in not_empty([page for page in WRITTEN if page not in QUOTED]):
+        for sentence in long_sentences(page.read_text(encoding="utf-8")):
+            found.append(f"{name_of(page)}: {word_count(sentence)} words: {sentence}")
+    assert found == []
+
+
+def test_a_long_sentence_is_found_wherever_it_stands() -> None:
+    long = "word " * 40 + "end."
+    assert len(long_sentences(f"Short.\n\n* {long}\n")) == 1
+    assert len(long_sentences(f"1. Short. {long} Short.\n")) == 1
+    assert long_sentences(f"    {long}\n\n```\n{long}\n```\n| {long} |\n# {long}\n") == []
+    assert long_sentences("word " * 39 + "end. " + "word " * 39 + "end.") == []
+
+
+# ---- generated parts
+
+
+def test_generated_pages_and_lists_are_current() -> None:
+    pages = generated_pages(load_plugins())
+    assert len(pages) > 10
+    old = [name_of(page) for page, text in pages.items() if _text(page) != text]
+    assert old == [], "run `make docs`"
+
+
+def test_copies_of_pages_are_current() -> None:
+    copies = package_pages()
+    assert len(copies) > 15
+    old = [name_of(page) for page, text in copies.items() if _text(page) != text]
+    assert old == [], "run `make docs`"
+    assert set(FOLDER.glob("*.md")) == set(copies)
+
+
+def test_the_index_for_language_models_is_current() -> None:
+    assert _text(LLMS) == llms_text(), "run `make docs`"
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    citation = load_yaml(REPOSITORY / "CITATION.cff")
+    assert citation["version"] == ktdeval.__version__
+    assert citation["license"] == "Apache-2.0"
+
+
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8") if page.exists() else ""
+
+
+def test_a_list_without_markers_is_an_error() -> None:
+    text = "<!-- table: a -->\nold\n<!-- end of table -->"
+    assert with_table(text, "a", "new") == "<!-- table: a -->\n\nnew\n\n<!-- end of table -->"
+    with pytest.raises(ValueError, match="table: b"):
+        with_table(text, "b", "new")
+
+
+# ---- what pages say of the project
+
+
+def test_every_upper_bound_has_its_reason_in_the_project_file() -> None:
+    """The guide says so; the list itself is generated."""
+    lines = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8").splitlines()
+    for _, requirement in not_empty(upper_bounds()):
+        (index,) = [number for number, line in enumerate(lines) if f'"{requirement}"' in line]
+        line, above = lines[index], lines[index - 1]
+        assert "#" in line or above.lstrip().startswith("#"), requirement
+
+
+def test_every_folder_of_tests_is_run_by_a_command_of_the_makefile() -> None:
+    named = {*folders_of("FAST"), *folders_of("REST"), *folders_of("QLIB")}
+    folders = {
+        name_of(path)
+        for path in (REPOSITORY / "tests").iterdir()
+        if path.is_dir() and any(path.rglob("test_*.py"))
+    }
+    assert folders - named == {"tests/llm"}
+    assert "tests/llm" in makefile()
+    assert re.search(r"python -m pytest .* -rs$", makefile(), re.MULTILINE), "skips are printed"
+
+
+def test_a_card_that_does_not_verify_ends_with_the_code_that_pages_state() -> None:
+    assert "| 1 | " in exit_codes_table()
+    assert "A card, ledger or snapshot differs" in exit_codes_table().partition("| 2 |")[0]
+
+
+def test_every_command_has_a_section_of_its_own() -> None:
+    text = _text(DOCS / "reference/commands.md")
+    names = [path for path, _ in all_commands()]
+    assert len(names) > 70
+    assert [name for name in names if f"# {name}\n" not in text] == []

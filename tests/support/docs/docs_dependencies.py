@@ -1,0 +1,84 @@
+"""Which packages of ktdeval import what it depends on."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from docs_markdown import table
+from docs_project import project
+from paths import REPOSITORY
+from source_trees import SOURCES, imports_in, nodes_of
+
+MODULE_OF = {
+    "pyyaml": "yaml",
+    "pyqlib": "qlib",
+    "google-genai": "google.genai",
+    "exchange_calendars": "exchange_calendars",
+}
+
+
+def dependencies() -> dict[str, str]:
+    """Distribution -> the extra that brings it, empty for the core."""
+    extras = {
+        name: texts
+        for name, texts in project()["project"]["optional-dependencies"].items()
+        if name != "dev"
+    }
+    by_extra = {"": project()["project"]["dependencies"], **extras}
+    names = {
+        extra: [re.split(r"[\[<>=!~ ]", text)[0] for text in texts]
+        for extra, texts in by_extra.items()
+    }
+    return {
+        name: extra for extra, packages in names.items() for name in packages if name != "ktdeval"
+    }
+
+
+@functools.cache
+def importers() -> dict[str, set[str]]:
+    """Imported module, at every length of its path -> packages of the product that import it."""
+    modules: dict[str, set[str]] = defaultdict(set)
+    for path in SOURCES:
+        parts = path.relative_to(REPOSITORY).with_suffix("").parts
+        package = ".".join(parts[:2]) if parts[0] == "ktdeval" else parts[1]
+        for module in imported(path):
+            pieces = module.split(".")
+            for length in range(1, len(pieces) + 1):
+                modules[".".join(pieces[:length])].add(package)
+    return modules
+
+
+def imported(path: Path) -> set[str]:
+    """What a module imports; adapters of models name the package of their SDK, which is imported
+    when the model is made.
+    """
+    constants = [
+        node
+        for node in nodes_of(path)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    ]
+    packages = {
+        node.value.value
+        for node in constants
+        if "package" in [getattr(target, "id", "") for target in node.targets]
+    }
+    return {*imports_in(nodes_of(path), names=True), *packages}
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """Return distribution, extra and importing packages of each dependency."""
+    users = importers()
+    module_of = {name: MODULE_OF.get(name, name.replace("-", "_")) for name in dependencies()}
+    return [
+        (name, extra, ", ".join(sorted(users[module_of[name]])))
+        for name, extra in sorted(dependencies().items())
+    ]
+
+
+def dependencies_table() -> str:
+    """Return the table of docs/dependencies.md."""
+    return table(("dependency", "extra", "imported by"), rows())

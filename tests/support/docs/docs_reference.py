@@ -1,0 +1,381 @@
+"""Pages under docs/reference, generated from what the code knows."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from docs_markdown import code, fields_table, page, plain_text, table, value_text
+from docs_values import Offer, offers_of
+from ktdeval import errors, hookspecs
+from ktdeval.cards import card_words
+from ktdeval.cli.main import cli
+from ktdeval.cli.options import grouped, run_options
+from ktdeval.hookspecs import Spec
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import RunConfig
+
+#: Configs of tasks, by the title that a reader looks for
+CONFIGS = {
+    "Any scoring task": "ktdeval.tasks.task:QuestionsConfig",
+    "A task on a market": "ktdeval.tasks.task:TaskConfig",
+    "A trading task behind a mask": "ktdeval.tasks.task:MaskedConfig",
+    "KTD-Fin's tasks": "ktdeval_ktdfin.task:KtdfinConfig",
+    "Tasks on any market": "ktdeval_markets.config:MarketConfig",
+    "Stances: BUY, SELL, HOLD": "ktdeval_markets.stances:StanceConfig",
+    "QFinZero's tasks": "ktdeval_qfinzero.suite.config:SuiteConfig",
+    "Probes of a mask": "ktdeval_deanon.task:DeanonConfig",
+    "harness": "ktdeval.harness:HarnessConfig",
+    "trading": "ktdeval.trading:TradingConfig",
+}
+
+
+def reference_pages(plugins: Plugins) -> dict[str, str]:
+    """Return the generated pages by their name under docs/reference."""
+    return {
+        "commands.md": commands_page(),
+        "options.md": options_page(),
+        "hooks.md": hooks_page(),
+        "config.md": config_page(),
+        "names.md": names_page(plugins),
+        "metrics.md": metrics_page(plugins),
+        "card-words.md": card_words_page(),
+        "exit-codes.md": exit_codes_page(),
+    }
+
+
+# ---- commands
+
+
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield each command with the words that call it, in the order of help."""
+    context = click.Context(cli, info_name="ktdeval")
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None, name
+        yield from _with_children(f"ktdeval {name}", command, context)
+
+
+def _with_children(
+    path: str, command: click.Command, parent: click.Context
+) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if not isinstance(command, click.Group):
+        return
+    context = click.Context(command, info_name=path, parent=parent)
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        assert child is not None, f"{path} {name}"
+        if not child.hidden:
+            yield from _with_children(f"{path} {name}", child, context)
+
+
+def commands_page() -> str:
+    """Return the page of all commands."""
+    parts = [
+        "Each command with its arguments and options, as `--help` of the installed version has"
+        " them. The options of a run are on a page of their own: [options](options.md).",
+        "[Exit codes](exit-codes.md) say how a command ended.",
+    ]
+    parts += [command_part(path, command) for path, command in all_commands()]
+    return page("Commands", *parts)
+
+
+def command_part(path: str, command: click.Command) -> str:
+    """Return the section of one command."""
+    depth = "#" * min(2 + path.count(" ") - 1, 4)
+    usage = " ".join([path, *_usage(command)])
+    is_run = command.name == "run"
+    options = "All [options of a run](options.md)." if is_run else options_table(command)
+    return "\n\n".join(
+        each
+        for each in (
+            f"{depth} {path}",
+            help_text(command),
+            f"```text\n{usage}\n```",
+            options,
+        )
+        if each
+    )
+
+
+def help_text(command: click.Command) -> str:
+    """Return a command's help as paragraphs; what is not to be wrapped stays as it is."""
+    paragraphs = []
+    for paragraph in (command.help or "").partition("\f")[0].split("\n\n"):
+        lines = paragraph.strip("\n").splitlines()
+        if lines and lines[0].strip() == "\b":
+            block = "\n".join(line.rstrip() for line in lines[1:])
+            paragraphs.append(f"```text\n{block}\n```")
+        elif lines:
+            paragraphs.append(plain_text(" ".join(line.strip() for line in lines)))
+    return "\n\n".join(paragraphs)
+
+
+def _usage(command: click.Command) -> list[str]:
+    arguments = [each for each in command.params if isinstance(each, click.Argument)]
+    context = click.Context(command)
+    words = ["[OPTIONS]", *(each.make_metavar(context) for each in arguments)]
+    if isinstance(command, click.Group):
+        words.append(command.subcommand_metavar)
+    return words
+
+
+def options_table(command: click.Command) -> str:
+    """Return the table of a command's options."""
+    rows = [
+        option_row(command, each)
+        for each in command.params
+        if isinstance(each, click.Option) and not each.hidden
+    ]
+    return table(("option", "value", "default", "meaning"), rows)
+
+
+def option_row(command: click.Command, option: click.Option) -> tuple[str, str, str, str]:
+    """Return option, value, default and meaning of an option."""
+    context = click.Context(command)
+    names = ", ".join(code(name) for name in (*option.opts, *option.secondary_opts))
+    is_plain = option.is_flag or option.count
+    value = "" if is_plain else code(option.make_metavar(context).replace("|", " or "))
+    meaning = re.sub(r" \[(required|default: [^\]]*)\]$", "", option.help or "")
+    return names, value, default_text(option), plain_text(meaning)
+
+
+def default_text(option: click.Option) -> str:
+    """Return an option's default, `required` where there is none to be left out."""
+    if option.required:
+        return "required"
+    default = option.default
+    is_unset = default is None or callable(default) or type(default).__name__ == "Sentinel"
+    if is_unset or option.is_flag:
+        return ""
+    return value_text(default)
+
+
+def options_page() -> str:
+    """Return the page of the options of a run."""
+    parts = [
+        "Options of `ktdeval run`, which is also what runs when no command is named. Each is also"
+        " a field of the YAML file that `--config` takes, with underscores for dashes, and an"
+        " argument of `ktdeval.evaluate`.",
+    ]
+    fields = {field.name: field for field in dataclasses.fields(RunConfig)}
+    command = click.Command("run")
+    for title, options in grouped(run_options()).items():
+        rows = []
+        for option in options:
+            assert isinstance(option, click.Option)
+            names, value, default, meaning = option_row(command, option)
+            if option.name in fields:
+                default = _field_default(fields[option.name])
+            rows.append((names, value, default, meaning))
+        parts.append(f"## {title}\n\n" + table(("option", "value", "default", "meaning"), rows))
+    return page("Options of a run", *parts)
+
+
+def _field_default(field: dataclasses.Field[Any]) -> str:
+    missing = dataclasses.MISSING
+    if field.default is missing and field.default_factory is missing:
+        return "required"
+    return "" if field.default is missing else value_text(field.default)
+
+
+# ---- what plugins offer
+
+
+def hooks_page() -> str:
+    """Return the page of hooks."""
+    hooks = [(code(f"ktdeval_{name}"), text) for name, text in hookspecs.HOOKS.items()]
+    hooks.append((code("ktdeval_event"), hookspecs.ktdeval_event.__doc__ or ""))
+    fields = [(code(field.name), _attribute(field.name)) for field in dataclasses.fields(Spec)]
+    return page(
+        "Hooks",
+        "A plugin is a module that an entry point of the group `ktdeval` names. It implements"
+        " hooks, each marked with `@hookimpl`. [Contributing](../packages/contributing.md) has"
+        " code for them.",
+        "## Hooks of a plugin\n\n" + table(("hook", "offers"), hooks),
+        "## Spec\n\nEvery hook but `ktdeval_event` returns a list of `Spec`:\n\n"
+        + table(("field", "meaning"), [row for row in fields if row[1]]),
+    )
+
+
+def _attribute(name: str) -> str:
+    """Return what the docstring of `Spec` says of a field."""
+    documented = (Spec.__doc__ or "").partition("Attributes:")[2]
+    lines = [line.strip() for line in documented.splitlines()]
+    text: list[str] = []
+    is_reading = False
+    for line in lines:
+        head, _, rest = line.partition(": ")
+        if head.isidentifier() and rest:
+            is_reading = head == name
+            line = rest
+        if is_reading:
+            text.append(line)
+    return " ".join(text).strip()
+
+
+def config_page() -> str:
+    """Return the page of the configs of tasks."""
+    parts = [
+        "A variant of a task is a mapping in YAML. Its fields are those of one class, and of the"
+        " classes that this one extends. `ktdeval tasks show NAME` prints a variant with every"
+        " field resolved.",
+    ]
+    for title, place in CONFIGS.items():
+        module, _, name = place.partition(":")
+        config = getattr(import_module(module), name)
+        inherited = {each.name for base in config.__mro__[1:] for each in _fields(base)}
+        own = [field for field in dataclasses.fields(config) if field.name not in inherited]
+        bases = [code(base.__name__) for base in config.__mro__[1:] if _fields(base)]
+        extends = f", which extends {bases[0]}" if bases else ""
+        parts.append(f"## {title}\n\nClass `{name}`{extends}.\n\n{fields_table(own)}")
+    return page("Config of tasks", *parts)
+
+
+def _fields(cls: type) -> Sequence[dataclasses.Field[Any]]:
+    return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+
+
+def names_page(plugins: Plugins) -> str:
+    """Return the page of all names that plugins offer, with their parameters."""
+    parts = [
+        "What the installed plugins offer, by kind. The same lists come from `ktdeval tasks`,"
+        " `ktdeval models` and so on; `ktdeval models show NAME` explains one's parameters.",
+    ]
+    for kind in ("tasks", "models", "agents", "data", "venues", "runners", "tools", "cards"):
+        rows, parameters = [], []
+        for offer in offers_of(plugins, kind):
+            rows.append((code(offer.name), offer.plugin, plain_text(offer.summary)))
+            if offer.params:
+                parameters.append(_parameters_part(offer))
+        part = f"## {kind.capitalize()}\n\n" + table(("name", "plugin", "summary"), rows)
+        parts += [part, *parameters]
+    return page("Names: tasks, models, agents, data", *parts)
+
+
+def _parameters_part(offer: Offer) -> str:
+    names = ", ".join(code(name) for name in offer.sharing)
+    return f"### Parameters of {names}\n\n" + fields_table(offer.params)
+
+
+def metrics_page(plugins: Plugins) -> str:
+    """Return the page of metrics: formulas with their ids."""
+    rows = []
+    for name in plugins.specs("metrics"):
+        metric = plugins.make_metric(name)
+        low, high = metric.range
+        lowest = "" if low is None else f"{low:g}"
+        highest = "" if high is None else f"{high:g}"
+        limits = f"{lowest} … {highest}" if lowest or highest else "any"
+        formula_id, _, formula = metric.formula.partition(": ")
+        rows.append(
+            (
+                code(name),
+                code(formula_id),
+                plain_text(formula),
+                metric.unit,
+                limits,
+                metric.better or "–",
+                plain_text(metric.source),
+            )
+        )
+    header = ("metric", "formula id", "formula", "unit", "range", "better", "source")
+    return page(
+        "Metrics",
+        "All installed metrics. The formula id is on every card next to the figure: a rule that"
+        " changes gets another number. [Metrics](../metrics.md) explains the panel and its rule"
+        " sets, and says when a figure is not defined.",
+        table(header, rows),
+    )
+
+
+# ---- cards
+
+
+def card_words_page() -> str:
+    """Return the page of the words of a card."""
+    words = card_words()
+    parts = [
+        "Words that commands and pages print for the fields of a card. [Cards](../cards.md) has"
+        " the fields with their content, and what `verify` proves.",
+    ]
+    rows = [
+        (code(path), each["label"], each["unit"] or "", plain_text(each["meaning"]))
+        for path, each in words["fields"].items()
+    ]
+    parts.append("## Fields\n\n" + table(("field", "printed as", "unit", "meaning"), rows))
+    for title, key in (
+        ("Labels", "labels"),
+        ("Decided by", "provenance"),
+        ("Failures", "failures"),
+    ):
+        rows = [
+            (code(name), each["label"], plain_text(each["meaning"]))
+            for name, each in words[key].items()
+        ]
+        parts.append(f"## {title}\n\n" + table(("name", "printed as", "meaning"), rows))
+    units = [
+        (name, each["shown"] or "as it is", str(each["decimals"]), f"{each['factor']:g}")
+        for name, each in words["units"].items()
+    ]
+    parts.append("## Units\n\n" + table(("unit", "shown as", "decimals", "times"), units))
+    return page("Words of a card", *parts)
+
+
+# ---- exit codes
+
+
+def exit_codes_page() -> str:
+    """Return the page of exit codes: those of errors come from their classes."""
+    return page(
+        "Exit codes",
+        "An expected error is one line on stderr, and the code says of which kind it is.",
+        exit_codes_table(),
+        "## Errors by class\n\n" + errors_table(),
+    )
+
+
+def exit_codes_table() -> str:
+    """Return the table of exit codes."""
+    failed = [_class_text(each) for each in error_classes() if each.exit_code == 1]
+    rows = [
+        ("0", "The command did what it was asked for."),
+        (
+            "1",
+            "The command ran, and what it looked at is not right: "
+            + " ".join(failed)
+            + " Checks of data, of a cache or of a board that find an error also end so.",
+        ),
+        ("2", "The command could not run: an option, a name, a file or a plugin is unusable."),
+        ("130", "Interrupted (Ctrl-C). A run resumes when the same command is given again."),
+    ]
+    return table(("code", "meaning"), rows)
+
+
+def error_classes() -> list[type[errors.KtdevalError]]:
+    """Return the classes of expected errors of the suite, as they are defined."""
+    return [
+        each
+        for each in vars(errors).values()
+        if isinstance(each, type)
+        and issubclass(each, errors.KtdevalError)
+        and each is not errors.KtdevalError
+    ]
+
+
+def errors_table() -> str:
+    """Return the table of the classes of errors with their exit codes."""
+    rows = [
+        (code(each.__name__), str(each.exit_code), _class_text(each)) for each in error_classes()
+    ]
+    return table(("class of `ktdeval.errors`", "exit code", "raised when"), rows)
+
+
+def _class_text(cls: type) -> str:
+    return plain_text(" ".join((cls.__doc__ or "").split()))

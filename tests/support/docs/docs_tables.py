@@ -1,0 +1,46 @@
+"""Short lists that the code knows, inside pages that people write."""
+
+from __future__ import annotations
+
+import re
+
+from docs_markdown import code, plain_text, table
+from ktdeval.cards import card_words
+from ktdeval.stats.metric import metric_rows
+
+PANEL_WORDS = {
+    "sharpe": "Sharpe ratio",
+    "hhi": "HHI",
+    "information_ratio": "IR, information ratio",
+    "ece": "ECE",
+    "ece_debiased": "ECE, debiased",
+    "brier": "Brier",
+    "psr": "PSR",
+}
+
+
+def with_table(text: str, name: str, content: str) -> str:
+    """Return a page with a list between its markers. Raises ValueError: the markers are missing."""
+    pattern = rf"(<!-- table: {re.escape(name)} -->\n).*?(\n<!-- end of table -->)"
+    new, count = re.subn(
+        pattern, lambda match: f"{match[1]}\n{content}\n{match[2]}", text, flags=re.DOTALL
+    )
+    if count != 1:
+        raise ValueError(f"expected one pair of markers `<!-- table: {name} -->`, found {count}")
+    return new
+
+
+def label_names() -> str:
+    """Return the names of all labels of cards, in the order in which cards show them."""
+    names = [code(name) for name in card_words()["labels"]]
+    return ", ".join(names[:-1]) + f" and {names[-1]}."
+
+
+def glossary_panel() -> str:
+    """Return the figures of the panel with the rule that makes them."""
+    rows = []
+    for name, row in metric_rows().items():
+        formula = row["formula"].partition(": ")[2]
+        word = PANEL_WORDS.get(name, name.replace("_", " "))
+        rows.append((word, plain_text(row["summary"]), plain_text(formula)))
+    return table(("word", "meaning", "formula"), rows)

@@ -162,7 +162,7 @@ class RemoteAccess(ModelAccess):
                 raise ConfigError(f"{each.choice.name}: is not a model behind a network")
 
             client = self.client.beside(remote, each.price)
-            requested = each.protocol
+            requested: Literal["auto"] | ToolProtocol | None = each.protocol
             if requested is None:
                 requested = requested_protocol(config, self._folder, each.choice.asked_as)
 

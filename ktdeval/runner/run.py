@@ -105,10 +105,7 @@ def prepare_run(
     config = with_model_settings(config, plugins)
     drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
-    models = _connected(config, plugins)
-    if shared is not None:
-        models = replace(models, further=_offered(models.further, shared.further_protocols))
-
+    models = _connected(config, plugins, shared)
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
 
@@ -126,11 +123,9 @@ def prepare_run(
         if recorded is not None:
             check_call_log(recorded)  # before opening it creates a new one
 
-        access = _open_access(models, config, claim.path, stop)
+        access = _open_access(models, config, claim.path, stop, shared)
         if isinstance(access, RemoteAccess):
             access.client.context.learn(context)
-            if shared is not None and shared.allowance is not None:
-                access.client.share_budget(shared.allowance)
 
         undo.callback(access.close)
         asked = choices(access.further)
@@ -176,10 +171,14 @@ class _Models:
         return as_remote(self.own)
 
 
-def _connected(config: RunConfig, plugins: Plugins) -> _Models:
+def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = None) -> _Models:
     """Return the models of a run, connected where they are behind a network."""
     own = plugins.make_model(config.model, config.model_args)
-    models = _Models(own, run_price(config, own), further_models(config, plugins))
+    further = further_models(config, plugins)
+    if shared is not None:
+        further = _offered(further, shared.further_protocols)
+
+    models = _Models(own, run_price(config, own), further)
     _connect(config.model, plugins, models.remote)
     for each in models.further:
         _connect(each.choice.name, plugins, each.remote)
@@ -187,11 +186,21 @@ def _connected(config: RunConfig, plugins: Plugins) -> _Models:
     return models
 
 
-def _open_access(models: _Models, config: RunConfig, folder: Path, stop: StopSignal) -> ModelAccess:
+def _open_access(
+    models: _Models,
+    config: RunConfig,
+    folder: Path,
+    stop: StopSignal,
+    shared: SharedRun | None = None,
+) -> ModelAccess:
     """Return the access to the models of a run; free ones are never stopped for errors."""
     remote = models.remote
     if remote is not None:
-        return RemoteAccess(remote, config, models.price, folder, stop, models.further)
+        access = RemoteAccess(remote, config, models.price, folder, stop, models.further)
+        if shared is not None and shared.allowance is not None:
+            access.client.share_budget(shared.allowance)
+
+        return access
 
     is_free = models.price == FREE and all(each.price == FREE for each in models.further)
     most_errors = None if is_free else config.max_failures

@@ -69,7 +69,9 @@ class ClaimBoard(Closing):
         self.beats = Heartbeats(store, prefix, worker, lease_s, clock, previous_ended)
         self._claims = below(prefix, "claims")
         self._done = below(prefix, "done")
-        self._ours: set[str] = set()  # units that threads of this process claim or hold
+        self._ours: dict[
+            str, Claim | None
+        ] = {}  # what threads of this process claim (None) or hold
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -93,8 +95,7 @@ class ClaimBoard(Closing):
         try:
             claim = self._claimed(unit)
         finally:
-            if claim is None:
-                self._give_back(unit)
+            self._settle(unit, claim)
 
         return claim
 
@@ -189,16 +190,27 @@ class ClaimBoard(Closing):
             return None
 
     def _take(self, unit: str) -> bool:
-        """Keep a unit from other threads of this process; False if one has it."""
+        """Keep a unit from other threads of this process; False if one claims or holds it."""
         with self._lock:
             is_free = unit not in self._ours
-            self._ours.add(unit)
+            if is_free:
+                self._ours[unit] = None
 
         return is_free
 
-    def _give_back(self, unit: str) -> None:
+    def _settle(self, unit: str, claim: Claim | None) -> None:
+        """Note the claim that a thread got of the unit that it took, or None."""
         with self._lock:
-            self._ours.discard(unit)
+            if claim is None:
+                del self._ours[unit]
+            else:
+                self._ours[unit] = claim
+
+    def _give_back(self, claim: Claim) -> None:
+        """Let threads of this process claim a unit again, unless one has done so already."""
+        with self._lock:
+            if self._ours.get(claim.unit) is claim:
+                del self._ours[claim.unit]
 
     def _key(self, unit: str, generation: int) -> str:
         return f"{self._claims}/{unit}/{generation:04}.json"
@@ -223,7 +235,11 @@ class Claim:
         store = self._board.store
         is_taken_over = store.exists(self._board._key(self.unit, self.generation + 1))
         # without its own file the unit is done, and its claims compacted
-        return not is_taken_over and store.exists(self._board._key(self.unit, self.generation))
+        is_ours = not is_taken_over and store.exists(self._board._key(self.unit, self.generation))
+        if not is_ours:
+            self._board._give_back(self)
+
+        return is_ours
 
     def renew(self) -> bool:
         """Write this worker's heartbeat now; return `is_ours`."""
@@ -237,7 +253,7 @@ class Claim:
             key = self._board._key(self.unit, self.generation)
             self._board.store.replace(key, _encoded(released))
 
-        self._board._give_back(self.unit)
+        self._board._give_back(self)
 
     def finish(self, data: bytes) -> bool:
         """Record the unit as done if it is still ours; False if it was taken over, or done by
@@ -245,7 +261,7 @@ class Claim:
         same data.
         """
         is_recorded = self.is_ours() and self._is_recorded(data)
-        self._board._give_back(self.unit)
+        self._board._give_back(self)
         return is_recorded
 
     def _is_recorded(self, data: bytes) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from grid_runs import done_records, parts_of, recorded_answers, start_worker, write_plan
-from run_support import Running, assert_same, ktdeval
+from run_support import Running, assert_same, ktdeval, start
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, environment_of, finished
 
@@ -37,9 +37,9 @@ def port() -> int:
     return number
 
 
-def plan_of(stub: Stub, market: Path, folder: Path) -> Path:
+def plan_of(stub: Stub, market: Path, folder: Path, episodes: int) -> Path:
     wire = WIRES["chat"]
-    words = apart(EPISODES, STEPS)
+    words = apart(episodes, STEPS)
     return write_plan(
         folder / "plan.yaml",
         models=[
@@ -56,7 +56,24 @@ def plan_of(stub: Stub, market: Path, folder: Path) -> Path:
         data=str(market),
         concurrency=AT_ONCE,
         options={"limit": STEPS, "cache": "run", "canary": 1},
+        tables=[],
+        pages=[],
     )
+
+
+def assert_paid_once(stub: Stub, out: Path, kills: int) -> None:
+    """Each answer that reached a disk was paid once; those on their way to a killed worker are
+    asked again.
+    """
+    again = sum(times - 1 for times in stub.answered_twice.values()) - REPEATED
+    assert stub.answers == len(recorded_answers(out)) + again
+    assert again <= kills * AT_ONCE
+
+
+def wait_for_answers(stub: Stub, more: int, processes: list[Running]) -> None:
+    goal = stub.answers + more
+    while stub.answers < goal and any(each.is_alive() for each in processes):
+        time.sleep(0.001)
 
 
 def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
@@ -67,7 +84,7 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
     environment = environment_of(WIRES["chat"])
     before: dict[str, bytes] = {}
     with running_stub(port=port, latency_s=0.02) as stub:
-        plan = plan_of(stub, market, tmp_path)
+        plan = plan_of(stub, market, tmp_path, EPISODES)
         workers: list[Running] = []
         kills = 0
         while kills < KILLS:
@@ -75,10 +92,7 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
             while len(workers) < WORKERS:
                 workers.append(start_worker(plan, out, environment=environment))
 
-            goal = stub.answers + chance.randrange(1, 12)
-            while stub.answers < goal and any(each.is_alive() for each in workers):
-                time.sleep(0.001)
-
+            wait_for_answers(stub, chance.randrange(1, 12), workers)
             time.sleep(chance.uniform(0, 0.03))
             victim = chance.choice(workers)
             if victim.is_alive():
@@ -97,12 +111,7 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
         for each in workers:
             assert each.wait().code == 0
 
-        again = sum(times - 1 for times in stub.answered_twice.values()) - REPEATED
-        recorded = len(recorded_answers(out))
-        # Each answer that reached a disk was paid once; those on their way to a killed worker are
-        # asked again.
-        assert stub.answers == recorded + again
-        assert again <= KILLS * AT_ONCE
+        assert_paid_once(stub, out, KILLS)
         assert len(done_records(out)) == EPISODES
 
         whole = finished(
@@ -113,3 +122,27 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
     verified = ktdeval("card", "verify", out / "runs" / "stub_react", cwd=tmp_path)
     assert verified.code == 0, verified
     assert len(parts_of(out)) >= WORKERS
+
+
+def test_a_killed_launch_ends_its_workers_and_the_same_command_goes_on(
+    market: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "grid"
+    chance = random.Random(20260606)
+    environment = environment_of(WIRES["chat"])
+    kills = max(1, KILLS // 6)
+    episodes = 4 + 2 * kills
+    with running_stub(latency_s=0.02) as stub:
+        plan = plan_of(stub, market, tmp_path, episodes)
+        words = ("grid", plan, "--out", out, "--workers", WORKERS, "--yes")
+        for _ in range(kills):
+            driver = start(*words, cwd=tmp_path, environment=environment)
+            wait_for_answers(stub, chance.randrange(6, 16), [driver])
+            driver.signal(signal.SIGKILL)
+            driver.wait()
+
+        last = start(*words, cwd=tmp_path, environment=environment).wait()
+        assert last.code == 0, last
+        # nobody killed a worker: each has recorded its answers, and stopped between steps
+        assert_paid_once(stub, out, 0)
+        assert len(done_records(out)) == episodes

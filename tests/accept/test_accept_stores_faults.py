@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -275,3 +277,54 @@ def test_a_server_that_ignores_the_condition_is_refused(
     store.replace("a", b"1")
     assert store.read("a") == b"1"
     assert [found.key for found in store.list()] == ["a"]
+
+
+def test_requests_are_those_that_the_page_counts(
+    url: str, faults: Faults, repository: Path
+) -> None:
+    clock = Clock()
+    one, two = (ClaimBoard(s3_store(url, "costs"), "", name, 60, clock) for name in ("one", "two"))
+    total = SharedSum(one.store, "sum", 100, one.beats)
+    counted: dict[str, int] = {}
+
+    def count(operation: str, make: Callable[[], Any]) -> Any:
+        faults.requests.clear()
+        result = make()
+        counted[operation] = faults.requests.total()
+        return result
+
+    count("first create", lambda: one.store.create("a", b""))
+    two.store.create("b", b"")
+    count("create", lambda: one.store.create("c", b""))
+    count("create of a key that exists", lambda: one.store.create("c", b""))
+    count("read", lambda: one.store.read("a"))
+    count("list", lambda: list(one.store.list()))
+    count("heartbeat", one.beats.beat)
+    count("claim", lambda: one.claim("u"))
+    count("held", lambda: two.claim("u"))
+    clock.pass_s(60)
+    claim = count("take over", lambda: two.claim("u"))
+    count("is_ours", claim.is_ours)
+    count("finish", lambda: claim.finish(b""))
+    grant = count("reserve", lambda: total.reserve(10))
+    count("settle", lambda: total.settle(grant, 5))
+    count("state", total.state)
+    assert counted == {
+        "first create": 6,
+        "create": 1,
+        "create of a key that exists": 2,
+        "read": 1,
+        "list": 1,
+        "heartbeat": 1,
+        "claim": 3,
+        "held": 3,
+        "take over": 6,
+        "is_ours": 2,
+        "finish": 3,
+        "reserve": 4,
+        "settle": 4,
+        "state": 2,
+    }
+    page = (repository / "docs/stores.md").read_text(encoding="utf-8")
+    for row in ("| take over | 6 |", "| claim a free unit | 3 |", "| `is_ours` | 2 |"):
+        assert row in page

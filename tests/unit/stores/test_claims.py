@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,28 @@ def test_a_worker_that_was_taken_over_can_finish_and_release_nothing(of: Workers
     assert three.claim("u") is None
     assert taken.finish(b"by two")
     assert three.done_data("u") == b"by two"
+
+
+def test_a_process_can_claim_again_what_was_taken_from_it_and_its_old_claim_frees_nothing(
+    of: Workers,
+) -> None:
+    one, two = of.board("one"), of.board("two")
+    lost = one.claim("u")
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    taken = two.claim("u")
+    assert lost is not None
+    assert taken is not None
+    assert one.claim("u") is None  # a thread of it still holds the lost claim
+    assert not lost.is_ours()
+    taken.release()
+    again = one.claim("u")
+    assert again is not None
+    assert again.generation == 3
+    lost.release()
+    assert not lost.finish(b"")
+    assert one.claim("u") is None
+    assert again.is_ours()
 
 
 def test_two_takers_get_one_generation(of: Workers) -> None:
@@ -303,3 +326,14 @@ def test_a_result_whose_answer_was_lost_is_found_by_finishing_again(
 def test_there_is_no_result_of_a_unit_that_is_not_done(of: Workers) -> None:
     with pytest.raises(MissingKey):
         of.board("one").done_data("u")
+
+
+def test_the_example_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    page = (repository / "docs/stores.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})
+    board = ClaimBoard(LocalStore(tmp_path / "grid"), "", "observer", LEASE_S)
+    assert board.done_data("episode-1") == b"result"

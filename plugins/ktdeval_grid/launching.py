@@ -233,8 +233,10 @@ def _tell_end(result: LaunchResult, place: GridPlace, as_json: bool) -> None:
         print_line(line)
         return
 
-    for text in status_lines(result.status):
-        click.echo(text)
+    is_on_screen = sys.stderr.isatty() and sys.stdout.isatty()  # the watcher leaves its table
+    if not is_on_screen:
+        for text in status_lines(result.status):
+            click.echo(text)
 
     done = result.status.total.done
     if done:

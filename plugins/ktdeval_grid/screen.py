@@ -149,6 +149,12 @@ def estimate_lines(estimate: GridEstimate) -> list[str]:
         lines.append(f"estimate, {' / '.join(SCENARIOS)}, {estimate.concurrency} at once:")
         lines += [f"  {line}" for line in grid_lines(columns, rows, left=("MODEL",))]
 
+    unpriced = [model.name for model in paid if model.left["typical"].cost_usd is None]
+    if unpriced:
+        lines.append(
+            f"no price is known for {', '.join(unpriced)}; give `price` of the model, or --price-table"
+        )
+
     if estimate.pruned:
         lines.append(f"{count(estimate.pruned, 'episode')} pruned")
 

@@ -7,14 +7,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rest test-qlib test-rl docs site test-schemas test-llm test-all lint format build worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rest test-qlib test-ray test-rl docs site test-schemas test-llm test-all lint format build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
 	@echo "make test     install with the development tools and run the fast tests: unit, contract and one golden run a task"
-	@echo "make test-all make test, then the slow tests: whole systems, pages in a browser, fuzzing; not test-qlib, test-rl and test-llm"
+	@echo "make test-all make test, then the slow tests: whole systems, pages in a browser, fuzzing; not test-qlib, test-ray, test-rl and test-llm"
 	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"
 	@echo "make test-rl   training of policies, with the extra rl (torch)"
+	@echo "make test-ray  grids on two nodes of a Ray cluster, with the extra ray"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
 	@echo "make test-llm    runs of a real, very small language model on this machine: about ten minutes on two cores, half of them to compile llama.cpp"
 	@echo "make lint     ruff, mypy and import-linter"
@@ -58,6 +59,11 @@ test-rl: $(VENV)/.installed-dev
 	$(PIP) install -e '.[rl]'
 	$(PYTEST) tests/accept/test_rl_training.py
 
+# Two nodes of a cluster on this machine.
+test-ray: $(VENV)/.installed-dev
+	$(PIP) install -e '.[ray]'
+	$(PYTEST) tests/accept/test_accept_ray.py
+
 # Engines that are not installed are skipped with the way to get them; see docs/schemas.md.
 test-schemas: $(VENV)/.installed-dev
 	@command -v npm >/dev/null && npm ci --no-audit --no-fund --silent --prefix tests/support/schemas/ajv || echo "no npm here: ajv is skipped"
@@ -70,7 +76,7 @@ test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 tests/llm
 
 test-all: test test-rest
-	@echo "not run: make test-qlib, make test-rl and make test-llm, which need extras of their own"
+	@echo "not run: make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A grid as a job array of SLURM: sbatch slurm.sh PLAN.yaml FOLDER
 #
-# FOLDER lies on a file system that all nodes share, or is an address such as s3://bucket/grid.
+# FOLDER lies on a file system that all nodes share.
 # A task that is stopped, or whose node is lost, is queued again, and takes up what it left.
 #SBATCH --job-name=ktdeval-grid
 #SBATCH --array=1-8

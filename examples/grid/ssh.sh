@@ -2,7 +2,7 @@
 # A grid on machines that ssh reaches: ./ssh.sh HOSTS PLAN.yaml FOLDER
 #
 # HOSTS has a machine a line. PLAN.yaml and FOLDER have the same path on each, on a file system that
-# they share (or FOLDER is an address such as s3://bucket/grid). Run it again after a failure: it goes on.
+# they share. Run it again after a failure: it goes on.
 set -uo pipefail
 
 hosts=${1:?say: ./ssh.sh HOSTS PLAN.yaml FOLDER}

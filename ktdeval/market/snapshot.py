@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
-from ktdeval.market.array_cache import ArrayCache, Arrays
+from ktdeval.market.array_cache import ArrayCache, Arrays, StoredRows
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.minutes import NO_MINUTES, MinuteBars
 from ktdeval.market.price_limits import NO_PRICE_LIMITS, PriceLimits
@@ -407,35 +407,8 @@ class MarketSnapshot:
         self.__dict__["shared"] = cache
 
     @cached_property
-    def _blocks(self) -> OrderedDict[tuple[str, int], Arrays]:
-        return OrderedDict()
-
-    def _stored_rows(
-        self, day: int, name: str, version: str, make: Callable[[MarketView], Arrays]
-    ) -> Arrays:
-        """Return what `make` finds at the close of row `day`, from a block of days that is kept."""
-        if self.shared is None:
-            return make(self.as_of(day))
-
-        size = max(_FEWEST_DAYS, _BLOCK_SIZE // max(1, len(self.codes)))
-        first = day - day % size
-        block = self._blocks.get((name, first))
-        if block is None:
-            last = min(first + size, len(self.days))
-
-            def make_block() -> Arrays:
-                rows = [make(self.as_of(row)) for row in range(first, last)]
-                return {part: np.stack([row[part] for row in rows]) for part in rows[0]}
-
-            title = f"{name} of {self.meta.name}, {self.days[first]} to {self.days[last - 1]}"
-            key = {"snapshot": self.id, "name": name, "version": version, "rows": [first, last]}
-            block = self._blocks.setdefault(
-                (name, first), self.shared.arrays(title, key, make_block)
-            )
-            if len(self._blocks) > _MOST_BLOCKS:
-                self._blocks.popitem(last=False)
-
-        return {part: rows[day - first] for part, rows in block.items()}
+    def _stored(self) -> StoredRows:
+        return StoredRows()
 
     @cached_property
     def asset_index(self) -> dict[str, int]:
@@ -523,9 +496,6 @@ class MarketSnapshot:
         return MarketView(self, day)
 
 
-_BLOCK_SIZE = 1 << 14  # assets times days of what is kept in one entry of a cache
-_FEWEST_DAYS = 8
-_MOST_BLOCKS = 64
 _MOST_DERIVED = 1 << 18  # figures of as many assets and days, each a few numbers
 
 
@@ -592,7 +562,7 @@ class MarketView:
         venues = snapshot.venues
         column = snapshot.asset_index
         self._derived = snapshot._derived
-        self._stored = partial(snapshot._stored_rows, day)
+        self._stored = partial(snapshot._stored.row, snapshot, day)
         self.minutes = partial(
             snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]]
         )

@@ -13,11 +13,12 @@ import hashlib
 import os
 import platform
 import shutil
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,6 +26,9 @@ import numpy.typing as npt
 
 from ktdeval.values.jsonio import content_hash, new_folder, sweep_new_folder
 from ktdeval.values.typed import Value
+
+if TYPE_CHECKING:
+    from ktdeval.market.snapshot import MarketSnapshot, MarketView
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -188,6 +192,50 @@ def _listed(path: Path) -> Entry:
         title = msgspec.json.decode(manifest.read_bytes(), type=_Manifest).title
 
     return Entry(path, title, size, used_s)
+
+
+_BLOCK_SIZE = 1 << 14  # assets times days of what is kept in one entry
+_FEWEST_DAYS = 8
+_MOST_BLOCKS = 64
+
+
+class StoredRows:
+    """Arrays by day of one market, kept in blocks of days; the latest blocks stay open."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[tuple[str, int], Arrays] = OrderedDict()
+
+    def row(
+        self,
+        snapshot: MarketSnapshot,
+        day: int,
+        name: str,
+        version: str,
+        make: Callable[[MarketView], Arrays],
+    ) -> Arrays:
+        """Return what `make` finds at the close of row `day`."""
+        cache = snapshot.shared
+        if cache is None:
+            return make(snapshot.as_of(day))
+
+        size = max(_FEWEST_DAYS, _BLOCK_SIZE // max(1, len(snapshot.codes)))
+        first = day - day % size
+        last = min(first + size, len(snapshot.days))
+
+        def make_block() -> Arrays:
+            rows = [make(snapshot.as_of(row)) for row in range(first, last)]
+            return {part: np.stack([row[part] for row in rows]) for part in rows[0]}
+
+        block = self._blocks.get((name, first))
+        if block is None:
+            days = f"{snapshot.days[first]} to {snapshot.days[last - 1]}"
+            key = {"snapshot": snapshot.id, "name": name, "version": version, "rows": [first, last]}
+            block = cache.arrays(f"{name} of {snapshot.meta.name}, {days}", key, make_block)
+            self._blocks[name, first] = block
+            if len(self._blocks) > _MOST_BLOCKS:
+                self._blocks.popitem(last=False)
+
+        return {part: rows[day - first] for part, rows in block.items()}
 
 
 def code_version(*modules: str) -> str:

@@ -15,10 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
-from ktdeval.market.array_cache import ArrayCache, Arrays
+from ktdeval.market.array_cache import ArrayCache, Arrays, StoredRows
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.minutes import NO_MINUTES, MinuteBars
 from ktdeval.market.price_limits import NO_PRICE_LIMITS, PriceLimits
+from ktdeval.market.snapshot_facts import (
+    LABELS as LABELS,
+    Instrument as Instrument,
+    NameSpell as NameSpell,
+    SnapshotMeta as SnapshotMeta,
+)
 from ktdeval.market.venue import Venue, find_venue
 
 T = TypeVar("T")
@@ -111,52 +117,6 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 DayArray = npt.NDArray[np.datetime64]
 BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotMeta:
-    """Facts about a snapshot besides its numbers, and labels in words. Only the facts are part of
-    the snapshot's identity, and nothing but messages, cards and pages may depend on a label.
-    """
-
-    name: str  #: label: short name, such as `synthetic-7`
-    source: str  #: label: where the data come from, in words
-    synthetic: bool  #: True for generated markets; a board never ranks them together with real ones
-    #: False when prices came adjusted without a factor: they are then traded as they are, and the
-    #: card says so
-    has_factor: bool
-    #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty where the market has
-    #: none
-    benchmark: str
-    repairs: tuple[str, ...] = ()  #: labels: what import changed in the source, in words, in order
-    notes: tuple[str, ...] = ()  #: labels: how import read what can mean two things, in words
-    placebo: bool = False  #: True for a market made from another one, without anything to select
-
-
-LABELS = ("name", "source", "repairs", "notes")
-"""Fields of `SnapshotMeta` that are words about a market and no part of its identity."""
-
-
-@dataclass(frozen=True, slots=True)
-class NameSpell:
-    """Days on which an asset was called by a name and traded under a code; both ends are
-    included.
-    """
-
-    code: str  #: code of the asset's column
-    first: str  #: ISO day
-    last: str  #: ISO day
-    name: str
-    code_then: str  #: normalised code of these days; other than `code` before a renumbering
-
-
-@dataclass(frozen=True, slots=True)
-class Instrument:
-    """Kind, currency and venue of an asset; those of an A-share by default."""
-
-    kind: str = "stock"  #: stock, etf, crypto …
-    currency: str = "CNY"  #: of its prices and amounts
-    venue: str = "a_share"  #: name of the venue under whose rules it trades
 
 
 @dataclass(frozen=True)
@@ -407,35 +367,8 @@ class MarketSnapshot:
         self.__dict__["shared"] = cache
 
     @cached_property
-    def _blocks(self) -> OrderedDict[tuple[str, int], Arrays]:
-        return OrderedDict()
-
-    def _stored_rows(
-        self, day: int, name: str, version: str, make: Callable[[MarketView], Arrays]
-    ) -> Arrays:
-        """Return what `make` finds at the close of row `day`, from a block of days that is kept."""
-        if self.shared is None:
-            return make(self.as_of(day))
-
-        size = max(_FEWEST_DAYS, _BLOCK_SIZE // max(1, len(self.codes)))
-        first = day - day % size
-        block = self._blocks.get((name, first))
-        if block is None:
-            last = min(first + size, len(self.days))
-
-            def make_block() -> Arrays:
-                rows = [make(self.as_of(row)) for row in range(first, last)]
-                return {part: np.stack([row[part] for row in rows]) for part in rows[0]}
-
-            title = f"{name} of {self.meta.name}, {self.days[first]} to {self.days[last - 1]}"
-            key = {"snapshot": self.id, "name": name, "version": version, "rows": [first, last]}
-            block = self._blocks.setdefault(
-                (name, first), self.shared.arrays(title, key, make_block)
-            )
-            if len(self._blocks) > _MOST_BLOCKS:
-                self._blocks.popitem(last=False)
-
-        return {part: rows[day - first] for part, rows in block.items()}
+    def _stored(self) -> StoredRows:
+        return StoredRows()
 
     @cached_property
     def asset_index(self) -> dict[str, int]:
@@ -523,9 +456,6 @@ class MarketSnapshot:
         return MarketView(self, day)
 
 
-_BLOCK_SIZE = 1 << 14  # assets times days of what is kept in one entry of a cache
-_FEWEST_DAYS = 8
-_MOST_BLOCKS = 64
 _MOST_DERIVED = 1 << 18  # figures of as many assets and days, each a few numbers
 
 
@@ -592,7 +522,7 @@ class MarketView:
         venues = snapshot.venues
         column = snapshot.asset_index
         self._derived = snapshot._derived
-        self._stored = partial(snapshot._stored_rows, day)
+        self._stored = partial(snapshot._stored.row, snapshot, day)
         self.minutes = partial(
             snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]]
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import json_option, print_json
+from ktdeval.cli import OutputPath, json_option, print_json
 from ktdeval.testing import Report, check_parts
 from ktdeval.values.typed import to_plain
 from ktdeval_authoring.render import check_name, chosen_parts, rendered, write_package
@@ -28,9 +28,7 @@ def plugin() -> None:
     help="parts, separated by commas: task, metric, model, agent, data, venue, card, runner,"
     " command",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="folder of the package; default: ./NAME"
-)
+@click.option("--out", type=OutputPath("folder"), help="folder of the package; default: ./NAME")
 def new(name: str, parts: str, out: Path | None) -> None:
     """Write a package that can be installed with pip, with tests and a CI file.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, print_json
+from ktdeval.cli import FilePath, OutputPath, print_json
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import to_plain
@@ -81,12 +81,17 @@ def _plain(value: GridStatus) -> dict[str, object]:
 
 @click.command()
 @plan_options
-@click.option("--out", metavar="DIR", help="folder of the grid, for what is left of it")
+@click.option(
+    "--out",
+    type=OutputPath("folder"),
+    metavar="DIR",
+    help="folder of the grid, for what is left of it",
+)
 @click.option(
     "--workers", type=click.IntRange(1, 10_000), default=1, metavar="N", help="worker processes"
 )
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-def estimate(plan: GridPlan, out: str | None, workers: int, as_json: bool) -> None:
+def estimate(plan: GridPlan, out: Path | None, workers: int, as_json: bool) -> None:
     r"""Estimate calls, tokens, dollars and hours of a plan: low, typical and high, by model.
 
     Calls no model and needs no key.
@@ -94,7 +99,7 @@ def estimate(plan: GridPlan, out: str | None, workers: int, as_json: bool) -> No
     \b
       ktdeval grid estimate ktd-fin-appendix-j
     """
-    place = out or f"ktdeval-grids/{plan.name}"
+    place = str(out or f"ktdeval-grids/{plan.name}")
     found = forecast(Request(plan=plan, out=place, workers=workers, runner="local"))
     if as_json:
         print_json(to_plain(found))

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import open_plugins
+from ktdeval.cli import OutputPath, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import shown_path
 from ktdeval.values.jsonio import make_folder
@@ -43,7 +43,12 @@ _FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
 
 @click.command()
 @plan_options
-@click.option("--out", metavar="DIR", help=f"folder of the grid [default: {FOLDER}/NAME]")
+@click.option(
+    "--out",
+    type=OutputPath("folder"),
+    metavar="DIR",
+    help=f"folder of the grid [default: {FOLDER}/NAME]",
+)
 @click.option(
     "--workers",
     type=click.IntRange(1, 10_000),
@@ -95,7 +100,7 @@ def launch(plan: GridPlan, **given: Any) -> int:
 class _Options:
     """Options of a launch besides those of its plan."""
 
-    out: str | None
+    out: Path | None
     workers: int | None
     runner: str
     only: str | None
@@ -104,10 +109,10 @@ class _Options:
     yes: bool
 
 
-def _folder(plan: GridPlan, out: str | None) -> str:
+def _folder(plan: GridPlan, out: Path | None) -> str:
     """Return the folder of a grid. Raises UsageError: neither it nor its plan has a name."""
     if out is not None:
-        return out
+        return str(out)
     if plan.name == UNNAMED:
         raise UsageError("--out: name the folder of the grid, or give its plan a name")
     return f"{FOLDER}/{plan.name}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import FilePath, collector_held_back, open_plugins
+from ktdeval.cli import FilePath, OutputPath, collector_held_back, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.stores import open_store
 from ktdeval.values.typed import decode_json
@@ -38,7 +38,11 @@ WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
 @click.command()
 @click.argument("plan", type=FilePath(), metavar="PLAN.yaml", required=False)
 @click.option(
-    "--out", required=True, metavar="DIR", help="folder of the grid, which all workers share"
+    "--out",
+    type=OutputPath("folder"),
+    required=True,
+    metavar="DIR",
+    help="folder of the grid, which all workers share",
 )
 @click.option("--launch", metavar="ID", help="work on the plan of this launch of the grid")
 @click.option("--shard", metavar="i/n", help="take every n-th episode first, from number i on")
@@ -53,7 +57,7 @@ WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
     metavar="SECONDS",
     help="silence after which others take over what a worker holds; the same for all workers",
 )
-def worker(plan: Path | None, out: str, launch: str | None, **given: Any) -> None:
+def worker(plan: Path | None, out: Path, launch: str | None, **given: Any) -> None:
     r"""Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
     Any number of workers, on any machines that see the folder, share a grid. Each takes what no
@@ -62,7 +66,7 @@ def worker(plan: Path | None, out: str, launch: str | None, **given: Any) -> Non
     \b
       ktdeval grid worker PLAN.yaml --out lab --shard 2/8
     """
-    options = _options(plan, out, launch)
+    options = _options(plan, str(out), launch)
     options = replace(options, lease_s=given["lease_s"])
     if given["shard"] is not None:
         options = replace(options, shard=parse_shard(given["shard"]))

@@ -58,12 +58,13 @@ def shared(folder: Path) -> Path:
 
 
 def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tmp_path):
-    header, first, second, total = terminal.text("cache", "ls").splitlines()
+    header, first, second, total, arrays = terminal.text("cache", "ls").splitlines()
     assert header.split("  ")[0] == "MODEL"
     assert first.split()[:2] == ["anthropic/opus-7", "2"]
     assert second.split()[:2] == ["openai/gpt-9", "3"]
     assert second.split()[3:] == ["3,000", "61", aged(40)[:10], aged(1)[:10]]
     assert total == f"{shared}: 5 replies, {shared.stat().st_size:,} bytes on disk"
+    assert arrays == f"{shared.parent}/arrays: 0 entries of arrays, 0 bytes on disk"
     assert terminal.text("cache") == terminal.text("cache", "ls")
     listing = terminal.report("cache", "ls")
     assert (listing["file"], listing["file_bytes"]) == (str(shared), shared.stat().st_size)
@@ -81,7 +82,10 @@ def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tm
 
 
 def test_before_the_first_entry_the_cache_is_empty_and_no_file_is_made(terminal, folder):
-    assert terminal.text("cache", "ls") == f"{folder}/replies.sqlite: 0 replies, 0 bytes on disk\n"
+    assert terminal.text("cache", "ls").splitlines() == [
+        f"{folder}/replies.sqlite: 0 replies, 0 bytes on disk",
+        f"{folder}/arrays: 0 entries of arrays, 0 bytes on disk",
+    ]
     assert terminal.report("cache", "ls")["models"] == []
     assert "0 replies checked, all unchanged" in terminal.text("cache", "verify")
     assert "removed 0 replies" in terminal.text("cache", "prune", "--all")
@@ -165,7 +169,7 @@ def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
     connection.close()
     assert (
         len(terminal.report("cache", "ls")["models"])
-        == len(terminal.text("cache", "ls").splitlines()) - 2
+        == len(terminal.text("cache", "ls").splitlines()) - 3
         == 2
     )
 

@@ -253,7 +253,10 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
     )
     code, out, err = terminal.call("models")
     assert (code, "builtin/momentum" in out) == (0, True)
-    reason = "can't be imported: ModuleNotFoundError: No module named 'a_module_that_is_not_there'"
+    reason = (
+        "can't be imported: ModuleNotFoundError: No module named 'a_module_that_is_not_there'"
+        " (wreck.py:1)"
+    )
     assert err == f"ktdeval: warning: plugin wreck is skipped: {reason}\n"
     assert "BROKEN: can't be imported: ModuleNotFoundError" in terminal.text("plugins")
     entries = {entry["name"]: entry for entry in terminal.report("plugins")}

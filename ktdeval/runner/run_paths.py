@@ -27,7 +27,9 @@ def local_run_path(named: str | Path) -> Path:
     Raises StoreError: there is no run at the URL, or it can't be read; UsageError: no path.
     """
     if not is_url(named):
-        return user_path(str(named).removeprefix("file://"))
+        if isinstance(named, str):
+            named = named.removeprefix("file://")
+        return user_path(named)
 
     url = str(named).rstrip("/")
     if url.endswith(_FILE):

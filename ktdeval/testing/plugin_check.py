@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ktdeval.errors import KtdevalError, PluginError, ProviderError, UsageError
+from ktdeval.errors import ConfigError, KtdevalError, PluginError, ProviderError, UsageError
 from ktdeval.hookspecs import Spec
 from ktdeval.plugins.plugin_import import hooks_of, raised_by
 from ktdeval.plugins.registry import KINDS, Plugins, load_plugins
@@ -180,7 +180,7 @@ class _Check:
             return
 
         may_refuse = part.partition(" ")[0] in _MAY_REFUSE
-        if may_refuse and isinstance(error, UsageError | ProviderError):
+        if may_refuse and isinstance(error, UsageError | ConfigError | ProviderError):
             self._report.notes[part] = f"refuses to be made without more: {error}"
             return
 

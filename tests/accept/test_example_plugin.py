@@ -152,8 +152,11 @@ NEEDED_ARGUMENTS = {"builtin/linear_factor": {"coefficients": "MOM_12_1:0.02 RV_
     "name",
     ["ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data", "models", "metrics"],
 )
-def test_built_in_plugins_models_and_metrics_fulfil_the_contract(name: str) -> None:
+def test_built_in_plugins_models_and_metrics_fulfil_the_contract(name: str, tmp_path: Path) -> None:
     plugins = load_plugins()
+    script = tmp_path / "script.yaml"
+    script.write_text("otherwise: No trade today.\n")
+    needed = {**NEEDED_ARGUMENTS, "builtin/script": {"file": str(script)}}
     if name == "models":
         # Trained ones need their files: tests/accept/test_rl_training.py,
         # tests/unit/qlib/test_qlib_trading.py. An elected one has the replies of its voters alone.
@@ -163,7 +166,7 @@ def test_built_in_plugins_models_and_metrics_fulfil_the_contract(name: str) -> N
             if "/" in each and each.partition("/")[0] not in ("rl", "qlib", "elected")
         ]
         for model in untrained:
-            testing.check_model(plugins.make_model(model, NEEDED_ARGUMENTS.get(model, {})))
+            testing.check_model(plugins.make_model(model, needed.get(model, {})))
     elif name == "metrics":
         for metric in plugins.specs("metrics"):
             testing.check_metric(plugins.make_metric(metric))

@@ -124,12 +124,14 @@ def _ray() -> ModuleType:
     """Return Ray. Raises UsageError: it is not installed."""
     try:
         import ray  # noqa: PLC0415 - the extra `ray`
+
+        module: ModuleType = ray
     except ImportError as error:
         raise UsageError(
             "--runner ray needs Ray, which is not installed: pip install 'ktdeval[ray]'"
         ) from error
 
-    return ray
+    return module
 
 
 def _connect(ray: ModuleType) -> None:

@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import importlib
 import re
+import subprocess
 from importlib import resources
 from pathlib import Path
 
@@ -297,6 +298,17 @@ def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
 
 
 # ---- the public API
+
+
+def test_no_file_of_the_package_is_ignored_by_git() -> None:
+    """The wheel would lack it, since it is built without what git ignores."""
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("not a checkout")
+
+    listing = ("git", "ls-files", "--ignored", "--cached", "--exclude-standard")
+    words = (*listing, "ktdeval", "tasks", "plugins")
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
 
 
 def test_the_api_is_frozen() -> None:

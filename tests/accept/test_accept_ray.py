@@ -74,7 +74,7 @@ def test_two_nodes_make_what_one_worker_makes(
     plan, out = plan_of(market, tmp_path / "plan.yaml"), tmp_path / "grid"
     codes = wait_for(started(plan, out))
     assert codes == [0, 0], logs(out)
-    assert len(episodes_by_worker(out)) == 2  # both nodes worked
+    assert len(list((out / "beats").iterdir())) == 2  # one may have finished before the other began
     assert_equals_one_worker(plan, out, tmp_path)
 
 

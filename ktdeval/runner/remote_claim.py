@@ -15,6 +15,7 @@ from ktdeval.runner.remote_run import RemoteRun, remote_run
 from ktdeval.stores.claims import Claim, ClaimBoard
 from ktdeval.stores.mirror import Mirror, open_mirror
 from ktdeval.values.jsonio import write_atomic
+from ktdeval.values.undo import undone_on_error
 
 LOCK_FOLDER = "lock"  #: Folder of the claim at the store
 LEASE_VARIABLE = "KTDEVAL_LEASE_S"
@@ -42,13 +43,10 @@ class RemoteClaim(FolderClaim):
         self._board: ClaimBoard | None = None
         self._claim: Claim | None = None
         self._lock_folder()
-        try:
+        with undone_on_error(lambda _: self.release()):
             _check_vacant(mirror)
             self._take(mirror)
             self._remote.restore()
-        except BaseException:
-            self.release()
-            raise
 
     def check(self) -> None:
         """Raise StoreError where another process has taken the run over."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ktdeval.errors import StoreError
+from ktdeval.values.undo import undone_on_error
 
 _BUSY_S = 60.0  #: Longest wait for another process that writes a file
 
@@ -49,12 +50,9 @@ class FileVersions:
         """
         with self._lock, self._explained():
             self._sql.execute("BEGIN IMMEDIATE")
-            try:
+            with undone_on_error(lambda _: self._sql.execute("ROLLBACK")):
                 yield
                 self._sql.execute("INSERT OR REPLACE INTO files VALUES (?, ?)", (key, version))
-            except BaseException:
-                self._sql.execute("ROLLBACK")
-                raise
 
             self._sql.execute("COMMIT")
 

@@ -19,6 +19,7 @@ from ktdeval.runner import RunPart
 from ktdeval.stores import ClaimBoard
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.values.typed import encode_canonical
+from ktdeval.values.undo import undone_on_error
 from ktdeval_grid.amend import amendment, with_key
 from ktdeval_grid.layout import OPEN_JOB, GridPlace, amend_job
 from ktdeval_grid.parts import Parts
@@ -99,13 +100,11 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: Opening)
         return False
 
     try:
-        record = resolve(plan, before, opening.parts)
-        record = structs.replace(record, launch=opening.launch)
-        store.create(key, encode_canonical(record).encode() + b"\n")
-        claim.finish(b"{}\n")
-    except BaseException:
-        claim.release()
-        raise
+        with undone_on_error(lambda _: claim.release()):
+            record = resolve(plan, before, opening.parts)
+            record = structs.replace(record, launch=opening.launch)
+            store.create(key, encode_canonical(record).encode() + b"\n")
+            claim.finish(b"{}\n")
     finally:
         opening.parts.close()  # plans of parts may have grown
 

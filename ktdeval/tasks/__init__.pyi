@@ -48,6 +48,7 @@ from ktdeval.tasks.task_parts import (
     WarmsUp as WarmsUp,
 )
 from ktdeval.tasks.workers import (
+    WITH_PARENT as WITH_PARENT,
     RunningWorkers as RunningWorkers,
     WorkerJob as WorkerJob,
     WorkersRunner as WorkersRunner,

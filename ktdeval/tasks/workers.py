@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+#: Variable that a backend sets where a worker's standard input is a pipe of the process that
+#: started it: the worker then stops when that process has ended
+WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
+
 
 @dataclass(frozen=True)
 class WorkerJob:

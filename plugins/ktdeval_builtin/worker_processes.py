@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ktdeval.tasks import WorkerJob
+from ktdeval.tasks import WITH_PARENT, WorkerJob
 from ktdeval.values.jsonio import make_folder
 
-WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"  #: variable that is set for each worker
 RESTARTS = 3  #: how often a worker that a signal has ended is started again
 _PATIENCE_S = 5.0  #: after which a worker that does not end is killed
 

@@ -17,6 +17,7 @@ import click
 from ktdeval.cli import FilePath, OutputPath, collector_held_back, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.stores import open_store
+from ktdeval.tasks import WITH_PARENT
 from ktdeval.values.typed import decode_json
 from ktdeval_grid.at_end import make_tables
 from ktdeval_grid.plan import load_plan
@@ -31,8 +32,6 @@ from ktdeval_grid.session import (
 from ktdeval_grid.units import parse_shard
 
 _STANDARD_INPUT = 0
-#: Variable that is set where standard input is a pipe of the process that started this one
-WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
 
 
 @click.command()

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-#: Variable that makes a worker stop when its standard input ends, as `local` workers do
-WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
+from ktdeval.tasks import WITH_PARENT
+
 _TAIL_BYTES = 65_536  #: of what a worker printed, kept for its log
 _PATIENCE_S = 180.0  #: for the step under way, which may wait for a reply that is paid
 

@@ -2,6 +2,7 @@
 JSON for the terminal.
 """
 
+from ktdeval.cli.examples import example as example
 from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
     FilePath as FilePath,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ktdeval.cards import count
+from ktdeval.cli.examples import example
 from ktdeval.cli.options import FilePath, Number, json_option, warn
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import StoreError, UsageError
@@ -43,6 +44,7 @@ _file_option = click.option(
 )
 
 
+@example("ktdeval cache ls")
 @click.group(
     name="cache", invoke_without_command=True, subcommand_metavar="[ls|prune|verify [OPTIONS]]"
 )
@@ -61,6 +63,7 @@ def cache(context: click.Context) -> None:
         context.invoke(ls)
 
 
+@example("ktdeval cache ls --json")
 @cache.command("ls", short_help="List the cached replies by model.")
 @_file_option
 @json_option
@@ -117,6 +120,7 @@ def _row(use: ModelUse) -> tuple[str, ...]:
     return (f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day)
 
 
+@example("ktdeval cache prune --older-than 90")
 @cache.command("prune", short_help="Remove replies.")
 @_file_option
 @click.option(
@@ -201,6 +205,7 @@ def _prune_arrays(dry_run: bool, as_json: bool) -> None:
     click.echo(f"{arrays.folder}: {action} {len(entries):,} {noun} of arrays, {total:,} bytes")
 
 
+@example("ktdeval cache verify")
 @cache.command("verify", short_help="Check the file and every reply in it.")
 @_file_option
 @json_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ktdeval.cli.examples import example
 from ktdeval.cli.options import RunPath, config_option, json_option, open_plugins
 from ktdeval.cli.table import print_json
 from ktdeval.errors import KtdevalError, VerificationError
@@ -39,6 +40,7 @@ def print_cards(paths: Sequence[Path]) -> None:
 _PATH = click.argument("path", type=RunPath())
 
 
+@example("ktdeval card show ktdeval-runs/my-run")
 @click.group()
 def card() -> None:
     """Show, validate and verify result cards.
@@ -47,6 +49,7 @@ def card() -> None:
     """
 
 
+@example("ktdeval card show ktdeval-runs/my-run --all")
 @card.command()
 @click.argument("paths", nargs=-1, required=True, type=RunPath(), metavar="PATH…")
 @click.option(
@@ -88,6 +91,7 @@ def show(paths: tuple[Path, ...], whole: bool, plain: bool, as_json: bool) -> No
         click.echo(f"\nall     ktdeval card show {shlex.join(map(str, paths))} --all")
 
 
+@example("ktdeval card validate ktdeval-runs/my-run")
 @card.command()
 @_PATH
 def validate(path: Path) -> None:
@@ -102,6 +106,7 @@ def validate(path: Path) -> None:
     _judge_cards(path, judge, "valid")
 
 
+@example("ktdeval card verify ktdeval-runs/my-run")
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")
 @_PATH
 @config_option("data", "data_args", "items", "plugin")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import click
 
 from ktdeval.cards import count
+from ktdeval.cli.examples import example
 from ktdeval.cli.listing import spec_json
 from ktdeval.cli.options import (
     FilePath,
@@ -43,6 +44,7 @@ given, and the command's own options.
 """
 
 
+@example("ktdeval data", "ktdeval data build synthetic --out my-market")
 @click.group(invoke_without_command=True, subcommand_metavar="[build|import|fetch|info|check …]")
 @json_option
 @config_option("plugin")
@@ -113,13 +115,24 @@ class ProviderGroup(click.Group):
         callback = partial(_call_body, self.body, plugins, spec)
         options: list[click.Parameter] = [*_param_options(spec), *self.own]
 
-        return click.Command(
+        command = click.Command(
             cmd_name,
             params=options,
             callback=callback,
             help=f"Source: {spec.summary}.",
             short_help=spec.summary,
         )
+        return example(self._example(spec))(command)
+
+    def _example(self, spec: Spec) -> str:
+        """Return a line that calls a provider's command; its Spec's `extra` has the arguments that
+        the provider needs.
+        """
+        words = ["ktdeval data", str(self.name), spec.name, spec.extra.get("example", "")]
+        if any(option.required for option in self.own):
+            words.append("--out my-market")
+
+        return " ".join(word for word in words if word)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -410,10 +423,12 @@ _GROUPS: dict[str, dict[str, Any]] = {
 for _row in csv_rows(Path(__file__).with_name("data_groups.csv")):
     _name = _row["name"]
     _texts: dict[str, Any] = {column: text or None for column, text in _row.items()}
+    _line = _texts.pop("example")
     _kind = CheckGroup if _name == "check" else ProviderGroup
-    data.add_command(_kind(**_texts, **_GROUPS[_name]))
+    data.add_command(example(_line)(_kind(**_texts, **_GROUPS[_name])))
 
 
+@example("ktdeval data info my-market")
 @data.command("info", short_help="Show the content of a stored snapshot.")
 @click.argument("folder", type=FilePath())
 @json_option

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ktdeval.cli.examples import example
 from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table, terminal_width
 from ktdeval.hookspecs import Spec
@@ -32,15 +33,21 @@ class _Listing(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str) -> click.Group:
-    """Return the command that lists what plugins offer of a kind; `show NAME` shows one in full."""
+def _listing(row: Mapping[str, str]) -> click.Group:
+    """Return the command that lists what plugins offer of a kind; `show NAME` shows one in full.
 
+    `row`: of listings.csv.
+    """
+    kind = row["kind"]
+    header = (row["name"], row["beside"], "SUMMARY")
+
+    @example(f"ktdeval {kind}", f"ktdeval {kind} show {row['name_example']}")
     @click.group(
         kind,
         cls=_Listing,
         invoke_without_command=True,
         subcommand_metavar="[NAME… | show NAME]",
-        help=help,
+        help=row["help"],
     )
     @json_option
     @config_option("plugin")
@@ -49,7 +56,7 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
         if context.invoked_subcommand is None:
             _list(kind, open_plugins(plugin or ()), as_json, header, ())
 
-    @listing.command("list", hidden=True, help=help)
+    @listing.command("list", hidden=True, help=row["help"])
     @click.argument("names", nargs=-1)
     @json_option
     @config_option("plugin")
@@ -60,7 +67,8 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
         patterns = [name for name in names if name not in ("list", "ls")]
         _list(kind, plugins, as_json, header, patterns)
 
-    @listing.command("show", help=show_help)
+    @example(f"ktdeval {kind} show {row['name_example']}")
+    @listing.command("show", help=row["show_help"])
     @click.argument("name")
     @json_option
     @config_option("plugin")
@@ -81,13 +89,8 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     return listing
 
 
-def _listing_of_row(row: Mapping[str, str]) -> click.Group:
-    header = (row["name"], row["beside"], "SUMMARY")
-    return _listing(row["kind"], header, row["help"], row["show_help"])
-
-
 tasks, models, agents, metrics, venues = map(
-    _listing_of_row, csv_rows(Path(__file__).with_name("listings.csv"))
+    _listing, csv_rows(Path(__file__).with_name("listings.csv"))
 )
 
 
@@ -166,6 +169,7 @@ def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
     print_table(("NAME", "TYPE", "DEFAULT", meaning), rows)
 
 
+@example("ktdeval plugins")
 @click.command()
 @json_option
 @config_option("plugin")
@@ -199,6 +203,7 @@ def plugins(as_json: bool, plugin: tuple[str, ...] | None) -> None:
     print_table(("PLUGIN", "FROM", "OFFERS"), rows)
 
 
+@example("ktdeval commands")
 @click.command()
 @json_option
 @config_option("plugin")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 import ktdeval
+from ktdeval.cli.examples import example
 from ktdeval.cli.options import grouped, open_plugins, run_options, write_groups
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
@@ -41,8 +42,8 @@ class LazyGroup(click.Group):
     nothing.
 
     `path`: how the group itself is called, such as `ktdeval leaderboard`. `extras`: for each package
-    that a plain install lacks, the extra of ktdeval that installs it. `settings`: those of
-    `click.Group`.
+    that a plain install lacks, the extra of ktdeval that installs it. `examples`: lines of its help.
+    `settings`: those of `click.Group`.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class LazyGroup(click.Group):
         path: str,
         lazy: Mapping[str, LazyCommand],
         extras: Mapping[str, str] = MappingProxyType({}),
+        examples: Sequence[str] = (),
         **settings: Any,
     ) -> None:
         context_settings = {
@@ -60,6 +62,8 @@ class LazyGroup(click.Group):
         self.lazy = lazy
         self._path = path
         self._extras = extras
+        if examples:
+            example(*examples)(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
         """Names in the order of help."""

@@ -18,6 +18,7 @@ import click
 
 from ktdeval.cards import count, dollars
 from ktdeval.cli.card import print_cards
+from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
     GroupedCommand,
     RunPath,
@@ -149,6 +150,7 @@ def check_finished(result: RunResult) -> None:
     raise EpisodeFailure(message)
 
 
+@example("ktdeval run --model builtin/momentum --tasks blinded_open_research")
 @click.command("run", cls=GroupedCommand)
 @config_options
 @json_option
@@ -212,6 +214,7 @@ def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path])
     click.echo(f"score   ktdeval score {shlex.quote(str(folder))}{options}")
 
 
+@example("ktdeval score ktdeval-runs/my-run --metrics brier")
 @click.command("score")
 @click.argument("run_folder", type=RunPath(), metavar="RUN")
 @config_option("data", "data_args", "metrics", "rules", "certificate", "items", "plugin")
@@ -236,6 +239,7 @@ def score(run_folder: Path, as_json: bool, **options: object) -> None:
 # ---- plan
 
 
+@example("ktdeval plan --model openai/gpt-5-mini --tasks blinded_open_research")
 @click.command("plan")
 @config_options
 @click.option("--json", "as_json", is_flag=True, help="as JSON")

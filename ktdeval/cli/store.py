@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ktdeval.cards import count
+from ktdeval.cli.examples import example
 from ktdeval.cli.options import FilePath, RunPath, json_option
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import VerificationError
@@ -23,6 +24,7 @@ _SHOWN_FINDINGS = 100
 _PLACE = click.argument("place", type=RunPath(), metavar="RUN")
 
 
+@example("ktdeval store list ktdeval-runs")
 @click.group(name="store")
 def store() -> None:
     """List the episodes of runs, check the files of a run, or compact them.
@@ -32,6 +34,7 @@ def store() -> None:
     """
 
 
+@example("ktdeval store list ktdeval-runs --state unfinished")
 @store.command("list", short_help="List the episodes of a run, or of all runs below a folder.")
 @_PLACE
 @click.option("--model", metavar="GLOB", help="only of models that match, such as 'openai/*'")
@@ -85,6 +88,7 @@ def _cells(row: EpisodeRow) -> tuple[str, ...]:
     )
 
 
+@example("ktdeval store check ktdeval-runs/my-run")
 @store.command("check", short_help="Check that no file of a run is missing or has changed.")
 @_PLACE
 @json_option
@@ -126,6 +130,7 @@ def _print_findings(place: Path, found: list[tuple[Path, Finding]]) -> None:
         click.echo(f"{place}: every file is as the records say")
 
 
+@example("ktdeval store compact ktdeval-runs/my-run")
 @store.command("compact", short_help="Delete what a run's records hold twice.")
 @click.argument("place", metavar="RUN")
 def compact(place: str) -> None:

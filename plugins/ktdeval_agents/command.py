@@ -21,7 +21,7 @@ from ktdeval.cards import (
     not_counted,
     usage_cost,
 )
-from ktdeval.cli import RunPath, grid_lines
+from ktdeval.cli import RunPath, example, grid_lines
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
 from ktdeval.runner import RunFolder
@@ -130,6 +130,7 @@ def _prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
     return prices
 
 
+@example("ktdeval roles ktdeval-runs/team")
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="print the figures as JSON")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import card_files, load_evaluation, parse_cutoff
-from ktdeval.cli import OutputPath, RunPath, config_option, open_plugins, plugin_option
+from ktdeval.cli import OutputPath, RunPath, config_option, example, open_plugins, plugin_option
 from ktdeval.errors import (
     EpisodeFailure,
     StoreError,
@@ -38,6 +38,7 @@ from ktdeval_agents.voters import Ballots, Voter, episode_key, open_voters, vote
 _AGENT = "vote"
 
 
+@example("ktdeval vote ktdeval-runs/a ktdeval-runs/b ktdeval-runs/c --out ktdeval-runs/vote")
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN RUN…")
 @click.option("--out", type=OutputPath("folder"), metavar="DIR", help="folder of the elected run")

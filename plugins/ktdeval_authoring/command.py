@@ -6,18 +6,20 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import OutputPath, json_option, print_json
+from ktdeval.cli import OutputPath, example, json_option, print_json
 from ktdeval.testing import Report, check_parts
 from ktdeval.values.typed import to_plain
 from ktdeval_authoring.render import check_name, chosen_parts, rendered, write_package
 from ktdeval_authoring.targets import plugins_of
 
 
+@example("ktdeval plugin new my-lab --with task,model")
 @click.group()
 def plugin() -> None:
     """Write a plugin from a template, or check one by calling its parts."""
 
 
+@example("ktdeval plugin new my-lab --with task,model")
 @plugin.command()
 @click.argument("name")
 @click.option(
@@ -44,6 +46,7 @@ def new(name: str, parts: str, out: Path | None) -> None:
     click.echo(f"check   ktdeval plugin check {package}")
 
 
+@example("ktdeval plugin check my-lab")
 @plugin.command()
 @click.argument("target", required=False)
 @json_option

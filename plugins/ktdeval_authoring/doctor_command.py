@@ -6,11 +6,12 @@ import os
 
 import click
 
-from ktdeval.cli import json_option, print_json, print_table
+from ktdeval.cli import example, json_option, print_json, print_table
 from ktdeval.values.typed import to_plain
 from ktdeval_authoring.doctor import checks, is_broken
 
 
+@example("ktdeval doctor")
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:

@@ -56,4 +56,5 @@ leaderboard = LazyGroup(
         "Keep a leaderboard in a git repository: submissions are checked and re-executed, ranked,"
         " and shown on a static site."
     ),
+    examples=("ktdeval leaderboard check my-board",),
 )

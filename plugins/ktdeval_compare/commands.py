@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import Number, RunPath
+from ktdeval.cli import Number, RunPath, example
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import split_list
 from ktdeval.values.jsonio import dumps_pretty
@@ -55,6 +55,7 @@ def _show(tables: functions.Tables, as_json: bool) -> None:
 # --- compare
 
 
+@example("ktdeval compare ktdeval-runs/a ktdeval-runs/b")
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="CARD…")
 @_metrics
@@ -130,6 +131,7 @@ def compare(
 # --- effects
 
 
+@example("ktdeval effects ktdeval-runs/bright ktdeval-runs/blinded")
 @click.command()
 @_cards
 @_metrics
@@ -153,6 +155,7 @@ def effects(
 # --- luck
 
 
+@example("ktdeval luck ktdeval-runs/a ktdeval-runs/b")
 @click.command()
 @_cards
 @click.option(
@@ -177,6 +180,7 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
 # --- invariance
 
 
+@example("ktdeval invariance ktdeval-runs/key-1 ktdeval-runs/key-2")
 @click.command()
 @click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="RUN…")
 @_alpha
@@ -240,6 +244,7 @@ def invariance(
 # --- cohort
 
 
+@example("ktdeval cohort runs/* --cohort 'ML=qlib/*' --cohort 'LLM=openai/*'")
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="[RUN…]")
 @click.option(
@@ -278,6 +283,7 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: Any) -> None:
 # --- cutoff
 
 
+@example("ktdeval cutoff ktdeval-runs/a --cutoff openai/gpt-5-mini=2024-06")
 @click.command()
 @_cards
 @click.option(
@@ -317,6 +323,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
 # --- power
 
 
+@example("ktdeval power --windows 10 --tracking-error 0.1")
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="[CARD…]")
 @click.option("--windows", type=click.IntRange(1, 300), metavar="N",

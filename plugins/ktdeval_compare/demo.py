@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import OutputPath, check_finished, run_shown
+from ktdeval.cli import OutputPath, check_finished, example, run_shown
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval_compare.entrants import load_entrants
@@ -22,6 +22,7 @@ MEMORY_WINDOWS = ("W3", "W4")
 STRATEGIES = ("equal_weight", "low_volatility", "momentum", "reversal", "random")
 
 
+@example("ktdeval demo")
 @click.command()
 @click.option(
     "--out",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
-from ktdeval.cli import RunPath, grid_lines, warn
+from ktdeval.cli import RunPath, example, grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
 from ktdeval.values.yamlio import load_yaml
@@ -50,6 +50,7 @@ _IN_PERCENT = ("percent", "share")
 _WHOLE = ("attackers", "agents", "funds")
 
 
+@example("ktdeval table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4")
 @click.command("table")
 @click.argument("cards", nargs=-1, required=True, type=RunPath(), metavar="CARD…")
 @click.option(

@@ -31,7 +31,7 @@ def ktdeval_data() -> list[Spec]:
     snapshot and files to store next to it; `read(params)` returns a source's tables before any
     check, so that they can be checked; `fetch` marks a market that `ktdeval data fetch` offers, and
     names the parameters that its recipes leave out; `pin(query)` returns the query that a recipe
-    holds.
+    holds; `example` has the arguments of the example on its help page.
     """
     from ktdeval_data import params
 
@@ -58,7 +58,7 @@ def ktdeval_data() -> list[Spec]:
             "a market like another one in which nobody can select: the same market and style"
             " returns, residuals under random signs",
             params.PlaceboParams,
-            extra={"make_with_files": placebo},
+            extra={"make_with_files": placebo, "example": "--of synthetic --kind sign_flip"},
         ),
         Spec(
             "long",
@@ -66,14 +66,20 @@ def ktdeval_data() -> list[Spec]:
             "CSV or Parquet tables of bars, index levels, membership and industries, in any"
             " vendor's columns, codes and units",
             params.LongParams,
-            extra={"read": maker("ktdeval_data.long_table:read_long")},
+            extra={
+                "read": maker("ktdeval_data.long_table:read_long"),
+                "example": "--bars bars.csv --venue us_equity",
+            },
         ),
         Spec(
             "qlib",
             _assembled("ktdeval_data.qlib_binary:read_qlib"),
             "a folder in Qlib's binary layout (calendars, instruments, features)",
             params.QlibParams,
-            extra={"read": maker("ktdeval_data.qlib_binary:read_qlib")},
+            extra={
+                "read": maker("ktdeval_data.qlib_binary:read_qlib"),
+                "example": "--folder cn_data",
+            },
         ),
         *(
             Spec(
@@ -81,9 +87,9 @@ def ktdeval_data() -> list[Spec]:
                 _assembled("ktdeval_data.fetch.market:read_fetched", market),
                 summary,
                 fields,
-                extra=fetched,
+                extra={**fetched, "example": arguments},
             )
-            for market, summary, fields in params.FETCHED
+            for market, summary, fields, arguments in params.FETCHED
         ),
         Spec(
             "hf",
@@ -91,7 +97,11 @@ def ktdeval_data() -> list[Spec]:
             "a dataset of daily bars on the Hugging Face Hub, ORG/NAME, in any columns, codes and"
             " units",
             params.FetchHubParams,
-            extra={**fetched, "pin": maker("ktdeval_data.fetch.hub:pinned")},
+            extra={
+                **fetched,
+                "pin": maker("ktdeval_data.fetch.hub:pinned"),
+                "example": "ORG/NAME --venue us_equity",
+            },
         ),
     ]
 

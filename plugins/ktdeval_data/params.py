@@ -332,7 +332,7 @@ class FetchHubParams(LongParams):
     )
 
 
-FETCHED = (  #: markets that are fetched from vendors: name, summary, parameters
+FETCHED = (  #: markets that are fetched from vendors: name, summary, parameters, and the arguments of an example
     (
         "csi300",
         (
@@ -340,16 +340,19 @@ FETCHED = (  #: markets that are fetched from vendors: name, summary, parameters
             " baostock, akshare or tushare"
         ),
         FetchIndexParams,
+        "--from baostock --first 2022-01-04 --last 2025-12-31",
     ),
     (
         "us",
         "US stocks and ETFs, their bars, splits and dividends, fetched from alpaca or yfinance",
         FetchStocksParams,
+        "--from yfinance --symbols TSLA,SPY --first 2022-01-03 --last 2025-12-31",
     ),
     (
         "crypto",
         "coins, fetched from binance, or by ccxt from one of its exchanges",
         FetchCoinsParams,
+        "--from binance --symbols BTCUSDT --first 2024-01-01 --last 2025-10-31",
     ),
 )
 FETCH_LOCAL = ("answers", "endpoint", "per_minute")  #: parameters that recipes leave out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath, print_json
+from ktdeval.cli import FilePath, OutputPath, example, print_json
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import to_plain
@@ -29,18 +29,16 @@ _FOLDER = click.argument("folder", type=FilePath(), metavar="DIR")
 # ---- status
 
 
+@example("ktdeval grid status anchor --watch")
 @click.command()
 @_FOLDER
 @click.option("--watch", is_flag=True, help="go on until nothing runs any more")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def status(folder: Path, watch: bool, as_json: bool) -> None:
-    r"""Show where a grid stands: done, running, failed, cost and time left, by model.
+    """Show where a grid stands: done, running, failed, cost and time left, by model.
 
     It reads the folder alone, so it works from any machine that sees it, while the grid runs and
     afterwards.
-
-    \b
-      ktdeval grid status anchor --watch
     """
     place = open_place(folder)
     reader = reader_of(place.store)
@@ -79,6 +77,7 @@ def _plain(value: GridStatus) -> dict[str, object]:
 # ---- estimate, plans
 
 
+@example("ktdeval grid estimate ktd-fin-appendix-j")
 @click.command()
 @plan_options
 @click.option(
@@ -92,12 +91,9 @@ def _plain(value: GridStatus) -> dict[str, object]:
 )
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def estimate(plan: GridPlan, out: Path | None, workers: int, as_json: bool) -> None:
-    r"""Estimate calls, tokens, dollars and hours of a plan: low, typical and high, by model.
+    """Estimate calls, tokens, dollars and hours of a plan: low, typical and high, by model.
 
     Calls no model and needs no key.
-
-    \b
-      ktdeval grid estimate ktd-fin-appendix-j
     """
     place = str(out or f"ktdeval-grids/{plan.name}")
     found = forecast(Request(plan=plan, out=place, workers=workers, runner="local"))
@@ -109,14 +105,11 @@ def estimate(plan: GridPlan, out: Path | None, workers: int, as_json: bool) -> N
         click.echo(line)
 
 
+@example("ktdeval grid plans ktd-fin")
 @click.command()
 @click.argument("name", required=False)
 def plans(name: str | None) -> None:
-    r"""List the plans and rules of pruning that ship, or print one plan, to be copied and changed.
-
-    \b
-      ktdeval grid plans ktd-fin > mine.yaml
-    """
+    """List the plans and rules of pruning that ship, or print one plan, to be copied and changed."""
     shipped = shipped_plans()
     if name is not None:
         if name not in shipped:

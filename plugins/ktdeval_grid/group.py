@@ -34,13 +34,6 @@ _HIDDEN = {
     "forecast": _in("forecast", "forecast", "Estimate a launch."),
 }
 
-_EXAMPLES = """\
-  ktdeval grid ktd-fin --models builtin/random --out anchor
-  ktdeval grid PLAN.yaml --out lab
-  ktdeval grid --models builtin/momentum,builtin/reversal --tasks blinded_open_research \\
-      --windows W1,W2 --seeds 2 --out first
-"""
-
 
 class GridGroup(LazyGroup):
     """Group whose first word is a command, or else the plan of a launch."""
@@ -62,11 +55,11 @@ class GridGroup(LazyGroup):
             formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write examples, commands, and the options of a launch."""
+        """Write the examples, commands, and the options of a launch."""
         formatter.write_usage("ktdeval grid", "[PLAN] [OPTIONS OF launch] | COMMAND [ARGS]…")
         formatter.write_paragraph()
         formatter.write_text(self.help or "")
-        formatter.write(f"\n{_EXAMPLES}")
+        self.format_epilog(ctx, formatter)
         self.format_commands(ctx, formatter)
         launch = self.load(LAUNCH)
         rows = []
@@ -85,5 +78,11 @@ grid = GridGroup(
     help=(
         "Run models × agents × tasks × windows × seeds as one command, on processes of this machine,"
         " shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval grid plans`)."
+    ),
+    examples=(
+        "ktdeval grid ktd-fin --models builtin/random --out anchor",
+        "ktdeval grid PLAN.yaml --out lab",
+        "ktdeval grid --models builtin/momentum,builtin/reversal --tasks blinded_open_research"
+        " --out first",
     ),
 )

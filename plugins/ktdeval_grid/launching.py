@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, open_plugins
+from ktdeval.cli import OutputPath, example, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import shown_path
 from ktdeval.values.jsonio import make_folder
@@ -41,6 +41,10 @@ UNNAMED = "grid"  #: name of a plan that has none
 _FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
 
 
+@example(
+    "ktdeval grid ktd-fin --models builtin/random --out anchor",
+    "ktdeval grid PLAN.yaml --out lab --max-cost 50 --yes",
+)
 @click.command()
 @plan_options
 @click.option(
@@ -63,14 +67,10 @@ _FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
 @click.option("--detach", is_flag=True, help="run in the background, with a log in the folder")
 @click.option("--yes", "-y", is_flag=True, help="do not ask before money is spent")
 def launch(plan: GridPlan, **given: Any) -> int:
-    r"""Run a plan to its end: episodes, cards, tables, pages.
+    """Run a plan to its end: episodes, cards, tables, pages.
 
     The same command again goes on where it ended, and tries again what failed. A plan that has
     changed amends the grid: only what is new runs.
-
-    \b
-      ktdeval grid ktd-fin --models builtin/random --out anchor
-      ktdeval grid PLAN.yaml --out lab --max-cost 50 --yes
     """
     options = _Options(**given)
     place = open_place(_folder(plan, options.out))

@@ -6,21 +6,18 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, open_plugins
+from ktdeval.cli import FilePath, example, open_plugins
 from ktdeval.values.fields import shown_path
 from ktdeval_grid.ending import make_ending
 from ktdeval_grid.layout import open_place
 from ktdeval_grid.status import look, reader_of
 
 
+@example("ktdeval grid tables lab")
 @click.command()
 @click.argument("folder", type=FilePath(), metavar="DIR")
 def tables(folder: Path) -> None:
-    r"""Make tables and pages of what is finished, as the end of a grid does.
-
-    \b
-      ktdeval grid tables anchor
-    """
+    """Make tables and pages of what is finished, as the end of a grid does."""
     place = open_place(folder)
     found, now = look(reader_of(place.store))
     ending = make_ending(place.root, found.record, now, open_plugins(found.record.plan.plugin))

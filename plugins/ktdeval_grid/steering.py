@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath
+from ktdeval.cli import FilePath, example
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches, shown_path
 from ktdeval_grid.control import (
@@ -24,24 +24,21 @@ from ktdeval_grid.records import GridRecord
 from ktdeval_grid.status import Found, load_record, reader_of
 
 
+@example("ktdeval grid ctl lab pause", "ktdeval grid ctl lab requeue failed")
 @click.group()
 @click.argument("folder", type=FilePath(), metavar="DIR")
 @click.pass_context
 def ctl(context: click.Context, folder: Path) -> None:
-    r"""Steer a grid while it runs, from any machine that sees its folder.
+    """Steer a grid while it runs, from any machine that sees its folder.
 
     Workers read the change within seconds. What is paused or dropped keeps its finished steps.
-
-    \b
-      ktdeval grid ctl anchor pause
-      ktdeval grid ctl anchor concurrency 8
-      ktdeval grid ctl anchor requeue failed
     """
     place = open_place(folder)
     load_record(place.store)  # raises where there is no grid
     context.obj = place
 
 
+@example("ktdeval grid ctl lab pause")
 @ctl.command()
 @click.pass_obj
 def pause(place: GridPlace) -> None:
@@ -50,6 +47,7 @@ def pause(place: GridPlace) -> None:
     click.echo(f"paused; go on with `ktdeval grid ctl {shown_path(place.root)} resume`")
 
 
+@example("ktdeval grid ctl lab resume")
 @ctl.command()
 @click.pass_obj
 def resume(place: GridPlace) -> None:
@@ -58,6 +56,7 @@ def resume(place: GridPlace) -> None:
     click.echo("resumed")
 
 
+@example("ktdeval grid ctl lab concurrency 4")
 @ctl.command()
 @click.argument("episodes", type=click.IntRange(1, 10_000), metavar="N")
 @click.pass_obj
@@ -67,6 +66,7 @@ def concurrency(place: GridPlace, episodes: int) -> None:
     click.echo(f"{episodes} at once")
 
 
+@example("ktdeval grid ctl lab drop openai/gpt-5-mini")
 @ctl.command()
 @click.argument("model")
 @click.pass_obj
@@ -77,6 +77,7 @@ def drop(place: GridPlace, model: str) -> None:
     click.echo(f"{label} is dropped; take it up again with `restore {label}`")
 
 
+@example("ktdeval grid ctl lab restore openai/gpt-5-mini")
 @ctl.command()
 @click.argument("model")
 @click.pass_obj
@@ -102,6 +103,7 @@ def _model(record: GridRecord, text: str) -> str:
     raise UsageError(f"no model {text!r}{near_matches(text, labels)}; it has {', '.join(labels)}")
 
 
+@example("ktdeval grid ctl lab requeue failed")
 @ctl.command()
 @click.argument("units", nargs=-1, required=True, metavar="[UNIT…|failed]")
 @click.pass_obj

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath, collector_held_back, open_plugins
+from ktdeval.cli import FilePath, OutputPath, collector_held_back, example, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.stores import open_store
 from ktdeval.tasks import WITH_PARENT
@@ -34,6 +34,7 @@ from ktdeval_grid.units import parse_shard
 _STANDARD_INPUT = 0
 
 
+@example("ktdeval grid worker PLAN.yaml --out lab --shard 2/8")
 @click.command()
 @click.argument("plan", type=FilePath(), metavar="PLAN.yaml", required=False)
 @click.option(
@@ -57,13 +58,10 @@ _STANDARD_INPUT = 0
     help="silence after which others take over what a worker holds; the same for all workers",
 )
 def worker(plan: Path | None, out: Path, launch: str | None, **given: Any) -> None:
-    r"""Work on a grid until nothing is left: run episodes, gather runs, make cards.
+    """Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
     Any number of workers, on any machines that see the folder, share a grid. Each takes what no
     other has; what a dead worker had is continued without repeating a step or a paid call.
-
-    \b
-      ktdeval grid worker PLAN.yaml --out lab --shard 2/8
     """
     options = _options(plan, str(out), launch)
     options = replace(options, lease_s=given["lease_s"])

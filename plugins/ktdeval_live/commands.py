@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath, grid_lines, open_plugins, plugin_option
+from ktdeval.cli import FilePath, OutputPath, example, grid_lines, open_plugins, plugin_option
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval_live.ask import ask as ask_entry
 from ktdeval_live.begin import begin, join as join_test
@@ -42,11 +42,13 @@ _PROVED: dict[Level, str] = {
 _FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
 
 
+@example("ktdeval live status my-test")
 @click.group()
 def live() -> None:
     """Run forward tests that can be proved afterwards."""
 
 
+@example("ktdeval live init PLAN.yaml --out my-test")
 @live.command()
 @click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
 @click.option("--out", type=OutputPath("folder"), required=True, help="folder of the test")
@@ -74,6 +76,7 @@ def init(plan: Path, out: Path, clock: Path | None, extra: tuple[str, ...]) -> N
         )
 
 
+@example("ktdeval live join my-test ENTRANT.yaml")
 @live.command()
 @_FOLDER
 @click.argument("entrant", type=FilePath(), metavar="ENTRANT.yaml")
@@ -88,6 +91,7 @@ def join(folder: Path, entrant: Path, clock: Path | None, extra: tuple[str, ...]
     click.echo(f"{joined.name} joins; its first fills are on {joined.first}")
 
 
+@example("ktdeval live step my-test")
 @live.command()
 @_FOLDER
 @click.option(
@@ -134,6 +138,7 @@ def _print_report(report: StepReport, now: datetime) -> None:
         click.echo(f"nothing is due at {in_text(now)}")
 
 
+@example("ktdeval live replay PLAN.yaml --out week")
 @live.command()
 @click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
 @click.option("--out", type=OutputPath("folder"), required=True, help="folder of the rehearsal")
@@ -149,6 +154,7 @@ def replay(plan: Path, out: Path, extra: tuple[str, ...]) -> None:
     click.echo(f"{folder.path}: all days are done")
 
 
+@example("ktdeval live status my-test")
 @live.command()
 @_FOLDER
 @_CLOCK
@@ -164,6 +170,7 @@ def status(folder: Path, clock: Path | None) -> None:
     click.echo("\n".join(grid_lines(columns, rows, left=("entrant", "market", "last gap"))))
 
 
+@example("ktdeval live settle my-test")
 @live.command()
 @_FOLDER
 @plugin_option
@@ -193,6 +200,7 @@ def settle(folder: Path, extra: tuple[str, ...]) -> None:
         click.echo(f"{path}: {', '.join(card.labels) or 'no label'}")
 
 
+@example("ktdeval live verify my-test")
 @live.command()
 @_FOLDER
 @plugin_option
@@ -210,6 +218,7 @@ def verify(folder: Path, extra: tuple[str, ...]) -> None:
     click.echo(f"as far as {result.until}; evidence: {result.level}: {_PROVED[result.level]}")
 
 
+@example("ktdeval live publish my-test")
 @live.command()
 @_FOLDER
 @click.option(
@@ -254,6 +263,7 @@ def _published(test: LiveFolder, clock: Clock) -> KtdevalError | None:
     return None
 
 
+@example("ktdeval live repeat my-test --times 3")
 @live.command()
 @_FOLDER
 @click.option(

@@ -21,7 +21,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ktdeval.cli import OutputPath, config_option, grid_lines, open_plugins, print_json
+from ktdeval.cli import OutputPath, config_option, example, grid_lines, open_plugins, print_json
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import open_snapshot
@@ -69,6 +69,7 @@ class _Done(NamedTuple):
     log: TrainingLog
 
 
+@example("ktdeval train qlib/linear --data synthetic --out models")
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL…")
 @click.option(

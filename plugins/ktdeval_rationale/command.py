@@ -11,7 +11,7 @@ import click
 from msgspec import UNSET
 
 from ktdeval.cards import clean
-from ktdeval.cli import FilePath, RunPath, grid_lines, open_plugins, plugin_option
+from ktdeval.cli import FilePath, RunPath, example, grid_lines, open_plugins, plugin_option
 from ktdeval.secrets.redaction import hide_secrets, secrets_of
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
@@ -24,6 +24,7 @@ _UNDEFINED = "-"
 _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
 
 
+@example("ktdeval rationale ktdeval-runs/my-run")
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
 @click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
@@ -210,11 +211,11 @@ def _examples(subject: Subject) -> Iterator[str]:
         yield ""
         yield "  Examples (* not among what the model was sent in that step)"
 
-    for example in subject.examples:
-        mark = " " if example.was_sent else "*"
-        quoted = f"{example.before}⟦{example.text}⟧{example.after}"
-        yield clean(f"  {mark} {example.mask} {example.category}: {quoted}")
-        yield clean(f"      {example.where}, decided on {example.decided_on}")
+    for each in subject.examples:
+        mark = " " if each.was_sent else "*"
+        quoted = f"{each.before}⟦{each.text}⟧{each.after}"
+        yield clean(f"  {mark} {each.mask} {each.category}: {quoted}")
+        yield clean(f"      {each.where}, decided on {each.decided_on}")
 
     for mask, rows in subject.resemblances.items():
         for row in rows:

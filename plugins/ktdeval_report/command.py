@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import OutputPath, RunPath, open_plugins, plugin_option, warn
+from ktdeval.cli import OutputPath, RunPath, example, open_plugins, plugin_option, warn
 from ktdeval.errors import UsageError, explained
 from ktdeval.runner import paths_of_runs
 from ktdeval.values.fields import user_path
@@ -22,6 +22,7 @@ from ktdeval_report.study import Settings
 _FORMATS = ("png", "svg")
 
 
+@example("ktdeval report ktdeval-runs/a ktdeval-runs/b --out report.html")
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
 @click.option(

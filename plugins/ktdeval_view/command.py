@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, RunPath, open_plugins, plugin_option, warn
+from ktdeval.cli import OutputPath, RunPath, example, open_plugins, plugin_option, warn
 from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
@@ -52,6 +52,7 @@ INDEX = "index.html"
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
 
+@example("ktdeval view ktdeval-runs/my-run --open")
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
 @click.option(

@@ -18,6 +18,7 @@ from ktdeval.cli import (
     LazyGroup,
     OutputPath,
     config_option,
+    example,
     grid_lines,
     open_plugins,
     plugin_option,
@@ -46,11 +47,17 @@ _AGGREGATE = LazyCommand(
     __name__, "aggregate", "Make daily summaries of the news of several sources."
 )
 _COMMANDS = {"aggregate": _AGGREGATE, "agreement": _AGREEMENT}
-ama = LazyGroup("ktdeval ama", _COMMANDS, help="Agent Market Arena's summaries of news.")
+ama = LazyGroup(
+    "ktdeval ama",
+    _COMMANDS,
+    help="Agent Market Arena's summaries of news.",
+    examples=("ktdeval ama agreement ratings.csv",),
+)
 _PATH = FilePath()
 _HEADS = ["rule", "items", "rated twice", "mean", "0", "1", "2", "agreement %", "95 %", "alpha"]
 
 
+@example("ktdeval ama agreement ratings.csv")
 @click.command()
 @click.argument("ratings", type=_PATH, metavar="RATINGS.csv")
 @click.option("--json", "as_json", is_flag=True, help="print JSON: shares as fractions")
@@ -100,6 +107,7 @@ def _cells(rated: Agreement) -> list[str]:
     ]
 
 
+@example("ktdeval ama aggregate reuters.jsonl --venue us_equity --out news.jsonl")
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=_PATH, metavar="FILE…")
 @click.option(

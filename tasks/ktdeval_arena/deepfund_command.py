@@ -16,6 +16,7 @@ from ktdeval.cli import (
     LazyCommand,
     LazyGroup,
     RunPath,
+    example,
     grid_lines,
     open_plugins,
     plugin_option,
@@ -48,7 +49,10 @@ _COMMANDS = {
 }
 _LAZY = {name: LazyCommand(__name__, name, summary) for name, summary in _COMMANDS.items()}
 deepfund = LazyGroup(
-    "ktdeval deepfund", _LAZY, help="Records of DeepFund and of runs on its tasks."
+    "ktdeval deepfund",
+    _LAZY,
+    help="Records of DeepFund and of runs on its tasks.",
+    examples=("ktdeval deepfund report ktdeval-runs/fund",),
 )
 _DECISIONS = click.option("--decisions", is_flag=True, help="list each decision with its signals")
 _FORMAT = click.option(
@@ -69,6 +73,7 @@ _WEEK_FIGURES = {
 }
 
 
+@example("ktdeval deepfund replay deepfund.db --decisions")
 @click.command()
 @click.argument("database", type=FilePath(), metavar="FILE.db")
 @_DECISIONS
@@ -84,6 +89,7 @@ def replay(database: Path, decisions: bool, as_json: bool) -> None:
     _print(_tables(read_database(database)), notes(), "json" if as_json else "text", decisions)
 
 
+@example("ktdeval deepfund report ktdeval-runs/fund")
 @click.command()
 @_RUNS
 @_DECISIONS
@@ -117,6 +123,7 @@ def report(
     _print(tables, notes("run"), form, decisions)
 
 
+@example("ktdeval deepfund weekly ktdeval-runs/fund")
 @click.command()
 @_RUNS
 @click.option(

@@ -44,7 +44,7 @@ def ktdeval_data() -> list[Spec]:
             maker("ktdeval_investorbench.markets:make_market"),
             summary,
             FileParams,
-            extra={"read": read},
+            extra={"read": read, "example": "--folder investorbench"},
         ),
         Spec(
             "synthetic_investorbench",

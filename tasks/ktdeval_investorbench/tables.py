@@ -23,6 +23,7 @@ from ktdeval.cli import (
     LazyCommand,
     LazyGroup,
     RunPath,
+    example,
     grid_lines,
     open_plugins,
     print_json,
@@ -407,10 +408,14 @@ _TABLE = LazyCommand(
     "Print InvestorBench's tables, made of your own cards, and test models day by day.",
 )
 investorbench = LazyGroup(
-    "ktdeval investorbench", {"table": _TABLE}, help="Tables of InvestorBench."
+    "ktdeval investorbench",
+    {"table": _TABLE},
+    help="Tables of InvestorBench.",
+    examples=("ktdeval investorbench table ktdeval-runs/hold ktdeval-runs/chaos",),
 )
 
 
+@example("ktdeval investorbench table ktdeval-runs/hold ktdeval-runs/chaos")
 @click.command()
 @click.argument("cards", nargs=-1, required=True, type=RunPath(), metavar="CARD…")
 @click.option(

@@ -25,6 +25,7 @@ serve = LazyGroup(
     },
     extras=_EXTRAS,
     help="Serve the services of tasks to other clients.",
+    examples=("ktdeval serve qfinzero",),
 )
 
 data = LazyGroup(
@@ -38,6 +39,7 @@ data = LazyGroup(
     },
     extras=_EXTRAS,
     help="Make, update and check the data that the services read.",
+    examples=("ktdeval qfinzero data build my-market",),
 )
 
 
@@ -61,4 +63,5 @@ qfinzero = LazyGroup(
     },
     extras=_EXTRAS,
     help="Price, event and broker services with one clock: their data, tools and logs.",
+    examples=("ktdeval qfinzero tools",),
 )

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, open_plugins, plugin_option
+from ktdeval.cli import FilePath, example, open_plugins, plugin_option
 from ktdeval.errors import ConfigError, VerificationError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import Registrant
@@ -42,6 +42,10 @@ from ktdeval_board.rules import Baseline, Division, Rules
 from ktdeval_board.submit import Request, submit_run
 
 
+@example(
+    "ktdeval leaderboard init my-board --name my-board --title 'My board'"
+    " --tasks blinded_open_research --contact you@example.org"
+)
 @click.command()
 @click.argument("folder", type=FilePath(), metavar="DIR")
 @click.option("--name", required=True, help="short name: lower-case letters, digits and dashes")
@@ -190,6 +194,7 @@ def _contact_of(rules: Rules) -> str:
 _STRATEGY = "baseline"
 
 
+@example("ktdeval leaderboard baselines my-board")
 @click.command()
 @board_argument
 @click.option(

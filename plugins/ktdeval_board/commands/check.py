@@ -9,7 +9,7 @@ import click
 
 import ktdeval
 from ktdeval.cards import ATTACHED, card_kinds, count
-from ktdeval.cli import FilePath, RunPath, open_plugins, plugin_option, warn
+from ktdeval.cli import FilePath, RunPath, example, open_plugins, plugin_option, warn
 from ktdeval.errors import PluginError, UsageError, VerificationError, explained
 from ktdeval.runner import RunFolder, run_file
 from ktdeval.values.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
@@ -30,6 +30,7 @@ from ktdeval_board.options import (
 from ktdeval_board.rules import load_rules
 
 
+@example("ktdeval leaderboard check my-board")
 @click.command()
 @board_argument
 @click.option(
@@ -114,6 +115,9 @@ def _print(report: CheckReport) -> None:
     click.echo(summary)
 
 
+@example(
+    "ktdeval leaderboard certify certificate.json --attackers ktdeval-runs/attack --board my-board"
+)
 @click.command()
 @click.argument("certificate", type=FilePath(), metavar="FILE")
 @board_option("the board's folder")

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, OutputPath
+from ktdeval.cli import FilePath, OutputPath, example
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.values.jsonio import dumps_pretty, write_atomic
 from ktdeval.values.typed import to_plain
@@ -28,6 +28,7 @@ FORMATS = ("parquet", "csv", "hf-dataset", "eval-results", "every-eval-ever")
 _SHOWN = 12
 
 
+@example("ktdeval leaderboard export my-board --to parquet --out rows")
 @click.command()
 @board_argument
 @click.option("--to", "form", type=click.Choice(FORMATS), required=True, help="what to write")
@@ -104,6 +105,7 @@ def _lines(out: Path, exported: Exported) -> list[str]:
 READERS = {"lm-eval": read_lm_eval}
 
 
+@example("ktdeval leaderboard import results.json --board my-board")
 @click.command("import")
 @click.argument("results", type=FilePath(), metavar="RESULTS.json")
 @board_option("the board's folder")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import config_option, open_plugins
+from ktdeval.cli import config_option, example, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.runner import Registrant
 from ktdeval.values.jsonio import dumps_pretty
@@ -21,6 +21,10 @@ from ktdeval_board.register import Draw, RegisterRequest, draw_keys, register as
 from ktdeval_board.registrations import Filed
 
 
+@example(
+    "ktdeval leaderboard register --board my-board --division masked --model openai/gpt-5-mini"
+    " --submitter 'My team' --contact you@example.org"
+)
 @click.command()
 @board_option("clone of the board")
 @click.option(
@@ -115,6 +119,7 @@ def _print_next_steps(filed: Filed) -> None:
     click.echo(f"  ktdeval run --registration {KEYS}/{filed.id}.json --out run")
 
 
+@example("ktdeval leaderboard draw my-board")
 @click.command()
 @board_argument
 @day_option("draw")

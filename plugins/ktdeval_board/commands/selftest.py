@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import grid_lines, open_plugins, plugin_option
+from ktdeval.cli import example, grid_lines, open_plugins, plugin_option
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions
@@ -22,6 +22,7 @@ _MARKS = {
 }
 
 
+@example("ktdeval leaderboard selftest my-board")
 @click.command()
 @board_argument
 @click.option(

@@ -11,13 +11,14 @@ from pathlib import Path
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, OutputPath, warn
+from ktdeval.cli import FilePath, OutputPath, example, warn
 from ktdeval.values.temporary import temporary_folder
 from ktdeval_board.options import say
 from ktdeval_board.serve import LiveSite, SiteServer
 from ktdeval_board.site.build import BuildReport, build_site
 
 
+@example("ktdeval leaderboard build my-board --out my-site")
 @click.command()
 @click.argument("folder", type=FilePath(), metavar="[DIR]", default=".")
 @click.option(
@@ -55,6 +56,7 @@ def show_report(report: BuildReport) -> None:
     click.echo(f"site    {report.out / 'index.html'} ({facts})")
 
 
+@example("ktdeval leaderboard serve my-board")
 @click.command()
 @click.argument("folder", type=FilePath(), metavar="[DIR]", default=".")
 @click.option(

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, RunPath, open_plugins, plugin_option
+from ktdeval.cli import FilePath, RunPath, example, open_plugins, plugin_option
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
@@ -21,6 +21,9 @@ from ktdeval_board.submit import Outcome, Request, submit_run
 _CLAIMS = Claims.__struct_fields__
 
 
+@example(
+    "ktdeval leaderboard submit ktdeval-runs/my-run --board my-board --submitter 'My team' --contact you@example.org"
+)
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
 @board_option("clone of the board")

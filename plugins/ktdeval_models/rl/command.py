@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from ktdeval.cli import OutputPath, config_option, open_plugins
+from ktdeval.cli import OutputPath, config_option, example, open_plugins
 from ktdeval.errors import DataError, UsageError
 from ktdeval.runner import choose_windows, open_snapshot
 from ktdeval.tasks import Task, Window, market_problem
@@ -19,11 +19,17 @@ from ktdeval_models.rl.environment import TradingSimulation
 from ktdeval_models.rl.policy import Algorithm, overlap
 
 
+@example(
+    "ktdeval rl train --task investorbench_msft_history --train 2020-04-01:2020-10-01 --output policy.json"
+)
 @click.group()
 def rl() -> None:
     """Train policies of BUY, SELL or HOLD by reinforcement learning, for the model rl/policy."""
 
 
+@example(
+    "ktdeval rl train --task investorbench_msft_history --train 2020-04-01:2020-10-01 --output policy.json"
+)
 @rl.command()
 @click.option(
     "--task", "name", required=True, metavar="TASK", help="task on one asset that shows its history"

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import card_lines, print_lines
-from ktdeval.cli import FilePath, OutputPath, RunPath, config_option, open_plugins
+from ktdeval.cli import FilePath, OutputPath, RunPath, config_option, example, open_plugins
 from ktdeval.errors import UsageError, VerificationError, explained
 from ktdeval.values.jsonio import dumps_pretty, make_folder, write_atomic
 from ktdeval.values.temporary import filling
@@ -23,6 +23,7 @@ from ktdeval_deanon.certificate.certify import (
 _FILE = FilePath(dir_okay=False)
 
 
+@example("ktdeval certify --task blinded_open_research --attackers attack --out certificate.json")
 @click.command("certify", short_help="Attack a mask and write its certificate, or verify one.")
 @click.option("--task", metavar="NAME", help="the trading task whose mask is put to the test")
 @config_option("data", "data_args", "windows", "mask_key")

@@ -99,6 +99,7 @@ def command_part(path: str, command: click.Command) -> str:
             help_text(command),
             f"```text\n{usage}\n```",
             options,
+            f"```text\n{command.epilog}\n```" if command.epilog else "",
         )
         if each
     )

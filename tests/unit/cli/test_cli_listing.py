@@ -106,6 +106,7 @@ def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) ->
         "Cards",
         "Money, time and trouble",
         "Others",
+        "Example",
     ]
     first = shown.partition("First:")[2].partition("Model and agent:")[0]
     options = [line.split()[0] for line in first.splitlines() if line.startswith("  --")]

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath
+from ktdeval.cli import FilePath, OutputPath, example
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
@@ -51,6 +51,7 @@ def _parameters(function: Decorated) -> Decorated:
     return function
 
 
+@example("ktdeval qfinzero data build my-market")
 @click.command()
 @_NEW_FOLDER
 @_parameters
@@ -65,6 +66,7 @@ def build(folder: Path, **chosen: Any) -> None:
     _show_info(folder, save_dataset(folder, market.prices, market.events, market.news, market.info))
 
 
+@example("ktdeval qfinzero data import ingest.yaml my-market")
 @click.command("import")
 @_SPEC
 @_NEW_FOLDER
@@ -81,6 +83,7 @@ def import_data(spec: Path, folder: Path) -> None:
     _show_info(folder, info)
 
 
+@example("ktdeval qfinzero data update ingest.yaml my-market")
 @click.command()
 @_SPEC
 @_FOLDER
@@ -113,6 +116,7 @@ def update(spec: Path, folder: Path, replace: bool) -> None:
         click.echo("nothing has changed")
 
 
+@example("ktdeval qfinzero data check my-market")
 @click.command()
 @_FOLDER
 def check(folder: Path) -> int:
@@ -130,6 +134,7 @@ def check(folder: Path) -> int:
     return int(any(finding.severity == "error" for finding in findings))
 
 
+@example("ktdeval qfinzero data info my-market")
 @click.command()
 @_FOLDER
 def info(folder: Path) -> None:

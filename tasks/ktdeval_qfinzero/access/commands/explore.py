@@ -11,7 +11,7 @@ from typing import cast
 
 import click
 
-from ktdeval.cli import FilePath
+from ktdeval.cli import FilePath, example
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values.jsonio import (
     JsonValue,
@@ -41,6 +41,7 @@ from ktdeval_qfinzero.scoring.types import Suite
 from ktdeval_qfinzero.workspace import Workspace
 
 
+@example("ktdeval qfinzero tools")
 @click.command()
 @click.option(
     "--format",
@@ -75,6 +76,9 @@ def _described(operation: Operation) -> dict[str, JsonValue]:
     }
 
 
+@example(
+    'ktdeval qfinzero call UPQ.stock.daily \'{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-07"}\''
+)
 @click.command()
 @click.argument("name")
 @click.argument("arguments", default="{}", metavar="[JSON]")
@@ -116,6 +120,7 @@ def _read(text: str) -> JsonValue:
         ) from error
 
 
+@example("ktdeval qfinzero items planning --prove")
 @click.command()
 @click.argument("suite", type=click.Choice(["calling", "planning"]))
 @click.option(
@@ -170,6 +175,7 @@ def items(
         )
 
 
+@example("ktdeval qfinzero replay broker.jsonl --rerun")
 @click.command()
 @click.argument("log", type=FilePath(), metavar="LOG")
 @click.option(
@@ -230,6 +236,7 @@ def _lines(log: Path) -> list[str]:
         raise DataError(f"{log}: not UTF-8 text") from error
 
 
+@example("ktdeval qfinzero connect mcp --data my-market")
 @click.command()
 @click.argument("form", type=click.Choice(["mcp", "skill"]))
 @data_options

@@ -21,7 +21,7 @@ import anyio
 import click
 import uvicorn
 
-from ktdeval.cli import FilePath, Number
+from ktdeval.cli import FilePath, Number, example
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import make_folder
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
@@ -141,6 +141,7 @@ def serve(app: ASGIApp, bound: socket.socket) -> None:
     _QuietServer(config).run(sockets=[bound])
 
 
+@example("ktdeval serve qfinzero")
 @click.command()
 @click.option(
     "--over",

@@ -1,0 +1,93 @@
+"""Each help page ends with an example that the command itself takes."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from docs_reference import all_commands
+from ktdeval.cli.main import cli
+from ktdeval.errors import KtdevalError
+from ktdeval.plugins.registry import load_plugins
+from terminal import Terminal
+
+COMMANDS = dict(all_commands())
+#: Parameters whose values are names that plugins offer
+NAMES = {"tasks": "tasks", "task": "tasks", "metrics": "metrics", "agents": "agents"}
+
+
+def examples_in(help_page: str) -> list[str]:
+    """The lines of a page's section `Example` or `Examples`."""
+    lines = iter(help_page.splitlines())
+    for line in lines:
+        if line in ("Example:", "Examples:"):
+            break
+
+    found = []
+    for line in lines:
+        if not line.startswith("  "):
+            break
+
+        found.append(line.strip())
+
+    return found
+
+
+def parsed(line: str) -> click.Context:
+    """Read a line as the command line would, without running it: the context of its command."""
+    program, *words = shlex.split(line)
+    assert program == "ktdeval"
+    context = cli.make_context("ktdeval", words)
+    while isinstance(context.command, click.Group):
+        words = [*context._protected_args, *context.args]
+        if not words:
+            break
+
+        name, command, rest = context.command.resolve_command(context, words)
+        assert command is not None
+        context = command.make_context(name, rest, parent=context)
+
+    return context
+
+
+def test_each_help_page_has_an_example_that_its_own_command_takes(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plugins = load_plugins()
+    wrong = []
+    assert len(COMMANDS) > 100
+    for path, command in COMMANDS.items():
+        # click keeps a command's help option, so it must be the one of the command line.
+        context = click.Context(command, info_name=path, help_option_names=["-h", "--help"])
+        lines = examples_in(command.get_help(context))
+        if not lines:
+            wrong.append(f"{path}: no example")
+
+        for line in lines:
+            try:
+                context = parsed(line)
+            except (click.ClickException, KtdevalError) as error:
+                wrong.append(f"{line}: {error}")
+                continue
+
+            for option, value in context.params.items():
+                if value and option in NAMES:
+                    names = [value] if isinstance(value, str) else value
+                    for name in names:
+                        if name not in plugins.specs(NAMES[option]):
+                            wrong.append(f"{line}: {name} is none of {NAMES[option]}")
+
+            if context.params.get("model"):
+                plugins.model_spec_name(context.params["model"])
+
+            called = context.command_path.replace(" DIR ", " ")  # an argument before a command
+            if called != path and not called.startswith(f"{path} "):
+                wrong.append(f"{line}: calls {called}, not {path}")
+
+    assert not wrong, "\n".join(wrong)
+    assert list(tmp_path.iterdir()) == []
+    assert "Examples:\n  ktdeval data\n" in terminal.out("data", "--help")

@@ -2,6 +2,11 @@
 JSON for the terminal.
 """
 
+from ktdeval.cli.completers import (
+    complete_data as complete_data,
+    complete_names as complete_names,
+    complete_words as complete_words,
+)
 from ktdeval.cli.examples import example as example
 from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from ktdeval.cli.completers import complete_names
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table, terminal_width
@@ -23,6 +25,15 @@ _FEW = 3  # a plugin's row names its offers of a kind up to this number
 
 class _Listing(click.Group):
     """Command `KIND NAME…` that lists what names, groups and globs select."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete `show`, and the names that can be listed."""
+        items = super().shell_complete(ctx, incomplete)
+        if not incomplete.startswith("-"):
+            names = self.commands["list"].params[0]
+            items += names.shell_complete(ctx, incomplete)
+
+        return items
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -57,7 +68,7 @@ def _listing(row: Mapping[str, str]) -> click.Group:
             _list(kind, open_plugins(plugin or ()), as_json, header, ())
 
     @listing.command("list", hidden=True, help=row["help"])
-    @click.argument("names", nargs=-1)
+    @click.argument("names", nargs=-1, shell_complete=complete_names(kind))
     @json_option
     @config_option("plugin")
     @click.pass_context
@@ -69,7 +80,7 @@ def _listing(row: Mapping[str, str]) -> click.Group:
 
     @example(f"ktdeval {kind} show {row['name_example']}")
     @listing.command("show", help=row["show_help"])
-    @click.argument("name")
+    @click.argument("name", shell_complete=complete_names(kind))
     @json_option
     @config_option("plugin")
     @click.pass_context

@@ -13,6 +13,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 import ktdeval
 from ktdeval.cli.examples import example
@@ -25,6 +26,7 @@ from ktdeval.stores.shown import with_urls
 from ktdeval.values.fields import near_matches
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
+COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell's script asks for words
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
 
 
@@ -45,6 +47,9 @@ class LazyGroup(click.Group):
     that a plain install lacks, the extra of ktdeval that installs it. `examples`: lines of its help.
     `settings`: those of `click.Group`.
     """
+
+    #: Command whose options may come without its name
+    default_command: str | None = None
 
     def __init__(
         self,
@@ -130,12 +135,38 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.summary) for name, command in self.lazy.items()])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the group's options, or the names of its commands, without importing these."""
+        items = click.Command.shell_complete(self, ctx, incomplete)
+        if incomplete.startswith("-"):
+            if self.default_command is not None:
+                command = self.load(self.default_command)
+                items += command.shell_complete(click.Context(command, parent=ctx), incomplete)
+
+            return items
+
+        for name, summary in self.summaries(ctx).items():
+            if name.startswith(incomplete):
+                items.append(CompletionItem(name, help=summary))
+
+        return items
+
+    def summaries(self, ctx: click.Context) -> dict[str, str]:
+        """Return what each command does, by its name, in the order of help."""
+        return {name: self.lazy[name].summary for name in self.list_commands(ctx)}
+
 
 COMMANDS = {name: LazyCommand(*entry) for name, entry in hints()["built_in"].items()}
 
 
 class KtdevalGroup(LazyGroup):
     """Top of the command line: built-in commands, then those of plugins."""
+
+    default_command = "run"
+
+    def summaries(self, ctx: click.Context) -> dict[str, str]:
+        """Return what each command does: built-in ones, then those of plugins."""
+        return command_summaries(_plugin_commands(ctx))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `run` if the first word is an option that this group itself lacks."""
@@ -312,6 +343,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.stdout = CleanStream(out)
     sys.stderr = CleanStream(DroppingStream(err))
     try:
+        if COMPLETION in os.environ:
+            from ktdeval.cli.completion import answer
+
+            return answer(os.environ[COMPLETION], cli)
+
         return _run(arguments)
     finally:
         sys.stdout, sys.stderr = streams

@@ -11,6 +11,13 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
+from ktdeval.cli.completers import (
+    Completer,
+    complete_data,
+    complete_names,
+    complete_path,
+    complete_words,
+)
 from ktdeval.plugins.registry import Plugins, hints, load_plugins
 from ktdeval.runner.config import RunConfig, is_list, load_config, names_in
 from ktdeval.values.fields import parse_assignments, user_path
@@ -34,6 +41,24 @@ _METAVARS |= {
     "knowledge_cutoff": "DATE",
     "int": "N",
     "float": "X",
+}
+
+#: Kind of the names that a field takes
+_NAMES = {
+    "model": "models",
+    "tasks": "tasks",
+    "agent": "agents",
+    "metrics": "metrics",
+    "windows": "windows",
+    "runner": "runners",
+}
+#: What a field's path leads to
+_PATHS = {
+    "out": "dir",
+    "items": "file",
+    "price_table": "file",
+    "certificate": "file",
+    "registration": "file",
 }
 
 
@@ -235,8 +260,25 @@ def field_option(
         return click.Argument([field.name], required=False, metavar=flag)
 
     settings = _value_settings(field, hint)
+    completer = _completer(field.name, hint)
+    if completer is not None:
+        settings["shell_complete"] = completer
+
     help_text = field.metadata.get("help", "") + _help_suffix(field, with_default)
     return click.Option([flag, field.name], help=help_text, default=None, **settings)
+
+
+def _completer(name: str, hint: Any) -> Completer | None:
+    """Return what completes the values of a field, or None."""
+    if name == "data":
+        return complete_data
+    if name in _NAMES:
+        return complete_names(_NAMES[name])
+    if name in _PATHS:
+        return complete_path(_PATHS[name])
+
+    words = _choices(hint)
+    return complete_words(words) if words else None
 
 
 def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:

@@ -1,27 +1,23 @@
 """Commands on several cards: options in; out comes the report as JSON, or as tables of aligned
-plain text.
+plain text. What computes is imported when a command runs, so that help is quick.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.cli import Number, RunPath, example
+from ktdeval.cli import Number, RunPath, complete_names, example
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import split_list
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
-from ktdeval_compare import functions
-from ktdeval_compare.cutoff import cutoff as find_decays
-from ktdeval_compare.entrants import load_entrants
-from ktdeval_compare.plan_texts import power_lines
-from ktdeval_compare.power import Plan, plan_report, spreads_of_cards
-from ktdeval_compare.texts import cutoff_lines
-from ktdeval_compare.variance import NO_FACTOR
+
+if TYPE_CHECKING:
+    from ktdeval_compare import functions
 
 _PATH = RunPath()
 _spread = Number(0, 1000)
@@ -32,6 +28,7 @@ _metrics = click.option(
     "metrics",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_names("metrics"),
     help="metric, may be repeated [default: total_return]",
 )
 _alpha = click.option("--alpha", type=_level, default=0.05, show_default=True,
@@ -111,6 +108,9 @@ def compare(
     whole table; anything else is tied. With --factor agent,model: how much of the metric's variance
     is the agent's and how much the model's.
     """
+    from ktdeval_compare import functions
+    from ktdeval_compare.variance import NO_FACTOR
+
     named = split_list(factors or "")
     if factors is None:
         if table is not None:
@@ -149,6 +149,8 @@ def effects(
     also the stock effect, the date effect and their interaction; several modes give the information
     ladder, whose contributions add up exactly.
     """
+    from ktdeval_compare import functions
+
     _show(functions.effects(*cards, metrics=split_list(*metrics), **options), as_json)
 
 
@@ -174,6 +176,8 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
     counts as a trial, limited and unfinished ones too: the deflated Sharpe ratio asks for more than
     the best that so many worthless trials would have shown.
     """
+    from ktdeval_compare import functions
+
     _show(functions.luck(*cards, stores=stores), as_json)
 
 
@@ -223,6 +227,8 @@ def invariance(
     another call seed does. With --keys one run is enough: how much a mask key alone is worth, and
     whether this run's is a lucky one.
     """
+    from ktdeval_compare import functions
+
     if options["keys"] is not None:
         unset = click.core.ParameterSource.DEFAULT
         options = {
@@ -260,6 +266,7 @@ def invariance(
 @click.option(
     "--task",
     metavar="NAME",
+    shell_complete=complete_names("tasks"),
     help="task of exposures and figures, where cards are of several [default: that of most models]",
 )
 @_alpha
@@ -277,6 +284,8 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     own or those of its training, are one model. Cards of bright and blinded tasks add in how many
     windows and seeds a model placed no order under each mask.
     """
+    from ktdeval_compare import functions
+
     _show(functions.cohort(*cards, **options), as_json)
 
 
@@ -306,6 +315,11 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     CARD is a card file inside its run folder, or a run folder. A model may remember days before its
     training data end; what it earns after them is what it can do.
     """
+    from ktdeval_compare import functions
+    from ktdeval_compare.cutoff import cutoff as find_decays
+    from ktdeval_compare.entrants import load_entrants
+    from ktdeval_compare.texts import cutoff_lines
+
     dates: dict[str, str] = {}
     for given in cutoffs:
         name, _, date = given.rpartition("=")
@@ -379,6 +393,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     default="total_return",
     show_default=True,
     metavar="NAME",
+    shell_complete=complete_names("metrics"),
     help="metric to estimate from cards",
 )
 @_seed
@@ -390,6 +405,9 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float 
     from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or more
     cards; without any, effects are in standard deviations.
     """
+    from ktdeval_compare.plan_texts import power_lines
+    from ktdeval_compare.power import Plan, plan_report, spreads_of_cards
+
     spread = [options[name] for name in ("window_sd", "tracking_error")]
     given = sum(value is not None for value in spread)
     if given > 1 or (given and cards):

@@ -105,7 +105,7 @@ def estimate(plan: GridPlan, out: Path | None, workers: int, as_json: bool) -> N
         click.echo(line)
 
 
-@example("ktdeval grid plans ktd-fin")
+@example("ktdeval grid plans ktd-fin > mine.yaml")
 @click.command()
 @click.argument("name", required=False)
 def plans(name: str | None) -> None:

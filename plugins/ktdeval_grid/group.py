@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import CompletionItem
 
 from ktdeval.cli import LazyCommand, LazyGroup
 
@@ -38,12 +39,23 @@ _HIDDEN = {
 class GridGroup(LazyGroup):
     """Group whose first word is a command, or else the plan of a launch."""
 
+    default_command = LAUNCH
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `launch` if the first word is no command and no option of the group."""
         own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         if args and args[0] not in own and args[0] not in self.lazy:
             args = [LAUNCH, *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete options, commands, and plans to launch."""
+        items = super().shell_complete(ctx, incomplete)
+        if not incomplete.startswith("-"):
+            plan, *_ = self.load(LAUNCH).params
+            items += plan.shell_complete(ctx, incomplete)
+
+        return items
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
         """Names in the order of help, without those that launches call."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, example, open_plugins
+from ktdeval.cli import OutputPath, complete_names, example, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import shown_path
 from ktdeval.values.jsonio import make_folder
@@ -60,7 +60,11 @@ _FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
     help="processes that compute [default: the cores of this machine]",
 )
 @click.option(
-    "--runner", default="local", show_default=True, help="backend that starts the workers"
+    "--runner",
+    default="local",
+    show_default=True,
+    shell_complete=complete_names("runners"),
+    help="backend that starts the workers",
 )
 @click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object a line: launch, units, end")

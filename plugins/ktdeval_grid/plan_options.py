@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from ktdeval.cli import config_option, open_plugins
+from ktdeval.cli import complete_names, complete_words, config_option
 from ktdeval.errors import UsageError
 from ktdeval.runner import split_model
 from ktdeval.values.fields import parse_assignments
@@ -38,56 +38,10 @@ _NEEDED = (
 )
 
 
-# ---- completion of names
-
-
-def _plan_names() -> Sequence[str]:
-    return list(shipped_plans())
-
-
-def _rule_names() -> Sequence[str]:
-    return list(shipped_rules())
-
-
-def _model_names() -> Sequence[str]:
-    names = []
-    for name in open_plugins().specs("models"):
-        names.append(name if "/" in name else f"{name}/")
-    return names
-
-
-def _agent_names() -> Sequence[str]:
-    return list(open_plugins().specs("agents"))
-
-
-def _task_names() -> Sequence[str]:
-    specs = open_plugins().specs("tasks")
-    groups = {group: None for spec in specs.values() for group in spec.groups}
-    return [*groups, *specs]
-
-
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
-
-def _completer(names: Callable[[], Sequence[str]]) -> Complete:
-    """Return a function that completes the last name of a list with commas."""
-
-    def complete(
-        _context: click.Context, _parameter: click.Parameter, text: str
-    ) -> list[CompletionItem]:
-        before, comma, last = text.rpartition(",")
-        return [
-            CompletionItem(f"{before}{comma}{name}")
-            for name in sorted(names())
-            if name.startswith(last)
-        ]
-
-    return complete
-
-
 def _plans(context: click.Context, parameter: click.Parameter, text: str) -> list[CompletionItem]:
     """Complete a plan: shipped names, then files."""
-    return [*_completer(_plan_names)(context, parameter, text), CompletionItem(text, type="file")]
+    shipped = complete_words(shipped_plans())(context, parameter, text)
+    return shipped or [CompletionItem(text, type="file")]
 
 
 # ---- options
@@ -97,28 +51,28 @@ _MODELS = click.option(
     "--models",
     multiple=True,
     metavar="MODEL,…",
-    shell_complete=_completer(_model_names),
+    shell_complete=complete_names("models"),
     help="models, PROVIDER/NAME or PROVIDER/NAME(option=value,…) (see `ktdeval models`)",
 )
 _AGENTS = click.option(
     "--agents",
     multiple=True,
     metavar="AGENT,…",
-    shell_complete=_completer(_agent_names),
+    shell_complete=complete_names("agents"),
     help="agents, NAME or NAME(option=value,…) (see `ktdeval agents`) [default: react]",
 )
 _TASKS = click.option(
     "--tasks",
     multiple=True,
     metavar="TASK,…",
-    shell_complete=_completer(_task_names),
+    shell_complete=complete_names("tasks"),
     help="tasks, groups or globs (see `ktdeval tasks`)",
 )
 _PRUNE = click.option(
     "--prune",
     multiple=True,
     metavar="RULE,…",
-    shell_complete=_completer(_rule_names),
+    shell_complete=lambda *asked: complete_words(shipped_rules())(*asked),
     help="rules by which cells are left out (see `ktdeval grid plans`); none: no rule",
 )
 _TABLES = click.option(

@@ -11,7 +11,15 @@ import click
 from msgspec import UNSET
 
 from ktdeval.cards import clean
-from ktdeval.cli import FilePath, RunPath, example, grid_lines, open_plugins, plugin_option
+from ktdeval.cli import (
+    FilePath,
+    RunPath,
+    complete_data,
+    example,
+    grid_lines,
+    open_plugins,
+    plugin_option,
+)
 from ktdeval.secrets.redaction import hide_secrets, secrets_of
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
@@ -54,6 +62,7 @@ _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
 @click.option(
     "--data",
     metavar="DATA",
+    shell_complete=complete_data,
     help="the market, where it has moved since the run: a snapshot folder or data provider",
 )
 @plugin_option

@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import OutputPath, RunPath, example, open_plugins, plugin_option, warn
+from ktdeval.cli import (
+    OutputPath,
+    RunPath,
+    complete_data,
+    complete_names,
+    example,
+    open_plugins,
+    plugin_option,
+    warn,
+)
 from ktdeval.errors import UsageError, explained
 from ktdeval.runner import paths_of_runs
 from ktdeval.values.fields import user_path
@@ -50,12 +59,14 @@ _FORMATS = ("png", "svg")
 @click.option(
     "--windows",
     metavar="NAME,…",
+    shell_complete=complete_names("windows"),
     help="windows to draw [default: chosen by the benchmark's return]",
 )
 @click.option(
     "--metric",
     "metrics",
     metavar="NAME,…",
+    shell_complete=complete_names("metrics"),
     help="metrics of mask and mode effects [default: total_return]",
 )
 @click.option(
@@ -66,6 +77,7 @@ _FORMATS = ("png", "svg")
 @click.option(
     "--data",
     metavar="DATA",
+    shell_complete=complete_data,
     help="the market, where it has moved since the run: a snapshot folder or data provider",
 )
 @click.option(

@@ -15,7 +15,15 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, RunPath, example, open_plugins, plugin_option, warn
+from ktdeval.cli import (
+    OutputPath,
+    RunPath,
+    complete_data,
+    example,
+    open_plugins,
+    plugin_option,
+    warn,
+)
 from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
@@ -85,6 +93,7 @@ _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 @click.option(
     "--data",
     metavar="DATA",
+    shell_complete=complete_data,
     help="the market, where it has moved since the run: a snapshot folder or data provider",
 )
 @plugin_option

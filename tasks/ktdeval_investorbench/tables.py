@@ -23,6 +23,7 @@ from ktdeval.cli import (
     LazyCommand,
     LazyGroup,
     RunPath,
+    complete_data,
     example,
     grid_lines,
     open_plugins,
@@ -457,6 +458,7 @@ investorbench = LazyGroup(
 @click.option(
     "--data",
     metavar="DATA",
+    shell_complete=complete_data,
     help="where the market of the runs is, if it has moved; --show tests reads it",
 )
 @click.option(

@@ -38,7 +38,8 @@ def examples_in(help_page: str) -> list[str]:
 
 def parsed(line: str) -> click.Context:
     """Read a line as the command line would, without running it: the context of its command."""
-    program, *words = shlex.split(line)
+    command_line, _, _file = line.partition(" > ")
+    program, *words = shlex.split(command_line)
     assert program == "ktdeval"
     context = cli.make_context("ktdeval", words)
     while isinstance(context.command, click.Group):

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, example, open_plugins, plugin_option
+from ktdeval.cli import FilePath, complete_names, example, open_plugins, plugin_option
 from ktdeval.errors import ConfigError, VerificationError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import Registrant
@@ -54,6 +54,7 @@ from ktdeval_board.submit import Request, submit_run
     "--tasks",
     required=True,
     metavar="TASKS",
+    shell_complete=complete_names("tasks"),
     help="tasks, groups or globs, with commas; each becomes a division",
 )
 @market_options("data provider or snapshot folder", default="synthetic", show_default=True)
@@ -61,6 +62,7 @@ from ktdeval_board.submit import Request, submit_run
     "--windows",
     default="",
     metavar="WINDOWS",
+    shell_complete=complete_names("windows"),
     help="names, globs or FIRST:LAST days [default: the tasks' own]",
 )
 @click.option(

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from ktdeval.cli import OutputPath, config_option, example, open_plugins
+from ktdeval.cli import OutputPath, complete_names, config_option, example, open_plugins
 from ktdeval.errors import DataError, UsageError
 from ktdeval.runner import choose_windows, open_snapshot
 from ktdeval.tasks import Task, Window, market_problem
@@ -32,7 +32,12 @@ def rl() -> None:
 )
 @rl.command()
 @click.option(
-    "--task", "name", required=True, metavar="TASK", help="task on one asset that shows its history"
+    "--task",
+    "name",
+    required=True,
+    metavar="TASK",
+    shell_complete=complete_names("tasks"),
+    help="task on one asset that shows its history",
 )
 @click.option(
     "--algorithm",

@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from ktdeval.cards import card_lines, print_lines
-from ktdeval.cli import FilePath, OutputPath, RunPath, config_option, example, open_plugins
+from ktdeval.cli import (
+    FilePath,
+    OutputPath,
+    RunPath,
+    complete_names,
+    config_option,
+    example,
+    open_plugins,
+)
 from ktdeval.errors import UsageError, VerificationError, explained
 from ktdeval.values.jsonio import dumps_pretty, make_folder, write_atomic
 from ktdeval.values.temporary import filling
@@ -25,7 +33,12 @@ _FILE = FilePath(dir_okay=False)
 
 @example("ktdeval certify --task blinded_open_research --attackers attack --out certificate.json")
 @click.command("certify", short_help="Attack a mask and write its certificate, or verify one.")
-@click.option("--task", metavar="NAME", help="the trading task whose mask is put to the test")
+@click.option(
+    "--task",
+    metavar="NAME",
+    shell_complete=complete_names("tasks"),
+    help="the trading task whose mask is put to the test",
+)
 @config_option("data", "data_args", "windows", "mask_key")
 @click.option(
     "--probes",
@@ -44,6 +57,7 @@ _FILE = FilePath(dir_okay=False)
     "--exam",
     default="",
     metavar="NAME",
+    shell_complete=complete_names("tasks"),
     help="the scoring task that asks; default: the one that asks about the task",
 )
 @click.option(

@@ -1,0 +1,112 @@
+"""Completion of values of options: names that plugins offer, and fixed words.
+
+A completer is what click's `shell_complete=` takes. Plugins are loaded only where names are asked
+for, and those of `--plugin` never: completing a line executes nothing that the line names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from ktdeval.errors import KtdevalError
+from ktdeval.plugins.registry import Plugins, load_plugins
+
+if TYPE_CHECKING:
+    from ktdeval.hookspecs import Spec
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+#: Words that may be typed, each with what it is; "" without a text
+Words = Mapping[str, str]
+
+
+def complete_words(words: Iterable[str]) -> Completer:
+    """Return a completer of fixed words, also after a comma."""
+    fixed = dict.fromkeys(words, "")
+    return _completer(lambda _context: fixed)
+
+
+def complete_names(kind: str) -> Completer:
+    """Return a completer of the names of a kind: tasks with their groups, models, agents, metrics,
+    data, runners, windows. The last name of a list with commas is completed.
+    """
+    if kind == "windows":
+        return _completer(_windows)
+
+    return _completer(lambda _context: names_of(load_plugins(), kind))
+
+
+def complete_path(kind: str) -> Completer:
+    """Return a completer that leaves paths to the shell. `kind`: file or dir."""
+    return lambda _context, _parameter, text: [CompletionItem(text, type=kind)]
+
+
+def complete_data(
+    context: click.Context, parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """Complete a market: a data provider, or else a folder."""
+    providers = complete_names("data")(context, parameter, text)
+    return providers or [CompletionItem(text, type="dir")]
+
+
+def names_of(plugins: Plugins, kind: str) -> Words:
+    """Return the names of a kind that a command line takes, each with its summary."""
+    specs = plugins.specs(kind)
+    names: dict[str, str] = {}
+    for spec in specs.values():
+        for group in spec.groups:
+            names.setdefault(group, f"group of {kind}")
+
+    for name, spec in specs.items():
+        # A provider of models is followed by the name of one of its models.
+        is_provider = kind == "models" and "/" not in name
+        names[f"{name}/" if is_provider else name] = spec.summary
+
+    return names
+
+
+def _completer(words: Callable[[click.Context], Words]) -> Completer:
+    def complete(
+        context: click.Context, _parameter: click.Parameter, text: str
+    ) -> list[CompletionItem]:
+        before, comma, last = text.rpartition(",")
+        given = before.split(",")
+        items = []
+        for word, meaning in words(context).items():
+            if word.startswith(last) and word not in given:
+                items.append(CompletionItem(f"{before}{comma}{word}", help=meaning or None))
+
+        return items
+
+    return complete
+
+
+def _windows(context: click.Context) -> Words:
+    """Return the windows of the tasks that the line names so far, or of all tasks."""
+    plugins = load_plugins()
+    specs = plugins.specs("tasks")
+    given = context.params.get("tasks") or context.params.get("task") or ()
+    patterns = given.split(",") if isinstance(given, str) else list(given)
+    try:
+        chosen = [specs[name] for name in plugins.resolve_tasks(patterns)]
+    except KtdevalError:  # no task yet, or a name that is not finished
+        chosen = list(specs.values())
+
+    windows: dict[str, str] = {}
+    for spec in chosen:
+        windows.update(_windows_of(spec))
+
+    return windows
+
+
+def _windows_of(spec: Spec) -> Words:
+    """Return the windows of a task in YAML, each with its days."""
+    windows = spec.extra.get("config", {}).get("windows", {})
+    texts = {}
+    for name, window in windows.items():
+        texts[str(name)] = f"{window.get('first')} to {window.get('last')}"
+
+    return texts

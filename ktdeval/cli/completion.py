@@ -1,0 +1,96 @@
+"""`ktdeval completion`: complete commands, options and names in bash, zsh and fish."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping
+
+import click
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+
+from ktdeval.cli.examples import example
+from ktdeval.cli.main import COMPLETION
+from ktdeval.errors import KtdevalError
+
+# As click's, but no space follows what is to be continued: a provider's slash.
+_BASH = """\
+%(complete_func)s() {
+    local IFS=$'\\n'
+    local kind word
+    while IFS=',' read -r kind word; do
+        case $kind in
+            dir) COMPREPLY=(); compopt -o dirnames ;;
+            file) COMPREPLY=(); compopt -o default ;;
+            plain)
+                COMPREPLY+=("$word")
+                [[ $word == */ ]] && compopt -o nospace
+                ;;
+        esac
+    done < <(COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(complete_var)s=bash_complete "$1")
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+class _Bash(BashComplete):
+    source_template = _BASH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the incomplete one, and it. Bash makes `=` a word of its own."""
+        words, incomplete = super().get_completion_args()
+        return [word for word in words if word != "="], incomplete
+
+
+class _Fish(FishComplete):
+    # A word may have commas: only the first ends the kind.
+    source_template = FishComplete.source_template.replace(
+        'string split ","', 'string split --max 1 ","'
+    )
+
+
+SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": ZshComplete, "fish": _Fish}
+
+
+def _shell(name: str, root: click.Command) -> ShellComplete:
+    return SHELLS[name](root, {}, "ktdeval", COMPLETION)
+
+
+def answer(instruction: str, root: click.Command) -> int:
+    """Print what the script of a shell asked for, and return the exit code.
+
+    `instruction`: the shell's name, and `source` or `complete`, such as `bash_complete`. Nothing is
+    printed on stderr, where the user is typing.
+    """
+    name, _, action = instruction.partition("_")
+    if name not in SHELLS or action not in ("source", "complete"):
+        return 1
+
+    shell = _shell(name, root)
+    if action == "source":
+        click.echo(shell.source(), nl=False)
+        return 0
+
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            words = shell.complete()
+    except (KtdevalError, click.ClickException, OSError):  # a line that can't be understood yet
+        return 1
+
+    click.echo(words)
+    return 0
+
+
+@example("ktdeval completion bash > ~/.local/share/bash-completion/completions/ktdeval")
+@click.command()
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes commands, options and names of tasks, models, agents, metrics
+    and windows.
+
+    Write it where the shell looks for it: in bash
+    ~/.local/share/bash-completion/completions/ktdeval, in zsh _ktdeval in a folder of $fpath, in
+    fish ~/.config/fish/completions/ktdeval.fish. Or evaluate it in the shell's start-up file.
+    """
+    click.echo(_shell(shell, context.find_root().command).source(), nl=False)

@@ -1,0 +1,113 @@
+"""Completion in a shell: commands, options without the word `run`, names and choices."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ktdeval.cli.completion import SHELLS
+from ktdeval.cli.main import COMPLETION, main
+from ktdeval.plugins import registry
+from terminal import Terminal
+
+Capture = pytest.CaptureFixture[str]
+
+
+class Typing:
+    """Asks for the words that may follow a line, as the script of bash does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def words(self, line: str) -> list[str]:
+        words = line.split(" ")
+        self._monkeypatch.setenv("COMP_WORDS", "\n".join(words))
+        self._monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+        self._monkeypatch.setenv(COMPLETION, "bash_complete")
+        self._capsys.readouterr()
+        main(["ktdeval"])
+        out, err = self._capsys.readouterr()
+        assert err == "", "nothing is printed where the user types"
+        return [each.partition(",")[2] for each in out.splitlines() if each]
+
+
+@pytest.fixture
+def typing(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Typing:
+    return Typing(monkeypatch, capsys)
+
+
+def test_options_need_no_run_and_load_no_plugin(
+    typing: Typing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        pytest.fail("a plugin was loaded")
+
+    monkeypatch.setattr(registry, "find_entry_points", refuse)
+    assert typing.words("ktdeval --mo") == ["--model", "--model-args"]
+    assert "--model" not in typing.words("ktdeval --model builtin/hold --m")
+    assert typing.words("ktdeval --rules ") == ["strict", "paper"]
+    assert typing.words("ktdeval --rules = p") == ["paper"], "bash makes = a word of its own"
+    assert typing.words("ktdeval card verify RUN --js") == ["--json"]
+
+
+def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
+    assert {"commands", "compare", "completion"} <= set(typing.words("ktdeval com"))
+    assert typing.words("ktdeval --model builtin/mom") == ["builtin/momentum"]
+    assert typing.words("ktdeval --model openai_") == ["openai_compatible/"]
+    assert typing.words("ktdeval run --agent hed") == ["hedge_fund"]
+    assert typing.words("ktdeval --metrics brier,information_") == ["brier,information_ratio"]
+    assert "W2,W1" in typing.words("ktdeval --tasks blinded_open_research --windows W2,W")
+    assert "W2,W2" not in typing.words("ktdeval --tasks blinded_open_research --windows W2,W")
+    assert "ktdfin_core" in typing.words("ktdeval --tasks blinded_memory_only,ktdfin_c")[0]
+    assert typing.words("ktdeval compare --metric total_r") == ["total_return"]
+    assert typing.words("ktdeval tasks show bright_mem") == ["bright_memory_only"]
+    assert typing.words("ktdeval tasks bright_mem") == ["bright_memory_only"]
+    assert typing.words("ktdeval grid ktd-fin-") == ["ktd-fin-appendix-j"]
+    assert "--models" in typing.words("ktdeval grid --mo")
+    assert typing.words("ktdeval data build synthetic_u") == ["synthetic_us"]
+
+
+def test_a_line_that_is_wrong_is_not_an_error(typing: Typing) -> None:
+    assert typing.words("ktdeval no-such-command --x") == []
+    assert typing.words("ktdeval --tasks no_such_task --windows W10") == ["W10"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_shell_has_a_script_that_asks_ktdeval(shell: str, terminal: Terminal) -> None:
+    script = terminal.text("completion", shell)
+    assert f"{COMPLETION}={shell}_complete" in script
+    if shell == "fish":
+        assert 'string split --max 1 ","' in script, "a word may have commas"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes(tmp_path: Path) -> None:
+    program = tmp_path / "ktdeval"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ktdeval "$@"\n')
+    program.chmod(0o755)
+    script = f"""
+        PATH={shlex.quote(str(tmp_path))}:$PATH
+        eval "$(ktdeval completion bash)"
+        complete -p ktdeval
+        compopt() {{ echo "compopt $1 $2"; }}
+        COMP_WORDS=(ktdeval --tasks blinded_memory_only,bright_m); COMP_CWORD=2
+        _ktdeval_completion ktdeval --tasks
+        echo "${{COMPREPLY[@]}}"
+        COMP_WORDS=(ktdeval --model openai_); COMP_CWORD=2; COMPREPLY=()
+        _ktdeval_completion ktdeval --model
+        echo "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "complete -o nosort -F _ktdeval_completion ktdeval",
+        "blinded_memory_only,bright_memory_only",
+        "compopt -o nospace",
+        "openai_compatible/",
+    ]

@@ -51,6 +51,7 @@ from ktdeval.stats.metric import Metric, RuleSet
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.fields import build
+from ktdeval.values.told import Tell, tell_nobody
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +68,9 @@ class CardInputs(EvaluationInputs):
     certificate: Attachment = NO_ATTACHMENT  #: statement of the attached card
 
 
-def build_card(inputs: CardInputs) -> TradingCard:
+def build_card(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingCard:
     """Build the result card of one evaluation (one task, model and agent over windows and seeds).
+    `tell` is told of each episode before its metrics are computed.
 
     Two calls with equal inputs give equal cards whatever the order of specs, ledgers, metrics and
     missing episodes; only `provenance` is passed through as it is. Raises CardError: the inputs
@@ -91,12 +93,17 @@ def build_card(inputs: CardInputs) -> TradingCard:
     pooled = [ledgers[spec.id] for spec in finished if spec.span.name not in excluded]
     missing = missing_specs(planned, ledgers.keys(), inputs.missing_episodes, "a ledger")
 
+    episodes = []
+    for done, spec in enumerate(finished):
+        tell(spec.label, done, len(finished))
+        episodes.append(_gather_episode(spec, ledgers[spec.id], inputs))
+
     facts = TradingFacts(
         kind="trading",
         task=gather_trading_task(planned[0], inputs.task),
         **common_facts(inputs, planned, days),
         rules=inputs.rules,
-        episodes=[_gather_episode(spec, ledgers[spec.id], inputs) for spec in finished],
+        episodes=episodes,
         missing_episodes=[_gather_missing(spec, error) for spec, error in missing],
         reference=gather_references(by_window, inputs.snapshot),
         calibration=gather_calibration(pooled, inputs.snapshot),

@@ -20,6 +20,7 @@ from ktdeval.cli.options import (
     plugin_option as plugin_option,
     warn as warn,
 )
+from ktdeval.cli.progress import work_shown as work_shown
 from ktdeval.cli.run import (
     check_finished as check_finished,
     collector_held_back as collector_held_back,

@@ -117,16 +117,22 @@ def verify(path: Path, plugin: tuple[str, ...] | None, as_json: bool, **changes:
     --data and --data-args are needed only if the snapshot has moved since the run, --items if the
     run had that option.
     """
+    from ktdeval.cli.progress import work_shown
     from ktdeval.runner.verify import verify_card
 
     plugins = open_plugins(plugin or ())
     moved = {name: value for name, value in changes.items() if value is not None}
+
+    def verify_file(file: Path) -> Verification:
+        with work_shown() as tell:
+            return verify_card(file, plugins, moved, tell)
+
     if as_json:
-        _print_verifications(path, lambda file: verify_card(file, plugins, moved))
+        _print_verifications(path, verify_file)
         return
 
     def judge(file: Path) -> str:
-        verification = verify_card(file, plugins, moved)
+        verification = verify_file(file)
         for finding in verification.findings[1:]:
             click.echo(f"also differs: {finding}")
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -25,9 +29,12 @@ from ktdeval.hookspecs import hookimpl
 from ktdeval.runner import events
 from ktdeval.runner.events import Event, SampleFinished, StepFinished
 from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.values.told import Tell, tell_nobody
 
 _PLAIN_REPORTS = 10  # lines for each episode without a terminal
 _ROOMY = 100  # columns: wider terminals get longer bars
+_NARROW = 78  # columns: narrower terminals get shorter titles, and no time left
+_BESIDE_TITLE = 8 + len("100/250") + len("0:00:00") + 4  # a narrow bar, counts, time, gaps
 _MILLION = 1_000_000
 _LONG_WAIT_S = 60.0  # longer waits are printed as a line that stays
 _PLAIN_WAIT_S = 10.0  # the same without a terminal, where no bar shows shorter ones
@@ -92,6 +99,56 @@ class _Bars(Progress):
                 yield Text(f"  {status}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
+def _columns(console: Console) -> list[ProgressColumn]:
+    """Return the columns of a bar: each bar is its own table, so fixed widths keep them aligned."""
+    title_width = 39
+    bar_width = 12
+    is_narrow = console.width < _NARROW
+    if console.width >= _ROOMY:
+        title_width = 48
+        bar_width = 24
+    elif is_narrow:
+        bar_width = 8
+        title_width = max(console.width - _BESIDE_TITLE, 8)
+
+    title = Column(width=title_width, no_wrap=True, overflow="ellipsis")
+    columns = [
+        TextColumn("[bold]{task.description}", table_column=title),
+        BarColumn(bar_width=bar_width),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
+    if not is_narrow:
+        columns.append(TimeRemainingColumn())
+
+    return columns
+
+
+@contextlib.contextmanager
+def work_shown(console: Console | None = None) -> Iterator[Tell]:
+    """Show the progress of work that is told to the function yielded: a bar on stderr, which goes
+    when the work ends; nothing where stderr is not a terminal.
+    """
+    if console is None:
+        # The raw stream, because the bar moves the cursor.
+        console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
+
+    if not console.is_terminal:
+        yield tell_nobody
+        return
+
+    # rich would write what is printed meanwhile to stderr, even into a pipe's place.
+    bars = _Bars(*_columns(console), console=console, transient=True, redirect_stdout=False)
+    bar = bars.add_task("", status="", visible=False)
+
+    def tell(name: str, done: int, total: int) -> None:
+        title = escape(clean(name))
+        bars.update(bar, description=title, completed=done, total=total, visible=True)
+
+    with bars:
+        yield tell
+
+
 class ProgressObserver:
     """Draws a run's progress on stderr. Use as a context manager and register with
     `Plugins.register_observer`.
@@ -105,23 +162,7 @@ class ProgressObserver:
         self._tallies: dict[str, _Tally] = {}
         self._bars: dict[str, TaskID] = {}
 
-        # Each bar is its own table, so fixed widths keep the bars aligned.
-        title_width = 39
-        bar_width = 12
-        if console.width >= _ROOMY:
-            title_width = 48
-            bar_width = 24
-
-        title = Column(width=title_width, no_wrap=True, overflow="ellipsis")
-        self._progress = _Bars(
-            TextColumn("[bold]{task.description}", table_column=title),
-            BarColumn(bar_width=bar_width),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not self._live,
-        )
+        self._progress = _Bars(*_columns(console), console=console, disable=not self._live)
         self._overall = self._progress.add_task(
             "episodes", total=episodes, status="", visible=episodes > 1
         )

@@ -221,12 +221,15 @@ def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path])
 @json_option
 def score(run_folder: Path, as_json: bool, **options: object) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
+    from ktdeval.cli.progress import work_shown
     from ktdeval.runner.score import rescore
 
     changes = {name: value for name, value in options.items() if value is not None}
     load_config(None, {"model": "-", "tasks": ("-",), **changes})  # refuse what a run would refuse
     plugins = open_plugins(tuple(changes.pop("plugin", ())))  # type: ignore[arg-type]
-    cards = rescore(run_folder, plugins, changes)
+    with work_shown() as tell:
+        cards = rescore(run_folder, plugins, changes, tell)
+
     if not cards:
         raise StoreError(f"{run_folder}: no episode is complete yet; run it again to resume")
 

@@ -53,6 +53,7 @@ from ktdeval.values.jsonio import (
     read_plain,
     sha256_hex,
 )
+from ktdeval.values.told import Tell, tell_nobody
 from ktdeval.values.typed import from_plain
 
 _PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
@@ -141,10 +142,11 @@ def make_card(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
     errors: Mapping[str, str],
+    tell: Tell = tell_nobody,
 ) -> TradingCard | ScoringCard:
     """Build the card of one task from its complete episodes; `errors` says by id why others have no
-    ledger. Raises StoreError where no episode is complete, or the installed task is not the one
-    that ran.
+    ledger; `tell` is told of each episode whose metrics are computed. Raises StoreError where no
+    episode is complete, or the installed task is not the one that ran.
     """
     specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
     complete = [spec for spec in specs if folder.is_complete(spec)]
@@ -162,7 +164,7 @@ def make_card(
     if is_scoring(task):
         card = build_scoring_card(_scoring_inputs(facts, folder, task, plugins, complete))
     else:
-        card = build_card(_trading_inputs(facts, folder, task, plugins, complete))
+        card = build_card(_trading_inputs(facts, folder, task, plugins, complete), tell)
 
     validate_card(card.plain, str(folder.card_path(task.name)))
     problem = _own_task_problem(task, card.task, card.windows)
@@ -378,11 +380,14 @@ def write_cards(
     return paths
 
 
-def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Path]:
+def rescore(
+    path: Path, plugins: Plugins, changes: Mapping[str, Any], tell: Tell = tell_nobody
+) -> list[Path]:
     """Score a run folder again and return the cards; `changes` may name `data` and `data_args`
     (where the snapshot is now), `metrics` (instead of the extra ones), `rules`, `certificate`,
     `items`. A card of the run stays as it is, but for a certificate that it had none of: where its
-    figures differ now, the new card lies in a folder of its own. Raises StoreError or DataError.
+    figures differ now, the new card lies in a folder of its own. `tell` is told of each episode.
+    Raises StoreError or DataError.
     """
     folder = RunFolder.load(path)
     open_task_files(folder.path, plugins)
@@ -409,7 +414,7 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
         task = plugins.make_task(name, changes.get("items"))
         before = _existing_card(folder.card_path(task.name))
         errors = {entry["id"]: entry["error"] for entry in before.get("missing_episodes", ())}
-        card = make_card(folder, task, snapshot, plugins, errors).plain
+        card = make_card(folder, task, snapshot, plugins, errors, tell).plain
 
         path = _free_path(folder, task.name, _scored_name(changed), card)
         path.parent.mkdir(exist_ok=True)

@@ -50,6 +50,7 @@ from ktdeval.tasks.task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.fields import build
 from ktdeval.values.jsonio import JsonValue, file_sha256, read_plain
+from ktdeval.values.told import Tell, tell_nobody
 
 
 class RecordedModel:
@@ -159,10 +160,12 @@ class Verification:
     traced_steps: int
 
 
-def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Verification:
+def verify_card(
+    path: Path, plugins: Plugins, changes: Mapping[str, Any], tell: Tell = tell_nobody
+) -> Verification:
     """Verify a card against the run folder it lies in; `changes` may say where the data are now, or
-    name other `items`. Raises KtdevalError where the card is not valid, or its run or snapshot is
-    not there or was changed.
+    name other `items`; `tell` is told of each episode. Raises KtdevalError where the card is not
+    valid, or its run or snapshot is not there or was changed.
     """
     card = load_evaluation(path)
     folder = RunFolder.load(run_of(path))
@@ -183,7 +186,7 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
         # before the records: those of another task would differ for that reason alone
         check_ran(folder, task, plugins, complete[0])
 
-    records = verify_records(folder, task, plugins, snapshot)
+    records = verify_records(folder, task, plugins, snapshot, tell)
     card_findings = list(_artefact_findings(folder, card.artefacts))
     card_findings += call_findings(path.name, folder, card, complete)
 
@@ -205,10 +208,14 @@ def _complete_specs(folder: RunFolder, task: str) -> list[EpisodeSpec]:
 
 
 def verify_records(
-    folder: RunFolder, task: Any, plugins: Plugins, snapshot: MarketSnapshot | None
+    folder: RunFolder,
+    task: Any,
+    plugins: Plugins,
+    snapshot: MarketSnapshot | None,
+    tell: Tell = tell_nobody,
 ) -> Verification:
     """Execute a run's complete episodes of a task again, from what the model replied; no card is
-    looked at.
+    looked at. `tell` is told of each episode.
     """
     specs = _complete_specs(folder, task.name)
     factory = EpisodeFactory({task.name: task}, plugins, snapshot)
@@ -217,7 +224,8 @@ def verify_records(
     steps = 0
     traced = 0
 
-    for spec in specs:
+    for done, spec in enumerate(specs):
+        tell(spec.label, done, len(specs))
         check = _EpisodeCheck(spec, folder, factory, records_file)
         findings += check.findings()
         steps += check.steps

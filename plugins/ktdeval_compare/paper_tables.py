@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
-from ktdeval.cli import RunPath, example, grid_lines, warn
+from ktdeval.cli import RunPath, example, grid_lines, json_option, print_json, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
+from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_compare.arena_tables import asset_frame, fund_frame
 from ktdeval_compare.definitions import cohort_definitions
@@ -68,6 +69,7 @@ _WHOLE = ("attackers", "agents", "funds")
     show_default=True,
     help="how it is written; CSV has every digit",
 )
+@json_option
 @click.option(
     "--cohort",
     "cohorts",
@@ -75,13 +77,23 @@ _WHOLE = ("attackers", "agents", "funds")
     metavar="NAME=PATTERN,…",
     help="systems whose mean is one column of ktdfin-8",
 )
-def table_command(cards: tuple[Path, ...], name: str, form: str, cohorts: tuple[str, ...]) -> None:
+def table_command(
+    cards: tuple[Path, ...], name: str, form: str, as_json: bool, cohorts: tuple[str, ...]
+) -> None:
     """Print a table of a paper, made of your own cards.
 
     CARD is a card file or a run folder. Figures are those of the cards: medians over the windows
     and seeds that each has.
     """
-    click.echo(write_table(table_of(name), paper_frame(name, cards, cohorts), form), nl=False)
+    if as_json and form != "text":
+        raise UsageError(f"--json and --format {form} are two forms; give one of them")
+
+    spec = table_of(name)
+    frame = paper_frame(name, cards, cohorts)
+    if as_json:
+        print_json(table_json(name, spec, frame))
+    else:
+        click.echo(write_table(spec, frame, form), nl=False)
 
 
 def table_of(name: str) -> Mapping[str, Any]:
@@ -209,6 +221,46 @@ def _note(spec: Mapping[str, Any], entrants: Sequence[Entrant]) -> str:
         parts.append("a cell is the median over the episodes of its card")
 
     return "; ".join(parts)
+
+
+def table_json(name: str, spec: Mapping[str, Any], frame: pd.DataFrame) -> dict[str, JsonValue]:
+    """Return a frame as JSON: its columns by the metrics' names, each with its printed heading, and
+    its rows with all digits; null where a figure is not defined.
+    """
+    headings = {}
+    for heading, metric, _how in frame.attrs.get("columns", spec["columns"]):
+        headings[metric] = heading
+
+    columns: list[JsonValue] = []
+    for column in frame:
+        columns.append({"name": str(column), "heading": headings.get(column, str(column))})
+
+    rows: list[JsonValue] = []
+    for key, (_, figures) in zip(frame.index, frame.iterrows(), strict=True):
+        words = key if isinstance(key, tuple) else (key,)
+        row: dict[str, JsonValue] = dict(zip(map(str, frame.index.names), words, strict=True))
+        for column, value in figures.items():
+            row[str(column)] = _json_figure(value)
+
+        rows.append(row)
+
+    return {
+        "table": name,
+        "caption": spec["caption"],
+        "source": spec["source"],
+        "note": frame.attrs.get("note", ""),
+        "columns": columns,
+        "rows": rows,
+    }
+
+
+def _json_figure(value: Any) -> JsonValue:
+    """Return a cell as JSON; None for an undefined figure."""
+    if isinstance(value, str):
+        return value
+    if value is None or pd.isna(value):
+        return None
+    return float(value)
 
 
 def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ktdeval.cards import count
+from ktdeval.cards import ScoringCard, count
 from ktdeval.cli import (
     OutputPath,
     RunPath,
     complete_data,
     complete_names,
     example,
+    json_option,
     open_plugins,
     plugin_option,
+    print_json,
     warn,
+    work_shown,
 )
 from ktdeval.errors import UsageError, explained
 from ktdeval.runner import paths_of_runs
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import make_folder, write_atomic
+from ktdeval.values.jsonio import JsonValue, make_folder, write_atomic
 from ktdeval.values.temporary import filling
 from ktdeval_report.canvas import plot_file, require_matplotlib
 from ktdeval_report.inputs import Sources, load_evaluations
-from ktdeval_report.page import Options, make_report
+from ktdeval_report.page import Options, Report, make_report
 from ktdeval_report.study import Settings
 
 _FORMATS = ("png", "svg")
@@ -97,8 +101,14 @@ _FORMATS = ("png", "svg")
     help="seed of the random traders",
 )
 @plugin_option
+@json_option
 def report(
-    runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, **options: Any
+    runs: tuple[Path, ...],
+    out: Path,
+    plots: Path | None,
+    formats: str,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Draw runs as one self-contained HTML page.
 
@@ -119,11 +129,15 @@ def report(
             warn(f"{evaluation.path}: {evaluation.problem}")
 
     settings = Settings(options["paths"], options["seed"])
-    page = make_report(
-        evaluations,
-        Options(_names(options["windows"]), _names(options["metrics"]), settings),
-        scored,
-    )
+    with work_shown() as tell:
+        page = make_report(
+            evaluations,
+            Options(_names(options["windows"]), _names(options["metrics"]), settings),
+            scored,
+            tell,
+        )
+
+    written = []
     if plots is not None:
         with (
             explained(f"{plots}: can't write", "choose another folder with --plots"),
@@ -131,17 +145,61 @@ def report(
         ):
             for name, plot in page.plots.items():
                 for form in forms:
-                    write_atomic(fresh / f"{name}.{form}", plot_file(plot, form))
-
-        click.echo(f"plots   {plots} ({count(len(page.plots) * len(forms), 'file')})")
+                    file = f"{name}.{form}"
+                    write_atomic(fresh / file, plot_file(plot, form))
+                    written.append(plots / file)
 
     make_folder(out.parent)
     write_atomic(out, page.html)
+    if as_json:
+        print_json(_outcome(out, page, written, scored))
+        return
+
+    if plots is not None:
+        click.echo(f"plots   {plots} ({count(len(written), 'file')})")
+
     size = f"{len(page.html.encode()) / 1e6:.1f} MB"
     click.echo(
         f"report  {out} ({count(len(evaluations) + len(scored), 'card')},"
         f" {count(len(page.plots), 'plot')}, {size})"
     )
+
+
+def _outcome(
+    out: Path, page: Report, plots: Sequence[Path], scored: Sequence[ScoringCard]
+) -> dict[str, JsonValue]:
+    """Return what `report --json` prints: the files written, and the figures of each card."""
+    cards: list[JsonValue] = []
+    for row in page.rows:
+        card = row.of.card
+        mean = row.mean._asdict()
+        cards.append(
+            {
+                "card": str(row.of.path),
+                "label": row.of.label,
+                "task": card.task.name,
+                "model": card.model.name,
+                "labels": list(card.labels),
+                "excess_return": row.excess,
+                "selection": row.selection,
+                "mean_excess": {name: mean[name] for name in ("value", "low", "high", "reason")},
+                "problem": row.of.problem,
+            }
+        )
+
+    scoring: list[JsonValue] = []
+    for each in scored:
+        scores: dict[str, JsonValue] = {name: line.value for name, line in each.scores.items()}
+        task, model = each.task.name, each.model.name
+        scoring.append({"task": task, "model": model, "scores": scores})
+
+    return {
+        "report": str(out),
+        "bytes": len(page.html.encode()),
+        "plots": [str(path) for path in plots],
+        "cards": cards,
+        "scoring_cards": scoring,
+    }
 
 
 def _names(text: object) -> tuple[str, ...]:

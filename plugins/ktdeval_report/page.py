@@ -24,6 +24,7 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches
+from ktdeval.values.told import Tell, tell_nobody
 from ktdeval_pages.assets import stylesheet
 from ktdeval_pages.frame import content_security_policy
 from ktdeval_report.canvas import Figure, Plot, inline_svg
@@ -71,6 +72,7 @@ class Report(NamedTuple):
 
     html: str
     plots: Mapping[str, Plot]  # by the name of a file without ending, in the order of the page
+    rows: Sequence[OverviewRow] = ()  # a row for each card of a trading task
 
 
 class _Gallery:
@@ -101,16 +103,26 @@ class _Gallery:
 
 
 def make_report(
-    evaluations: Sequence[Evaluation], options: Options, scored: Sequence[ScoringCard] = ()
+    evaluations: Sequence[Evaluation],
+    options: Options,
+    scored: Sequence[ScoringCard] = (),
+    tell: Tell = tell_nobody,
 ) -> Report:
     """Draw cards as a page; equal cards, records, options and library versions give equal bytes.
 
-    Raises UsageError: no card has a window or metric of that name.
+    `tell` is told of each card before its figures are computed, and before it is drawn. Raises
+    UsageError: no card has a window or metric of that name.
     """
     _check_options(evaluations, options)
     bench = Workbench(options.settings)
     drawable = [one for one in evaluations if one.folder is not None][:MOST_CARDS]
-    studies = [bench.study(one, _drawn_windows(one, drawable, options)) for one in evaluations]
+    studies: list[CardStudy] = []
+    work = 2 * len(evaluations)
+    for one in evaluations:
+        tell(f"{one.label}: figures", len(studies), work)
+        studies.append(bench.study(one, _drawn_windows(one, drawable, options)))
+
+    rows = [_overview_row(study) for study in studies]
 
     gallery = _Gallery()
     has_overview = len(studies) > 1
@@ -120,10 +132,11 @@ def make_report(
     layout = files("ktdeval_report").joinpath("report.css").read_text(encoding="utf-8")
 
     # Plots are numbered in the order of the page.
-    overview = _overview(studies, gallery) if has_overview else None
+    overview = _overview(rows, gallery) if has_overview else None
     effects = _effects(evaluations, options, gallery)
     cards = []
-    for study in studies:
+    for done, study in enumerate(studies, start=len(studies)):
+        tell(f"{study.evaluation.label}: plots", done, work)
         view = card_view(study, _card_plots(study, gallery))
         cards.append(view | {"is_alone": not has_overview})
 
@@ -142,7 +155,7 @@ def make_report(
         **_not_drawn(studies, len(drawable)),
     )
 
-    return Report(html, gallery.plots)
+    return Report(html, gallery.plots, rows)
 
 
 def _subject(evaluations: Sequence[Evaluation], scored: Sequence[ScoringCard]) -> str:
@@ -248,10 +261,9 @@ class OverviewRow:
     rests: Sequence[str]  # what the figures rest on, where not on all episodes
 
 
-def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, object]:
+def _overview(rows: Sequence[OverviewRow], gallery: _Gallery) -> dict[str, object]:
     """Return the values of the overview: a row for each card, and a plot of their mean excess."""
-    evaluations = [study.evaluation for study in studies]
-    rows = [_overview_row(study) for study in studies]
+    evaluations = [row.of for row in rows]
     points = [Point(row.of.label, row.mean.value, row.mean.low, row.mean.high) for row in rows]
 
     plots = []

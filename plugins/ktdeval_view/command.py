@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,12 @@ from ktdeval.cli import (
     RunPath,
     complete_data,
     example,
+    json_option,
     open_plugins,
     plugin_option,
+    print_json,
     warn,
+    work_shown,
 )
 from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
@@ -32,6 +34,7 @@ from ktdeval.tasks import EpisodeSpec
 from ktdeval.trading import Ledger, MarketRules
 from ktdeval.values.jsonio import JsonValue, check_output, write_atomic
 from ktdeval.values.temporary import filling
+from ktdeval.values.told import Tell, tell_nobody
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import Names, find_names
 from ktdeval_view.pages import Surroundings, make_entry, make_episode_page, make_index_page
@@ -97,12 +100,14 @@ _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
     help="the market, where it has moved since the run: a snapshot folder or data provider",
 )
 @plugin_option
+@json_option
 def view(
     run: Path,
     out: Path | None,
     episode: str | None,
     day: str | None,
     is_opened: bool,
+    as_json: bool,
     **sources: Any,
 ) -> None:
     """Walk a run's episodes day by day, or sample by sample, as static pages.
@@ -120,18 +125,23 @@ def view(
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
     market = recorded_market(folder, plugins, sources["data"], _NO_MARKET) if has_days else ""
     show = RunView(folder, plugins, market, Redactor(os.environ), has_memory=sources["memory"])
-    files = show.write(out, chosen, _tell)
+    with work_shown() as tell:
+        files = show.write(out, chosen, tell)
 
     for problem in files.problems:
         warn(problem)
 
-    episodes = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
-    click.echo(f"view    {files.index} ({episodes}, {files.size / 1e6:.1f} MB)")
     address = (files.pages[0] if len(files.pages) == 1 else files.index).resolve().as_uri()
-
     if day is not None:
         address = f"{address}#day={day}"
-        click.echo(f"day     {address}")
+
+    if as_json:
+        print_json(_outcome(folder, files, address))
+    else:
+        episodes = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
+        click.echo(f"view    {files.index} ({episodes}, {files.size / 1e6:.1f} MB)")
+        if day is not None:
+            click.echo(f"day     {address}")
 
     if is_opened and not webbrowser.open(address):
         warn(f"no browser could be started; open {address}")
@@ -149,9 +159,17 @@ def _check_day(day: str | None, episodes: int) -> None:
         )
 
 
-def _tell(spec: EpisodeSpec) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"        {episode_label(spec)}", err=True)
+def _outcome(run: RunFolder, files: PageFiles, address: str) -> dict[str, JsonValue]:
+    """Return what `view --json` prints: the files written, and the figures of each episode."""
+    return {
+        "run": str(run.path),
+        "index": str(files.index),
+        "address": address,
+        "pages": [str(path) for path in files.pages],
+        "bytes": files.size,
+        "episodes": list(files.entries),
+        "problems": list(files.problems),
+    }
 
 
 @dataclass(frozen=True)
@@ -162,6 +180,7 @@ class PageFiles:
     pages: Sequence[Path]  # of the episodes, in the order of the run
     size: int  # bytes of all of them
     problems: Sequence[str]  # what a reader must know of the records, a sentence each
+    entries: Sequence[JsonValue] = ()  # figures of every episode, as the index shows them
 
 
 class RunView:
@@ -193,9 +212,9 @@ class RunView:
             self._days = {str(day) for day in market.days}
 
     def write(
-        self, out: Path, chosen: Sequence[EpisodeSpec], tell: Callable[[EpisodeSpec], None]
+        self, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell = tell_nobody
     ) -> PageFiles:
-        """Write the pages of the chosen episodes and the index of all; `tell` is called with each
+        """Write the pages of the chosen episodes and the index of all; `tell` is told of each
         before its page is made.
 
         Raises StoreError: the folder can't be written; UsageError: none of the chosen episodes has
@@ -209,7 +228,7 @@ class RunView:
         fresh: Path,
         out: Path,
         chosen: Sequence[EpisodeSpec],
-        tell: Callable[[EpisodeSpec], None],
+        tell: Tell,
     ) -> PageFiles:
         """Write the pages into the folder `fresh`. Its files are moved to `out`, which may hold pages
         of an earlier view.
@@ -226,7 +245,7 @@ class RunView:
             has_page = bool(records.steps) and path.is_file()
 
             if spec in chosen and records.steps:
-                tell(spec)
+                tell(episode_label(spec), len(pages), len(chosen))
                 size += _write(fresh / path.name, self._page(records, out, chosen))
                 pages.append(path)
                 has_page = True
@@ -242,7 +261,8 @@ class RunView:
         size += _write(fresh / INDEX, index)
         redacted = [self._redactor.text(problem) for problem in problems]
 
-        return PageFiles(out / INDEX, pages, size, redacted)
+        shown = [self._redactor.value(entry) for entry in entries]
+        return PageFiles(out / INDEX, pages, size, redacted, shown)
 
     def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
         if is_scoring(self._run, spec):

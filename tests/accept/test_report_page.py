@@ -262,8 +262,12 @@ def test_other_rules_are_computed_for_the_page_alone(session: Path, one: Page) -
 
 
 @pytest.mark.usefixtures("one")
-def test_equal_runs_give_equal_bytes_and_each_plot_a_file(session: Path, tmp_path: Path) -> None:
-    report(session, "one", "--plots", tmp_path, "--format", "png,svg", out="again.html")
+def test_equal_runs_give_equal_bytes_and_each_plot_a_file(
+    one: Page, session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    report(session, "one", "--plots", tmp_path, "--format", "png,svg", "--json", out="again.html")
+    shown = json.loads(capsys.readouterr().out)
     assert (session / "again.html").read_bytes() == (session / "one.html").read_bytes()
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     stems = {name.rpartition("-")[2].partition(".")[0] for name in made}
@@ -271,6 +275,18 @@ def test_equal_runs_give_equal_bytes_and_each_plot_a_file(session: Path, tmp_pat
     for name, data in made.items():
         assert data.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
         assert b"dc:date" not in data
+
+    # As JSON, a report names its files, and the figures of each card.
+    assert shown["report"] == str(session / "again.html")
+    assert shown["bytes"] == (session / "again.html").stat().st_size
+    assert sorted(shown["plots"]) == sorted(map(str, tmp_path.iterdir()))
+    (shown_card,) = shown["cards"]
+    stored = card_of(session)
+    window = WINDOWS.partition(",")[0]
+    held = stored["reference"]["benchmark_buy_and_hold"][window]["metrics"]["total_return"]["value"]
+    excess = stored["metrics"]["total_return"]["value"] - held
+    assert shown_card["excess_return"] == pytest.approx(excess)
+    assert (shown_card["task"], shown_card["problem"]) == ("blinded_open_research", "")
 
 
 # -- bad input

@@ -1,4 +1,4 @@
-"""`--json`: what run, score and card print for programs, also where the result is negative."""
+"""`--json`: what commands on runs print for programs, also where the result is negative."""
 
 from __future__ import annotations
 
@@ -78,3 +78,16 @@ def test_a_run_that_is_damaged_is_an_error_of_its_card(run: Path, terminal: Term
     assert code != 0
     (verdict,) = json.loads(out)
     assert verdict["verified"] is False
+
+
+def test_a_view_names_its_pages_and_the_figures_of_each_episode(
+    run: Path, terminal: Terminal
+) -> None:
+    shown = terminal.report("view", run)
+    pages = [*shown["pages"], shown["index"]]
+    assert sorted(pages) == sorted(map(str, (run / "view").iterdir()))
+    assert shown["bytes"] == sum(Path(page).stat().st_size for page in pages)
+    (episode,) = shown["episodes"]
+    assert (episode["state"], episode["steps"]) == ("finished", 2)
+    stored = json.loads((run / "cards" / f"{TASK}.json").read_text())
+    assert episode["return"] == pytest.approx(stored["metrics"]["total_return"]["value"])

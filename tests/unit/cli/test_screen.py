@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from ktdeval.cli.main import CleanStream, main
-from ktdeval.cli.progress import ProgressObserver
+from ktdeval.cli.progress import ProgressObserver, work_shown
 from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, StepFinished
 from metric_cases import spec as make_spec
 
@@ -161,15 +161,30 @@ def test_what_was_done_before_and_what_failed_are_one_line_each() -> None:
     ]
 
 
-def test_bar_and_status_fit_a_narrow_terminal() -> None:
+@pytest.mark.parametrize("width", [60, 80])
+def test_bar_and_status_fit_a_narrow_terminal(width: int) -> None:
     window = replace(SPEC.window, name="2024-03-01:2024-03-29")
     long = replace(SPEC, task="stock_blind_fixed_candidate", window=window)
     events = [
         EpisodeStarted(long, 40, 0),
         *(replace(step(number), spec=long) for number in range(5)),
     ]
-    shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", watch(*events, terminal=True)).replace("\r", "\n")
-    assert max(map(len, shown.splitlines())) <= 80
+    printed = watch(*events, width=width, terminal=True)
+    shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", printed).replace("\r", "\n")
+    assert max(map(len, shown.splitlines())) <= width
     assert "━" in shown
-    assert "5/40" in shown
-    assert "  2024-01-05 · NAV 1,000,000 CNY · 15 orders, 5 rejected · 200,000 tokens" in shown
+    assert "5/40 0:00:0" in shown
+    status = "  2024-01-05 · NAV 1,000,000 CNY · 15 orders, 5 rejected · 200,000 tokens"
+    assert status[: width - 1] in shown
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_work_is_a_bar_on_a_terminal_and_silent_elsewhere(terminal: bool) -> None:
+    stream = io.StringIO()
+    with work_shown(Console(file=stream, width=80, force_terminal=terminal)) as tell:
+        for done in range(3):
+            tell(f"\x1b[2Jepisode {done}", done, 3)
+
+    assert ("episode 2" in stream.getvalue()) == terminal
+    assert "2/3" in stream.getvalue() or not terminal
+    assert "\x1b[2J" not in stream.getvalue()

@@ -86,6 +86,16 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
         ("blinded", 0.02),
     ]
     assert masks[1]["Model"] == label != masks[0]["Model"]
+    # As JSON, the same figures, and null for one that no card has.
+    shown = terminal.report("table", *cards, "--like", "ktdfin-3")
+    assert [column["name"] for column in shown["columns"]] == list(modes[0])[2:]
+    assert [(row["Model"], row["bright"], row["blinded"]) for row in shown["rows"]] == [
+        (modes[0]["Model"], 0.10, None),
+        (label, None, 0.02),
+    ]
+    assert "give one" in terminal.refusal(
+        "table", *cards, "--like", "ktdfin-3", "--json", "--format", "csv"
+    )
     # One system under two masks is one row.
     alike = terminal.cards(bright, make_card({("A1", 0): 0.02, ("A2", 0): 0.02}))
     (row,) = rows_of(terminal, "ktdfin-3", alike)

@@ -233,7 +233,7 @@ def test_a_card_that_is_not_valid_is_not_written(
 ) -> None:
     right, card = score.build_card, (run / "cards" / f"{TASK}.json").read_bytes()
     monkeypatch.setattr(
-        score, "build_card", lambda inputs: replace(right(inputs), calibration=None)
+        score, "build_card", lambda *given: replace(right(*given), calibration=None)
     )
     with pytest.raises(CardError, match=r"cards/.*calibration"):
         rescore(run, load_plugins(), {})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ from click.shell_completion import CompletionItem
 from ktdeval.cli.completers import complete_names
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
-from ktdeval.cli.table import param_json, params_of, print_json, print_table, terminal_width
+from ktdeval.cli.table import (
+    param_json,
+    params_of,
+    print_groups,
+    print_json,
+    print_table,
+    terminal_width,
+)
 from ktdeval.hookspecs import Spec
 from ktdeval.plugins.discovery import find_entry_points
 from ktdeval.plugins.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
@@ -287,8 +295,40 @@ def _list(
 
     if as_json:
         print_json([spec_json(plugins, kind, spec) for spec in specs])
+    elif kind in _HEADINGS and sys.stdout.isatty():
+        _print_grouped(kind, specs)
     else:
         print_table(header, [_spec_row(kind, spec) for spec in specs])
+
+
+def _print_grouped(kind: str, specs: Sequence[Spec]) -> None:
+    """Print things of a kind for a reader: by group, with what shows one of them in full."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for spec in specs:
+        label, _details, summary = _spec_row(kind, spec)
+        groups.setdefault(_HEADINGS[kind](spec), []).append((label, summary))
+
+    titled = {}
+    for heading in sorted(groups):
+        rows = groups[heading]
+        titled[f"{heading} ({len(rows)})"] = rows
+
+    print_groups(titled)
+    click.echo(f"\none in full: ktdeval {kind} show NAME")
+
+
+def _task_heading(spec: Spec) -> str:
+    """Return the groups that select a task, the widest first."""
+    return ", ".join(spec.groups) or "in no group"
+
+
+def _model_heading(spec: Spec) -> str:
+    provider, slash, _ = spec.name.partition("/")
+    return provider if slash else "providers, each followed by the name of a model"
+
+
+#: Kinds that a terminal shows in groups, and the heading of each thing
+_HEADINGS: Mapping[str, Callable[[Spec], str]] = {"tasks": _task_heading, "models": _model_heading}
 
 
 def _spec_row(kind: str, spec: Spec) -> tuple[str, str, str]:

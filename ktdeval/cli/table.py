@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,35 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
         for line in _wrapped(row, widths):
             padded = [cell.ljust(width) for cell, width in zip(line, widths)]
             click.echo(_GAP.join(padded).rstrip())
+
+
+def print_groups(groups: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Print names with their summaries under headings, wrapped to the terminal. A name that is long
+    for a narrow terminal has its summary on the next line.
+    """
+    for title, rows in groups.items():
+        click.secho(title, bold=True)
+        for line in _name_lines(rows, terminal_width()):
+            click.echo(line)
+
+
+def _name_lines(rows: Sequence[tuple[str, str]], width: int) -> Iterable[str]:
+    """Yield the lines of names with their summaries, at most `width` columns each."""
+    import textwrap
+
+    column = max(len(name) for name, _ in rows) + 2 * len(_GAP)
+    is_beside = column <= width // 2
+    indent = " " * (column if is_beside else 3 * len(_GAP))
+
+    for name, summary in rows:
+        room = max(width - len(indent), _LEAST_WIDTH)
+        lines = [indent + part for part in textwrap.wrap(summary, room, break_on_hyphens=False)]
+        head = f"{_GAP}{name}"
+        if is_beside and lines:
+            head += lines.pop(0)[len(head) :]
+
+        yield head
+        yield from lines
 
 
 def grid_lines(

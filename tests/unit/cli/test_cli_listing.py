@@ -227,12 +227,23 @@ def test_options_may_stand_before_or_after_show(tmp_path: Path, terminal: Termin
 def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
-    piped = terminal.text("models")
+    piped = {kind: terminal.text(kind) for kind in ("agents", "models", "tasks")}
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    shown = terminal.text("models")
-    assert max(map(len, shown.splitlines())) <= 60 < max(map(len, piped.splitlines()))
-    assert sorted(shown.split()) == sorted(piped.split())
+    shown = {kind: terminal.text(kind) for kind in piped}
+    for kind, text in shown.items():
+        assert max(map(len, text.splitlines())) <= 60 < max(map(len, piped[kind].splitlines()))
+
+    assert sorted(shown["agents"].split()) == sorted(piped["agents"].split())
+    for kind in ("models", "tasks"):
+        for entry in terminal.report(kind):
+            assert entry["name"] in shown[kind]
+            assert entry["summary"] in " ".join(shown[kind].split())
+
+    # Tasks stand under the groups that select them, models under their provider.
+    of_core = shown["tasks"].partition("ktdfin, ktdfin_core (6)")[2]
+    assert of_core.split()[0] == "blinded_fixed_candidate"
+    assert "\nbuiltin (" in shown["models"]
 
 
 def test_what_a_stream_can_not_write_becomes_a_question_mark() -> None:

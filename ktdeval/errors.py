@@ -4,8 +4,9 @@ it, and holds no secret.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 
 class KtdevalError(Exception):
@@ -92,8 +93,17 @@ class ProviderError(RunStop):
 
 class BudgetError(RunStop):
     """Budget reached: the next call could exceed `--max-cost`, `--max-tokens` or `--max-hours`, and
-    was not made.
+    was not made. Nothing failed, and the run resumes with a larger budget.
+
+    `needed`: the limits that the call exceeds, by the name of their option (`max_cost` in US
+    dollars, `max_tokens`), each with the least value that it would have fitted into.
     """
+
+    exit_code = 3
+
+    def __init__(self, message: str, needed: Mapping[str, float] = MappingProxyType({})) -> None:
+        super().__init__(message)
+        self.needed = dict(needed)
 
 
 class ModelError(KtdevalError):

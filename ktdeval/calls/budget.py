@@ -259,7 +259,10 @@ class Budget:
             return 0.0
 
         if self._use.out == 0:
-            raise BudgetError(f"{problem}; raise it and run the same command again to go on")
+            raise BudgetError(
+                f"{problem}; raise it and run the same command again to go on",
+                self._needed(tokens, dollars),
+            )
 
         return math.inf
 
@@ -291,6 +294,22 @@ class Budget:
             return f"--max-tokens {max_tokens}: {used} used, the next call may take up to {tokens}"
 
         return None
+
+    def _needed(self, tokens: int, dollars: float) -> dict[str, float]:
+        """Return the limits that a further call would exceed, each with the least that lets it be
+        made.
+        """
+        max_cost, max_tokens = self._limits
+        needed: dict[str, float] = {}
+        cost = self._use.spent_usd + self._use.possibly_usd + dollars
+        if max_cost is not None and cost > max_cost:
+            needed["max_cost"] = cost
+
+        used = self._use.spent_tokens + self._use.possibly_tokens + tokens
+        if max_tokens is not None and used > max_tokens:
+            needed["max_tokens"] = used
+
+        return needed
 
     def _refusal(self, tokens: int, dollars: float) -> str | None:
         """Draw from the allowance what a further call may use; return why it can't, or None."""

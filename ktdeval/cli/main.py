@@ -17,9 +17,9 @@ from click.shell_completion import CompletionItem
 
 import ktdeval
 from ktdeval.cli.examples import example
-from ktdeval.cli.options import grouped, open_plugins, run_options, write_groups
+from ktdeval.cli.options import WORDS, grouped, open_plugins, run_options, write_groups
 from ktdeval.cli.table import terminal_width
-from ktdeval.errors import KtdevalError, PluginError, UsageError
+from ktdeval.errors import BudgetError, KtdevalError, PluginError, UsageError
 from ktdeval.hookspecs import Spec
 from ktdeval.plugins.registry import hint, hints
 from ktdeval.stores.shown import with_urls
@@ -170,6 +170,7 @@ class KtdevalGroup(LazyGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `run` if the first word is an option that this group itself lacks."""
+        ctx.meta[WORDS] = tuple(args)
         own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         if args and args[0].startswith("-") and args[0] not in own:
             args = ["run", *args]
@@ -322,7 +323,8 @@ click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. An expected failure is one line on stderr.
 
-    Exit codes: 0 done, 1 the result is negative (a check fails), 2 bad input, 130 interrupted.
+    Exit codes: 0 done, 1 the result is negative (a check fails), 2 bad input, 3 a budget is
+    reached, 130 interrupted.
     """
     if sys.flags.optimize > 1:
         return _fail(
@@ -362,6 +364,8 @@ def _run(arguments: list[str]) -> int:
         )
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
+    except BudgetError as stop:
+        return _fail(str(stop), stop.exit_code, "stopped")
     except KtdevalError as error:
         return _fail(str(error), error.exit_code)
     except click.ClickException as error:
@@ -413,10 +417,10 @@ def _show_defect(
     sys.stderr.write(redact_secrets(text, os.environ))
 
 
-def _fail(message: str, exit_code: int) -> int:
+def _fail(message: str, exit_code: int, how: str = "error") -> int:
     from ktdeval.secrets.redaction import redact_secrets
 
     # A message may quote a file, an address or a server's reply, which may contain a key.
     line = " ".join(redact_secrets(message, os.environ).split())
-    click.echo(f"ktdeval: error: {line}", err=True)
+    click.echo(f"ktdeval: {how}: {line}", err=True)
     return exit_code

@@ -43,6 +43,8 @@ _METAVARS |= {
     "float": "X",
 }
 
+WORDS = "ktdeval.words"  #: key of the words of the command line, in the `meta` of its contexts
+
 #: Kind of the names that a field takes
 _NAMES = {
     "model": "models",

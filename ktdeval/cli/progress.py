@@ -195,7 +195,8 @@ class ProgressObserver:
                         self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
                 case events.EpisodeFailed():
                     self._drop_bar(event.spec)
-                    self._say(event.spec, f"failed: {event.error}")
+                    state = "stopped" if event.is_stopped else "failed"
+                    self._say(event.spec, f"{state}: {event.error}")
 
     def _start(self, event: events.EpisodeStarted) -> None:
         tally = _Tally(event.total_steps, event.done_steps)

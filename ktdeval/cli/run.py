@@ -20,6 +20,7 @@ from ktdeval.cards import count, dollars
 from ktdeval.cli.card import print_cards
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
+    WORDS,
     GroupedCommand,
     RunPath,
     config_option,
@@ -27,8 +28,9 @@ from ktdeval.cli.options import (
     json_option,
     open_plugins,
 )
+from ktdeval.cli.resume import resume_line
 from ktdeval.cli.table import grid_lines, print_json
-from ktdeval.errors import EpisodeFailure, StoreError
+from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.runner.config import RunConfig, load_config
 from ktdeval.values.fields import shown_path, working_folder
 
@@ -154,7 +156,8 @@ def check_finished(result: RunResult) -> None:
 @click.command("run", cls=GroupedCommand)
 @config_options
 @json_option
-def run(config: RunConfig, as_json: bool) -> None:
+@click.pass_context
+def run(context: click.Context, /, config: RunConfig, as_json: bool) -> None:
     """Evaluate a model on tasks. The same command again resumes; finished episodes don't run again."""
     if config.dry_run:
         print_plan(config, as_json)
@@ -175,30 +178,44 @@ def run(config: RunConfig, as_json: bool) -> None:
 
     folder = shown_path(result.folder)
     cards = [shown_path(path) for path in result.cards]
+    resume = None
+    if isinstance(result.stopped, BudgetError):
+        resume = resume_line(context.meta[WORDS], config, result.stopped.needed)
+
     if as_json:
-        print_json(_outcome(result, folder, cards))
+        print_json(_outcome(result, folder, cards, resume))
     else:
         print_cards(cards)
         if cards:
             _print_next_commands(config, folder, cards)
+        if resume is not None:
+            click.echo(f"resume  {resume}")
 
     check_finished(result)
 
 
-def _outcome(result: RunResult, folder: Path, cards: Sequence[Path]) -> dict[str, JsonValue]:
-    """Return what `run --json` prints: the folder, the paths of its cards, and what did not
-    finish.
+def _outcome(
+    result: RunResult, folder: Path, cards: Sequence[Path], resume: str | None
+) -> dict[str, JsonValue]:
+    """Return what `run --json` prints: the folder, the paths of its cards, what did not finish,
+    and the line that resumes a run which a budget stopped.
     """
+    state = "finished"
+    if result.failed:
+        state = "failed" if resume is None else "stopped"
+
     unfinished: list[JsonValue] = []
     for outcome in result.failed:
         unfinished.append({"episode": outcome.spec.label, "why": outcome.error})
 
     return {
         "run": str(folder),
+        "state": state,
         "cards": [str(path) for path in cards],
         "episodes": result.episodes,
         "unfinished": unfinished,
         "stopped": None if result.stopped is None else str(result.stopped),
+        "resume": resume,
     }
 
 

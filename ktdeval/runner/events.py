@@ -71,10 +71,14 @@ class EpisodeFinished:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFailed:
-    """An episode stopped early; `error` is one line."""
+    """An episode stopped early; `error` is one line.
+
+    `is_stopped`: nothing failed, but a budget of the run is reached.
+    """
 
     spec: EpisodeSpec
     error: str
+    is_stopped: bool = False
 
 
 Event = (

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ktdeval.calls.stop import StopSignal
 from ktdeval.calls.tally import CallCounter
-from ktdeval.errors import DataError, KtdevalError, PluginError, ProviderError, RunStop
+from ktdeval.errors import BudgetError, DataError, KtdevalError, PluginError, ProviderError, RunStop
 from ktdeval.harness.messages import Model
 from ktdeval.harness.tools import Tool
 from ktdeval.market.snapshot import MarketSnapshot
@@ -122,7 +122,7 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
         return outcome
 
     problem = " ".join(context.redact(outcome.error).split())
-    context.emit(EpisodeFailed(spec, problem))
+    context.emit(EpisodeFailed(spec, problem, outcome.is_stopped))
     return replace(outcome, error=problem)
 
 
@@ -136,7 +136,7 @@ def _outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
         _run_to_end(spec, context)
     except RunStop as error:
         context.stop.stop(error)
-        return EpisodeOutcome(spec, str(error))
+        return EpisodeOutcome(spec, str(error), is_stopped=isinstance(error, BudgetError))
     except PluginError as error:
         return EpisodeOutcome(spec, str(error), is_defect=True)
     except KtdevalError as error:

@@ -171,6 +171,7 @@ class EpisodeOutcome:
     spec: EpisodeSpec
     error: str | None = None
     is_defect: bool = False  #: the code of a plugin is wrong: until it is corrected, it fails again
+    is_stopped: bool = False  #: nothing failed: a budget ended the run before the episode's end
 
 
 class Runner(Protocol):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.errors import EpisodeFailure, UsageError
+from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.tasks import WorkerJob
 from ktdeval.values.typed import Value, decode_json, encode_canonical
@@ -38,7 +38,7 @@ LOGS = "logs"
 
 _LOOK_S = 1.0  #: between two looks at the store
 _MOST_SHARE = 10  #: a look that takes t seconds is not repeated for so many times t
-_ERROR = re.compile(r"ktdeval: error: (.*)")
+_ERROR = re.compile(r"ktdeval: (?:error|stopped): (.*)")
 _MOST_LOG_BYTES = 100_000  #: of a worker's log that are searched for its error
 
 
@@ -194,15 +194,21 @@ def worker_errors(logs: Path) -> Iterator[str]:
 
 
 def _exit_code(codes: list[int], status: GridStatus | None) -> int:
-    """Return 0 if every unit is done, 2 where nothing could begin, else 1."""
-    if status is not None and status.is_finished and not any(codes):
+    """Return 0 if every unit is done, 2 where nothing could begin, 3 where only a budget ended the
+    workers, else 1.
+    """
+    if status is None:
+        return 2
+    if status.is_finished and not any(codes):
         return 0
-    return 2 if status is None else 1
+
+    is_stopped = set(codes) <= {0, BudgetError.exit_code} and any(codes)
+    return BudgetError.exit_code if is_stopped and not status.total.failed else 1
 
 
 def check_result(result: LaunchResult) -> None:
-    """Raise what ended a launch early. Raises EpisodeFailure: units are not done; UsageError: the
-    grid could not be opened.
+    """Raise what ended a launch early. Raises EpisodeFailure: units are not done; BudgetError: only
+    a budget ended it; UsageError: the grid could not be opened.
     """
     if result.exit_code == 0:
         return
@@ -212,7 +218,8 @@ def check_result(result: LaunchResult) -> None:
         raise UsageError(first)
 
     total = result.status.total
-    raise EpisodeFailure(
+    kind = BudgetError if result.exit_code == BudgetError.exit_code else EpisodeFailure
+    raise kind(
         f"{total.planned - total.done} of {total.planned} episodes are not done; the same command"
         f" again goes on ({first})"
     )

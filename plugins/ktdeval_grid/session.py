@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ktdeval.errors import EpisodeFailure
+from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.stores import ClaimBoard, Store
 from ktdeval_grid.allowance import GridAllowance, grid_allowance
@@ -49,6 +50,7 @@ class WorkerReport:
     done: int  #: of them, by any worker
     failed: int
     problems: tuple[str, ...]  #: why systems or jobs were given up here, one line each
+    is_stopped: bool = False  #: whether all that ended it here is a budget
 
 
 class GridSession:
@@ -163,11 +165,19 @@ def _report(record: GridRecord, place: GridPlace, worker: Worker, name: str) -> 
         done=len(units & worker.view.done),
         failed=len(units & worker.view.failed.keys() - worker.view.done),
         problems=tuple(" ".join(line.split()) for line in problems),
+        is_stopped=_only_budgets(worker.runner.stopped.values()),
     )
 
 
+def _only_budgets(stops: Collection[KtdevalError]) -> bool:
+    """Whether budgets, and nothing else, ended the work."""
+    return bool(stops) and all(isinstance(stop, BudgetError) for stop in stops)
+
+
 def check_report(report: WorkerReport) -> None:
-    """Raise EpisodeFailure if a unit is not done, or something was given up."""
+    """Raise BudgetError if nothing but a budget ended the work, EpisodeFailure if a unit is not
+    done for another reason, or something was given up.
+    """
     left = report.planned - report.done
     if not left and not report.problems:
         return
@@ -178,4 +188,5 @@ def check_report(report: WorkerReport) -> None:
     if report.problems:
         message += f"; {report.problems[0]}"
 
-    raise EpisodeFailure(f"{message}; run the same command again to resume")
+    kind = BudgetError if report.is_stopped and not report.failed else EpisodeFailure
+    raise kind(f"{message}; run the same command again to resume")

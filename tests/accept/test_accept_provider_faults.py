@@ -207,7 +207,8 @@ def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_r
     budgets = [f"{whole * share:.4f}" for share in (0.5, 0.9)]
     for budget in budgets:
         done = run(WIRES["chat"], failing, folder, market, *SHORT, "--max-cost", budget)
-        assert done.code in (1, 2), done
+        assert done.code == 3, done
+        assert "\nresume  ktdeval " in f"\n{done.out}"
         line = error_line(done)
         assert f"{float(budget):g} USD" in line
         assert "same command again" in line

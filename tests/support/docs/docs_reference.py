@@ -354,6 +354,7 @@ def exit_codes_table() -> str:
             + " Checks of data, of a cache or of a board that find an error also end so.",
         ),
         ("2", "The command could not run: an option, a name, a file or a plugin is unusable."),
+        ("3", _class_text(errors.BudgetError)),
         ("130", "Interrupted (Ctrl-C). A run resumes when the same command is given again."),
     ]
     return table(("code", "meaning"), rows)

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.cli.main import main
+from ktdeval.errors import BudgetError
 from ktdeval.market.storage import save_snapshot
 from ktdeval.values.jsonio import dumps_pretty
 from ktdfin_market import small_market
@@ -242,8 +243,9 @@ def error_line(done: Done) -> str:
     assert done.code not in (0, -signal.SIGKILL), done
     assert "Traceback" not in done.out + done.err, done
     assert done.err.count("\n") == 1, done
-    assert done.err.startswith("ktdeval: error: "), done
-    return done.err.removeprefix("ktdeval: error: ").rstrip("\n")
+    how = "ktdeval: stopped: " if done.code == BudgetError.exit_code else "ktdeval: error: "
+    assert done.err.startswith(how), done
+    return done.err.removeprefix(how).rstrip("\n")
 
 
 def store_market(folder: Path) -> Path:

@@ -26,10 +26,12 @@ def run(market: Path, tmp_path: Path, terminal: Terminal) -> Path:
     printed = terminal.out(*words, "--data", market, "--out", out, "--quiet", "--json")
     assert json.loads(printed) == {
         "run": str(out),
+        "state": "finished",
         "cards": [str(out / "cards" / f"{TASK}.json")],
         "episodes": 1,
         "unfinished": [],
         "stopped": None,
+        "resume": None,
     }
     return out
 

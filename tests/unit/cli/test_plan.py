@@ -385,7 +385,7 @@ def begun(session: Path) -> Path:
             "begun",
             "--quiet",
         ]
-        assert main(words(*budget)) == 1
+        assert main(words(*budget)) == 3
     return session / "begun"
 
 

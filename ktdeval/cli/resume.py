@@ -1,0 +1,56 @@
+"""The line that resumes a run which a budget stopped."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+
+from ktdeval.runner.config import RunConfig
+
+_DIGITS = 2  # of a suggested budget in US dollars
+
+
+def resume_line(words: Sequence[str], config: RunConfig, needed: Mapping[str, float]) -> str:
+    """Return the command line of a run with budgets that let it go on.
+
+    `words`: those that began the run. `needed`: as of `BudgetError`; without any, the same words
+    resume. A budget is at least doubled, so that the next stop is not the next call.
+    """
+    resumed = list(words)
+    for name, least in needed.items():
+        before = getattr(config, name)
+        raised = 2 * max(before, least)
+        text = str(math.ceil(raised)) if name == "max_tokens" else _rounded_up(raised)
+        option = "--" + name.replace("_", "-")
+        resumed = [*_without(resumed, option), option, text]
+
+    return shlex.join(["ktdeval", *resumed])
+
+
+def _rounded_up(dollars: float) -> str:
+    """Return an amount with two digits, never less than it."""
+    if dollars <= 0:
+        return "1"
+
+    digits = _DIGITS - 1 - math.floor(math.log10(dollars))
+    step = 10.0**-digits
+    return f"{math.ceil(dollars / step) * step:.{max(digits, 0)}f}"
+
+
+def _without(words: Sequence[str], option: str) -> list[str]:
+    """Return words without an option and its value."""
+    kept = []
+    skips_value = False
+    for word in words:
+        if skips_value:
+            skips_value = False
+            continue
+
+        name, equals, _value = word.partition("=")
+        if name.replace("_", "-") != option:
+            kept.append(word)
+        else:
+            skips_value = not equals
+
+    return kept

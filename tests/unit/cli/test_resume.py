@@ -1,0 +1,65 @@
+"""A budget that is reached is no failure: its own state and exit code, and a line that resumes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ktdeval.cli.main import cli
+from ktdeval.cli.options import WORDS
+from ktdeval.cli.resume import resume_line
+from ktdeval.runner.config import load_config
+from run_support import TASK, WINDOW, store_market
+from terminal import Terminal
+
+MODEL = "builtin/momentum"
+
+
+def test_a_run_that_a_budget_stops_says_so_and_its_resume_line_finishes_it(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    market = store_market(tmp_path / "market")
+    words = ["--model", MODEL, "--tasks", TASK, "--windows", WINDOW, "--limit", "2"]
+    words += ["--data", str(market), "--out", str(tmp_path / "a run"), "--quiet"]
+    code, out, err = terminal.call(*words, "--max-hours", "1e-9")
+    assert code == 3
+    assert err.startswith("ktdeval: stopped: --max-hours 1e-09: they are over")
+    assert "1 of 1 episodes are not finished" in err
+    assert "failed" not in out + err
+    head, resume = out.splitlines()[-1].split("  ", 1)
+    assert head == "resume"
+    assert resume.startswith("ktdeval --model")
+
+    code, out, _ = terminal.call(*words, "--max-hours", "1e-9", "--json")
+    shown = json.loads(out)
+    assert (code, shown["state"], shown["resume"]) == (3, "stopped", f"{resume} --json")
+
+    program, *again = shlex.split(resume.replace("1e-9", "1"))
+    assert program == "ktdeval"
+    assert json.loads(terminal.out(*again, "--json"))["state"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("words", "needed", "expected"),
+    [
+        (["--max-cost", "0.01"], {"max_cost": 0.0123}, "--model m --tasks t --max-cost 0.025"),
+        (["--max-cost=50"], {"max_cost": 50.4}, "--model m --tasks t --max-cost 110"),
+        (["--max_cost", "0"], {"max_cost": 0.5}, "--model m --tasks t --max-cost 1.0"),
+        (["--max-tokens", "10"], {"max_tokens": 3000}, "--model m --tasks t --max-tokens 6000"),
+        (["--max-hours", "1"], {}, "--model m --tasks t --max-hours 1"),
+    ],
+)
+def test_a_reached_limit_is_replaced_by_one_that_is_at_least_twice_as_large(
+    words: list[str], needed: dict[str, float], expected: str
+) -> None:
+    given = ["--model", "m", "--tasks", "t", *words]
+    name, _, value = " ".join(words).removeprefix("--").replace(" ", "=").partition("=")
+    limit = {name.replace("-", "_"): json.loads(value)}
+    config = load_config(None, {"model": "m", "tasks": ("t",), **limit})
+    line = resume_line(given, config, needed)
+    assert line == f"ktdeval {expected}"
+    context = cli.make_context("ktdeval", shlex.split(line)[1:])
+    assert context.meta[WORDS] == tuple(shlex.split(line)[1:])

@@ -31,6 +31,13 @@ _metrics = click.option(
     shell_complete=complete_names("metrics"),
     help="metric, may be repeated [default: total_return]",
 )
+_tasks = click.option(
+    "--tasks",
+    multiple=True,
+    metavar="NAME,…",
+    shell_complete=complete_names("tasks"),
+    help="only cards of these tasks, names or globs [default: all]",
+)
 _alpha = click.option("--alpha", type=_level, default=0.05, show_default=True,
                       help="level of verdicts; intervals hold with 1 - alpha")  # fmt: skip
 _common = click.option(
@@ -55,6 +62,7 @@ def _show(tables: functions.Tables, as_json: bool) -> None:
 @example("ktdeval compare ktdeval-runs/a ktdeval-runs/b")
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="CARD…")
+@_tasks
 @_metrics
 @click.option(
     "--factor",
@@ -94,6 +102,7 @@ def _show(tables: functions.Tables, as_json: bool) -> None:
 @_json
 def compare(
     cards: tuple[Path, ...],
+    tasks: tuple[str, ...],
     metrics: tuple[str, ...],
     factors: str | None,
     table: str | None,
@@ -123,7 +132,12 @@ def compare(
         raise UsageError(NO_FACTOR)
 
     tables = functions.compare(
-        *cards, factors=named, table=table, metrics=split_list(*metrics), **options
+        *cards,
+        factors=named,
+        table=table,
+        tasks=split_list(*tasks),
+        metrics=split_list(*metrics),
+        **options,
     )
     _show(tables, as_json)
 
@@ -134,13 +148,18 @@ def compare(
 @example("ktdeval effects ktdeval-runs/bright ktdeval-runs/blinded")
 @click.command()
 @_cards
+@_tasks
 @_metrics
 @_alpha
 @_common
 @_seed
 @_json
 def effects(
-    cards: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool, **options: Any
+    cards: tuple[Path, ...],
+    tasks: tuple[str, ...],
+    metrics: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Report the value of stock, date, data and tools, from an agent's cards under several masks
     and modes.
@@ -151,7 +170,9 @@ def effects(
     """
     from ktdeval_compare import functions
 
-    _show(functions.effects(*cards, metrics=split_list(*metrics), **options), as_json)
+    chosen = split_list(*tasks)
+    tables = functions.effects(*cards, tasks=chosen, metrics=split_list(*metrics), **options)
+    _show(tables, as_json)
 
 
 # --- luck

@@ -187,11 +187,14 @@ def _refuse_alone(alone: Entrant, entrants: Sequence[Entrant]) -> NoReturn:
     """Refuse the only card of its task: by its mask or mode, where another card differs in it."""
     task = alone.card.task.name
     others = [entrant for entrant in entrants if entrant.card.task.name != task]
-    then = "compare takes cards of one task; `ktdeval effects` compares masks and modes"
+    shared = [name for name, members in by_task(entrants).items() if len(members) > 1]
+    of_one = "compare takes cards of one task"
+    if shared:
+        of_one += f"; --tasks {','.join(shared)} leaves the others out"
+
+    then = f"{of_one}; `ktdeval effects` compares masks and modes"
     check_same([*others[:1], alone], facets("masks", "modes"), then)
-    raise CardError(
-        f"{alone.path}: no other card is of task {task}; compare takes cards of one task"
-    )
+    raise CardError(f"{alone.path}: no other card is of task {task}; {of_one}")
 
 
 # ---- tests of windows

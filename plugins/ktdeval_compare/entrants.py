@@ -4,6 +4,7 @@ can't be compared.
 
 from __future__ import annotations
 
+import fnmatch
 import os.path
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,11 +93,11 @@ _NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
 """Labels about the mask, which compared cards share, and labels that have lines of their own."""
 
 
-def load_entrants(paths: Sequence[Path]) -> list[Entrant]:
+def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[Entrant]:
     """Return the trading cards of `load_cards`, with a warning for each scoring card of a run
     folder, which is left out. Raises UsageError: there are none; or as it.
     """
-    entrants, scored = load_cards(paths, "trading")
+    entrants, scored = load_cards(paths, "trading", tasks)
     if not entrants:
         raise UsageError(f"{paths[0]}: has no card of a trading task")
 
@@ -116,17 +117,19 @@ def scoring_notes(scored: Sequence[Scored]) -> Iterator[str]:
 
 
 def load_cards(
-    paths: Sequence[Path], kind: str | None = None
+    paths: Sequence[Path], kind: str | None = None, tasks: Sequence[str] = ()
 ) -> tuple[list[Entrant], list[Scored]]:
     """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order: of
-    trading and of scoring tasks. `kind`: that files named one by one must have.
+    trading and of scoring tasks. `kind`: that files named one by one must have. `tasks`: names or
+    globs of the tasks to take; none: all.
 
-    Raises UsageError: a folder without cards, or a card given twice; CardError: a card is not
-    valid.
+    Raises UsageError: a folder without cards, a card given twice, or a path without a card of
+    `tasks`; CardError: a card is not valid.
     """
     entrants: list[Entrant] = []
     scored: list[Scored] = []
     seen: set[str] = set()
+    by_path: dict[Path, list[str]] = {path: [] for path in paths}
 
     for path in paths:
         for file in card_files([path]):
@@ -142,12 +145,47 @@ def load_cards(
             else:
                 card = load_evaluation(file)
 
+            if not isinstance(card, TradingCard | ScoringCard):
+                continue
+
+            by_path[path].append(card.task.name)
+            if tasks and not _is_of(card.task.name, tasks):
+                continue
+
             if isinstance(card, TradingCard):
                 entrants.append(Entrant(file, card))
-            elif isinstance(card, ScoringCard):
+            else:
                 scored.append(Scored(file, card))
 
+    if tasks:
+        _check_tasks(by_path, tasks)
+
     return entrants, scored
+
+
+def _is_of(task: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(task, pattern) for pattern in patterns)
+
+
+def _check_tasks(by_path: Mapping[Path, Sequence[str]], patterns: Sequence[str]) -> None:
+    """Refuse a name that no card is of, and a path without a card of the named tasks.
+
+    Raises UsageError: with the tasks that all paths have in common.
+    """
+    common = set.intersection(*map(set, by_path.values()))
+    in_common = f"they have in common: {', '.join(sorted(common))}"
+    if not common:
+        in_common = "they have no task in common"
+
+    known = {task for tasks in by_path.values() for task in tasks}
+    for pattern in patterns:
+        if not any(_is_of(task, [pattern]) for task in known):
+            near = near_matches(pattern, known)
+            raise UsageError(f"--tasks: no card is of a task {pattern!r}{near}; {in_common}")
+
+    for path, tasks in by_path.items():
+        if not any(_is_of(task, patterns) for task in tasks):
+            raise UsageError(f"--tasks: {path} has no card of {', '.join(patterns)}; {in_common}")
 
 
 def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:

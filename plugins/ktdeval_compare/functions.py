@@ -60,26 +60,31 @@ class Tables(Mapping[str, Any]):
 
 
 def compare(
-    *runs: Any, factors: str | Iterable[str] = (), table: str | Path | None = None, **options: Any
+    *runs: Any,
+    factors: str | Iterable[str] = (),
+    table: str | Path | None = None,
+    tasks: str | Iterable[str] = (),
+    **options: Any,
 ) -> Tables:
     """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns;
     `options`: `metrics`, `unit` ("window" or "episode"), `alpha`, `common`, `side`,
     `against_first`, `seed`, `draws`. With `factors`, such as "agent,model": shares of one metric's
     variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`.
-    `table`: a CSV file of runs, or "ama-1", in place of `runs`. Raises KtdevalError: they can't be
+    `table`: a CSV file of runs, or "ama-1", in place of `runs`. `tasks`: names or globs of the
+    tasks to compare, if the runs have others too. Raises KtdevalError: they can't be
     compared, or are no complete crossing.
     """
     if factors:
         settings = build(VarianceOptions, _listed({**options, "factors": factors}), "compare")
         paths = _paths(runs) if runs else []
-        split = study(paths, None if table is None else str(table), settings)
+        split = study(paths, None if table is None else str(table), settings, _names(tasks))
         return Tables(split, variance_lines(split))
 
     if table is not None:
         raise UsageError("table goes with factors")
 
     chosen = build(CompareOptions, _listed(options), "compare")
-    trading, scored = load_cards(_paths(runs))
+    trading, scored = load_cards(_paths(runs), tasks=_names(tasks))
 
     if scored and not trading:
         if chosen.side:
@@ -97,12 +102,12 @@ def compare(
     return Tables(report, compare_lines(report))
 
 
-def effects(*runs: Any, **options: Any) -> Tables:
-    """The value of stock, date, data and tools; `runs` as of `compare`; `options`: `metrics`,
-    `alpha`, `common`, `seed`.
+def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tables:
+    """The value of stock, date, data and tools; `runs` and `tasks` as of `compare`; `options`:
+    `metrics`, `alpha`, `common`, `seed`.
     """
     settings = build(EffectsOptions, _listed(options), "effects")
-    report = find_effects(load_entrants(_paths(runs)), settings)
+    report = find_effects(load_entrants(_paths(runs), _names(tasks)), settings)
     return Tables(report, effects_lines(report))
 
 
@@ -168,6 +173,14 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
     if not paths:
         raise UsageError("no run given")
     return paths
+
+
+def _names(given: str | Iterable[str]) -> list[str]:
+    """Names from a text with commas, or from several."""
+    if isinstance(given, str):
+        given = split_list(given)
+
+    return list(given)
 
 
 def _listed(options: Mapping[str, Any]) -> dict[str, Any]:

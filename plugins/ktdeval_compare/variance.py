@@ -128,15 +128,19 @@ class VarianceReport:
     notes: Sequence[str]
 
 
-def study(paths: Sequence[Path], table: str | None, options: Options) -> VarianceReport:
-    """Report of `variance_shares` on cards or on a table. Raises UsageError: both or neither are
-    given; or as it.
+def study(
+    paths: Sequence[Path], table: str | None, options: Options, tasks: Sequence[str] = ()
+) -> VarianceReport:
+    """Report of `variance_shares` on cards, of `tasks` if these are given, or on a table. Raises
+    UsageError: both or neither are given; or as it.
     """
     if bool(paths) == (table is not None):
         raise UsageError("--factor needs either cards of runs or --table")
+    if tasks and table is not None:
+        raise UsageError("--tasks is of cards of runs, not of --table")
 
     if table is None:
-        observations = read_cards(load_entrants(paths), options.metrics, options.common)
+        observations = read_cards(load_entrants(paths, tasks), options.metrics, options.common)
     else:
         observations = read_table(table, options.metrics[0] if options.metrics else None)
 

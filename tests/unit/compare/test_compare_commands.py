@@ -315,6 +315,31 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
     assert "ktdeval effects" in terminal.refusal("compare", runs[0])
 
 
+def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTerminal) -> None:
+    both, bright = terminal.folder / "both", terminal.folder / "bright"
+    for mask in ("bright", "blinded"):
+        save_card(both, make_card(figures(6, 1, 1), "house/one", mask=mask))
+
+    save_card(bright, make_card(figures(6, 1, 2), "house/two", mask="bright"))
+    assert "--tasks bright_open_research leaves the others out" in terminal.refusal(
+        "compare", both, bright
+    )
+    for pattern in ("bright_open_research", "bright_*"):
+        report = terminal.report("compare", both, bright, "--tasks", pattern)
+        assert [row["task"] for row in report["tests"]] == ["bright_open_research"]
+
+    in_common = "they have in common: bright_open_research"
+    refusal = terminal.refusal("compare", both, bright, "--tasks", "blinded_open_research")
+    assert f"{bright} has no card of blinded_open_research; {in_common}" in refusal
+    refusal = terminal.refusal("compare", both, bright, "--tasks", "bright_open_reserch")
+    assert "did you mean 'bright_open_research'" in refusal
+    assert in_common in refusal
+
+    whole = terminal.report("effects", both)
+    assert terminal.report("effects", both, "--tasks", "b*_open_research") == whole
+    assert "at least two masks" in terminal.refusal("effects", both, "--tasks", "bright_*")
+
+
 def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
     of_answers = "fraction of answers"
     assert (columns.figure(-1e-9, of_answers), columns.figure(0.0, "points")) == ("0.000", "0.000")

@@ -4,7 +4,7 @@ or a pipe.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -45,15 +45,22 @@ def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
     """Yield the lines of tables over cards, one for each kind, a row for each card of a trading
     task, a column for each of another; and below, what the cards say of ranking.
     """
+    for grid, notes in summaries(cards):
+        yield from _grid_lines(grid)
+        yield from _note_lines(notes)
+
+
+def summaries(cards: Sequence[Card]) -> Iterator[tuple[Grid, list[str]]]:
+    """Yield the table of the cards of each kind, and what these say of ranking."""
     trading = [card for card in cards if isinstance(card, TradingCard)]
     if trading:
-        yield from _grid_lines(trading_summary(trading))
-        yield from _note_lines(_notes(_task_names(trading), trading, with_figures=False))
+        notes = _notes(_task_names(trading), trading, with_figures=False)
+        yield trading_summary(trading), list(notes)
 
     scoring = [card for card in cards if isinstance(card, ScoringCard)]
     if scoring:
-        yield from _grid_lines(scoring_summary(scoring))
-        yield from _note_lines(_notes(_task_names(scoring), scoring, with_figures=False))
+        notes = _notes(_task_names(scoring), scoring, with_figures=False)
+        yield scoring_summary(scoring), list(notes)
 
 
 def _task_names(cards: Iterable[TradingCard | ScoringCard]) -> list[str]:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_card
+from ktdeval.cards.several import Cards
 from ktdeval.cli.run import check_finished, run_shown
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.messages import Model, ModelRequest, Reply, ToolCall
@@ -114,8 +115,8 @@ class Evaluation:
         return f"<Evaluation {shown_path(self.folder)}: {cards}>"
 
     @cached_property
-    def cards(self) -> tuple[TradingCard | ScoringCard, ...]:
-        """The cards, typed; `card.plain` is the JSON."""
+    def cards(self) -> Cards:
+        """The cards, typed; `card.plain` is the JSON. A notebook shows them as a table."""
         files = sorted((self.folder / "cards").glob("*.json"))
         if not files:
             raise StoreError(
@@ -123,7 +124,7 @@ class Evaluation:
                 " resume"
             )
         cards = [load_card(file) for file in files]
-        return tuple(card for card in cards if isinstance(card, (TradingCard, ScoringCard)))
+        return Cards(card for card in cards if isinstance(card, (TradingCard, ScoringCard)))
 
     @cached_property
     def metrics(self) -> pd.DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from textwrap import wrap
 
 from msgspec import UnsetType
 from msgspec.structs import asdict
@@ -55,9 +54,7 @@ def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
     )
     sentences = (memory_claim(card), return_claim(card))
 
-    return replace(
-        report, claims=tuple(clean(line) for sentence in sentences for line in wrap(sentence, 80))
-    )
+    return replace(report, claims=tuple(map(clean, sentences)))
 
 
 def scoring_report(card: ScoringCard) -> Report:

@@ -4,7 +4,9 @@ or a pipe.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -13,8 +15,11 @@ from rich.text import Text
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import card_kinds
 from ktdeval.cards.figures import columns_of
+from ktdeval.cards.fitting import GAP, column_widths, fitted, indent_of
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean
+
+_CLAIM_WIDTH = 80  # columns: sentences are wrapped for reading
 
 
 def make_report(card: Card) -> Report:
@@ -22,9 +27,11 @@ def make_report(card: Card) -> Report:
     return card_kinds(card.kind)[card.kind].report(card)
 
 
-def card_lines(card: Card, whole: bool = True) -> Iterable[Text]:
-    """Return the lines of a valid card; `whole`: all of it, else its first screen."""
-    return _report_lines(make_report(card), whole)
+def card_lines(card: Card, whole: bool = True, width: int | None = None) -> Iterable[Text]:
+    """Return the lines of a valid card; `whole`: all of it, else its first screen. `width`: most
+    columns of a line, None for as many as it takes.
+    """
+    return _report_lines(make_report(card), whole, width)
 
 
 def print_lines(lines: Iterable[Text], console: Console | None = None) -> None:
@@ -41,13 +48,14 @@ def plain_text(lines: Iterable[Text]) -> str:
     return "".join(f"{line.plain.rstrip()}\n" for line in lines)
 
 
-def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
+def summary_lines(cards: Sequence[Card], width: int | None = None) -> Iterable[Text]:
     """Yield the lines of tables over cards, one for each kind, a row for each card of a trading
-    task, a column for each of another; and below, what the cards say of ranking.
+    task, a column for each of another; and below, what the cards say of ranking. `width`: as of
+    `card_lines`.
     """
     for grid, notes in summaries(cards):
-        yield from _grid_lines(grid)
-        yield from _note_lines(notes)
+        yield from _grid_lines(grid, width)
+        yield from _note_lines(notes, width)
 
 
 def summaries(cards: Sequence[Card]) -> Iterator[tuple[Grid, list[str]]]:
@@ -67,16 +75,16 @@ def _task_names(cards: Iterable[TradingCard | ScoringCard]) -> list[str]:
     return [card.task.name for card in cards]
 
 
-def side_by_side(cards: Sequence[Card]) -> Iterable[Text]:
+def side_by_side(cards: Sequence[Card], width: int | None = None) -> Iterable[Text]:
     """Yield the lines of tables with a column for each card: every figure that any has; and below
-    what to know of each.
+    what to know of each. `width`: as of `card_lines`.
     """
     for kind in (TradingCard, ScoringCard):
         several = [card for card in cards if isinstance(card, kind)]
         if several:
             grid = columns_of(several)
-            yield from _grid_lines(grid)
-            yield from _note_lines(_notes(grid.columns[2:], several, with_figures=True))
+            yield from _grid_lines(grid, width)
+            yield from _note_lines(_notes(grid.columns[2:], several, with_figures=True), width)
 
 
 def _notes(
@@ -116,17 +124,22 @@ def _card_notes(card: TradingCard | ScoringCard, with_figures: bool) -> Iterable
         yield from report.notes
 
 
-def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
+def _report_lines(report: Report, whole: bool, width: int | None) -> Iterable[Text]:
     """Yield the lines of a report; their plain text is complete without the styles."""
-    yield Text(report.title, style="bold")
-    if report.labels:
-        labels = [Text(f"[{label}]", style="black on yellow") for label in report.labels]
-        yield Text(" ").join(labels)
+    for line in _wrapped(report.title, width):
+        yield Text(line, style="bold")
 
-    yield Text(report.ranking, style="green" if report.ranking == "rankable" else "bold red")
+    if report.labels:
+        yield from _label_lines(report.labels, width)
+
+    style = "green" if report.ranking == "rankable" else "bold red"
+    for line in _wrapped(report.ranking, width):
+        yield Text(line, style=style)
+
     if report.claims:
         yield Text("")
-        yield from map(Text, report.claims)
+        for claim in report.claims:
+            yield from map(Text, _wrapped(claim, min(width or _CLAIM_WIDTH, _CLAIM_WIDTH)))
 
     grids = report.grids[:1]
     if whole:
@@ -134,35 +147,76 @@ def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
 
     for grid in grids:
         if grid.rows:
-            yield from _grid_lines(grid)
+            yield from _grid_lines(grid, width)
 
     if whole:
-        yield from _note_lines(report.notes)
+        yield from _note_lines(report.notes, width)
 
 
-def _note_lines(notes: Iterable[str]) -> Iterable[Text]:
-    lines = [Text(f"  {note}", style="dim") for note in notes]
+def _wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
+    """Return a text as lines of at most `width` columns, each indented."""
+    if width is None:
+        return [f"{indent}{text}"]
+
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [indent]
+
+
+def _label_lines(labels: Iterable[str], width: int | None) -> Iterable[Text]:
+    """Yield labels with their brackets, as many a line as fit."""
+    line = Text()
+    for label in labels:
+        mark = Text(f"[{label}]", style="reverse yellow")
+        if line and width is not None and cell_len(line.plain) + 1 + cell_len(mark.plain) > width:
+            yield line
+            line = Text()
+
+        if line:
+            line.append(" ")
+
+        line.append_text(mark)
+
+    yield line
+
+
+def _note_lines(notes: Iterable[str], width: int | None = None) -> Iterable[Text]:
+    lines = []
+    for note in notes:
+        lines += [Text(line, style="dim") for line in _wrapped(note, width, GAP)]
+
     if lines:
         yield Text("\nNotes", style="bold")
         yield from lines
 
 
-def _grid_lines(grid: Grid) -> Iterable[Text]:
-    """Yield a table's title, columns and rows."""
+def _grid_lines(grid: Grid, width: int | None = None) -> Iterable[Text]:
+    """Yield a table's title, columns and rows; one that is too wide becomes several."""
+    grids = [grid] if width is None else fitted(grid, width)
+    for each in grids:
+        yield from _table_lines(each)
+
+
+def _table_lines(grid: Grid) -> Iterable[Text]:
     yield Text(f"\n{grid.title}" if grid.title else "", style="bold")
     # Not by a rich Table: it would fold names in a narrow terminal, and a heading can't span its
     # columns.
-    full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
-    widths = [max(map(cell_len, column)) for column in zip(*full, strict=True)]
-    has_headings = any(len(row) == 1 for row in grid.rows)
-    indent = "    " if has_headings else "  "
-
+    widths = column_widths(grid)
+    indent = indent_of(grid)
     if any(grid.columns):
-        yield _row_line(grid.columns, widths, grid.left, indent, is_head=True)
+        heads = [head.split("\n") for head in grid.columns]
+        for line in zip_longest(*heads, fillvalue=""):
+            yield _row_line(line, widths, grid.left, indent, is_head=True)
 
     for row in grid.rows:
         if len(row) == 1:
-            yield Text(f"  {row[0]}", style="bold cyan")
+            yield Text(f"{GAP}{row[0]}", style="bold cyan")
         else:
             yield _row_line(row, widths, grid.left, indent)
 

@@ -11,7 +11,7 @@ import click
 
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import RunPath, config_option, json_option, open_plugins
-from ktdeval.cli.table import print_json
+from ktdeval.cli.table import line_width, print_json
 from ktdeval.errors import KtdevalError, VerificationError
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def print_cards(paths: Sequence[Path]) -> None:
 
     cards = [load_card(path) for path in paths]
     if len(cards) == 1:
-        print_lines(card_lines(cards[0], whole=False))
+        print_lines(card_lines(cards[0], False, line_width()))
     else:
-        print_lines(summary_lines(cards))
+        print_lines(summary_lines(cards, line_width()))
 
     if paths:
         click.echo()
@@ -73,14 +73,15 @@ def show(paths: tuple[Path, ...], whole: bool, plain: bool, as_json: bool) -> No
         return
 
     lines: list[Text] = []
+    width = None if plain else line_width()
     if len(cards) == 1:
-        lines.extend(card_lines(cards[0], whole))
+        lines.extend(card_lines(cards[0], whole, width))
     elif whole:
         for card in cards:
-            lines.extend(card_lines(card, whole))
+            lines.extend(card_lines(card, whole, width))
             lines.append(Text())
     else:
-        lines.extend(side_by_side(cards))
+        lines.extend(side_by_side(cards, width))
 
     if plain:
         click.echo(plain_text(lines), nl=False)

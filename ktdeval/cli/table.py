@@ -113,6 +113,11 @@ def terminal_width() -> int:
         return 100
 
 
+def line_width() -> int | None:
+    """Return the columns that a line may take: those of a terminal, and any number elsewhere."""
+    return terminal_width() if sys.stdout.isatty() else None
+
+
 def _picker(columns: Sequence[int]) -> Callable[[Sequence[str]], list[str]]:
     """Return a function that takes these columns out of a row."""
 

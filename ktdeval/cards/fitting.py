@@ -1,0 +1,116 @@
+"""Tables of cards made to fit a terminal: wide ones become several, one below the other."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rich.cells import cell_len
+
+from ktdeval.cards.table import Grid
+
+GAP = "  "
+_LEAST_TEXT = 20  # columns: a text is never wrapped narrower
+
+
+def indent_of(grid: Grid) -> str:
+    """Return what each row of a grid begins with; more below headings."""
+    has_headings = any(len(row) == 1 for row in grid.rows)
+    return 2 * GAP if has_headings else GAP
+
+
+def column_widths(grid: Grid) -> list[int]:
+    """Return the width of each column: that of its longest cell. A head may be of several lines."""
+    full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
+    return [max(map(_width, column)) for column in zip(*full, strict=True)]
+
+
+def fitted(grid: Grid, width: int) -> list[Grid]:
+    """Return a grid as grids whose rows take at most `width` columns, where that is possible.
+
+    Columns that do not fit next to the others go to a further grid, which repeats the first `left`
+    columns. Texts are wrapped, and so are long heads.
+    """
+    if _row_width(grid, column_widths(grid)) <= width:
+        return [grid]
+    if grid.left >= len(grid.columns):
+        return [_rewrapped(grid, width)]
+
+    grid = replace(grid, columns=tuple(_short_heads(grid)))
+    widths = column_widths(grid)
+    grids: list[Grid] = []
+    for columns in _chunks(grid, widths, width):
+        title = "" if grids else grid.title
+        grids.append(_with_columns(replace(grid, title=title), columns))
+
+    return grids
+
+
+def _width(text: str) -> int:
+    return max(map(cell_len, text.split("\n")))
+
+
+def _row_width(grid: Grid, widths: Sequence[int]) -> int:
+    return len(indent_of(grid)) + sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _short_heads(grid: Grid) -> Iterator[str]:
+    """Yield the heads of columns, wrapped to the width of their cells or of their longest word."""
+    rows = [row for row in grid.rows if len(row) > 1]
+    for column, head in enumerate(grid.columns):
+        cells = [cell_len(row[column]) for row in rows]
+        words = [cell_len(word) for word in head.split()]
+        room = max([*cells, *words, 1])
+        yield "\n".join(textwrap.wrap(head, room, break_on_hyphens=False)) or head
+
+
+def _chunks(grid: Grid, widths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Yield the columns of each grid: the first `left`, then as many others as fit."""
+    names = list(range(grid.left))
+    taken = list(names)
+    for column in range(grid.left, len(widths)):
+        wider = [widths[index] for index in (*taken, column)]
+        if len(taken) > len(names) and _row_width(grid, wider) > width:
+            yield taken
+            taken = list(names)
+
+        taken.append(column)
+
+    yield taken
+
+
+def _with_columns(grid: Grid, columns: Sequence[int]) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for row in grid.rows:
+        if len(row) == 1:
+            rows.append(row)
+        else:
+            rows.append(tuple(row[column] for column in columns))
+
+    heads = tuple(grid.columns[column] for column in columns)
+    return replace(grid, columns=heads, rows=tuple(rows))
+
+
+def _rewrapped(grid: Grid, width: int) -> Grid:
+    """Return names with their texts, wrapped to a width. A row without a name continues a text."""
+    if len(grid.columns) != 2:
+        return grid
+
+    texts: list[tuple[str, str]] = []
+    for name, text in grid.rows:
+        if name or not texts:
+            texts.append((name, text))
+        else:
+            before = texts.pop()
+            texts.append((before[0], f"{before[1]} {text}"))
+
+    names = max(cell_len(name) for name, _ in texts)
+    room = max(width - len(indent_of(grid)) - names - len(GAP), _LEAST_TEXT)
+    rows: list[tuple[str, ...]] = []
+    for name, text in texts:
+        parts = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+        for number, part in enumerate(parts or [""]):
+            rows.append((name if number == 0 else "", part))
+
+    return replace(grid, rows=tuple(rows))

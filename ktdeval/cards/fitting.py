@@ -30,13 +30,14 @@ def fitted(grid: Grid, width: int) -> list[Grid]:
     """Return a grid as grids whose rows take at most `width` columns, where that is possible.
 
     Columns that do not fit next to the others go to a further grid, which repeats the first `left`
-    columns. Texts are wrapped, and so are long heads.
+    columns; those without any figure are left out. Texts are wrapped, and so are long heads.
     """
     if _row_width(grid, column_widths(grid)) <= width:
         return [grid]
     if grid.left >= len(grid.columns):
         return [_rewrapped(grid, width)]
 
+    grid = _with_columns(grid, _used_columns(grid))
     grid = replace(grid, columns=tuple(_short_heads(grid)))
     widths = column_widths(grid)
     grids: list[Grid] = []
@@ -45,6 +46,17 @@ def fitted(grid: Grid, width: int) -> list[Grid]:
         grids.append(_with_columns(replace(grid, title=title), columns))
 
     return grids
+
+
+def _used_columns(grid: Grid) -> list[int]:
+    """Return the first `left` columns, and those of the others that have a cell which is not empty."""
+    rows = [row for row in grid.rows if len(row) > 1]
+    used = []
+    for column in range(len(grid.columns)):
+        if column < grid.left or any(row[column] for row in rows):
+            used.append(column)
+
+    return used
 
 
 def _width(text: str) -> int:

@@ -22,7 +22,7 @@ TEXT = "one two three four five six seven"
 WORDS = Grid("facts", ("", ""), (("task", TEXT), ("", "eight"), ("mask", "six")), left=2)
 
 #: The head of a column that has no figure on this card
-EMPTY_HEAD = Counter("95 % interval".split())
+EMPTY_HEAD = Counter(["95", "%", "interval"])
 
 
 def test_columns_that_do_not_fit_are_a_table_below_with_the_names_again() -> None:

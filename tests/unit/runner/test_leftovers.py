@@ -176,8 +176,8 @@ from ktdeval_view.command import RunView
 from ktdeval_view.document import Redactor
 run = RunFolder.load(Path("run"))
 told = []
-def tell(spec):
-    told.append(spec)
+def tell(name, done, total):
+    told.append(name)
     if len(told) == 2:
         {PAUSE}
 RunView(run, load_plugins(), "no market", Redactor(os.environ)).write(Path("run/view"), run.manifest.specs, tell)

@@ -22,7 +22,14 @@ from ktdeval.harness.model_parts import PinsArguments, PresetsRun
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign, call_through
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.access import ModelAccess, RemoteAccess, connect, local_protocol, run_price
+from ktdeval.runner.access import (
+    ModelAccess,
+    RemoteAccess,
+    RunSignals,
+    connect,
+    local_protocol,
+    run_price,
+)
 from ktdeval.runner.call_checks import check_call_log
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import check_context
@@ -126,7 +133,7 @@ def prepare_run(
         if recorded is not None:
             check_call_log(recorded)  # before opening it creates a new one
 
-        access = _open_access(models, config, claim.path, stop, shared)
+        access = _open_access(models, config, claim.path, RunSignals(stop, plugins.emit), shared)
         if isinstance(access, RemoteAccess):
             access.client.context.learn(context)
 
@@ -164,7 +171,8 @@ def open_access(
     KtdevalError.
     """
     config = with_model_settings(config, plugins)
-    return config, _open_access(_connected(config, plugins), config, folder, stop)
+    models = _connected(config, plugins)
+    return config, _open_access(models, config, folder, RunSignals(stop, plugins.emit))
 
 
 @dataclass(frozen=True)
@@ -200,13 +208,13 @@ def _open_access(
     models: _Models,
     config: RunConfig,
     folder: Path,
-    stop: StopSignal,
+    signals: RunSignals,
     shared: SharedRun | None = None,
 ) -> ModelAccess:
     """Return the access to the models of a run; free ones are never stopped for errors."""
     remote = models.remote
     if remote is not None:
-        access = RemoteAccess(remote, config, models.price, folder, stop, models.further)
+        access = RemoteAccess(remote, config, models.price, folder, signals, models.further)
         if shared is not None and shared.allowance is not None:
             access.client.share_budget(shared.allowance)
 

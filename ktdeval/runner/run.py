@@ -38,7 +38,7 @@ from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.growth import grown_manifest
 from ktdeval.runner.marks import LogEntry
-from ktdeval.runner.models import RunModel, choices, further_models, known_context
+from ktdeval.runner.models import RunModel, choices, further_models, known_context, offered
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
@@ -194,7 +194,7 @@ def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = N
     own = plugins.make_model(config.model, config.model_args)
     further = further_models(config, plugins)
     if shared is not None:
-        further = _offered(further, shared.further_protocols)
+        further = offered(further, shared.further_protocols)
 
     models = _Models(own, run_price(config, own), further)
     _connect(config.model, plugins, models.remote)
@@ -232,13 +232,6 @@ def _connect(name: str, plugins: Plugins, remote: RemoteModel | None) -> None:
         return
     plugin = plugins.owner("models", plugins.model_spec_name(name)[0])
     connect(remote, f"model {name} of plugin {plugin}")
-
-
-def _offered(
-    models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
-) -> tuple[RunModel, ...]:
-    """Return further models with the tool protocols that are known of them."""
-    return tuple(each.offered_by(protocols.get(each.choice.asked_as)) for each in models)
 
 
 def _create_folder(

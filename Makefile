@@ -45,8 +45,10 @@ test: $(VENV)/.installed-dev
 	$(PYTEST) -m "not slow" $(FAST)
 	@echo "make test-all adds the slow ones of these, whole systems (tests/accept), pages in a browser (tests/browser) and fuzzing (tests/fuzz)"
 
+# CI leaves out the exhaustive ones, whose kind quicker tests show too.
+SLOW := slow
 test-rest: $(VENV)/.installed-dev
-	$(PYTEST) -m slow $(REST)
+	$(PYTEST) -m "$(SLOW)" $(REST)
 
 # Not part of test-all: its extra takes gigabytes. CI installs it into an environment of its own.
 QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py

@@ -39,6 +39,9 @@ _MILLION = 1_000_000
 _LONG_WAIT_S = 60.0  # longer waits are printed as a line that stays
 _PLAIN_WAIT_S = 10.0  # the same without a terminal, where no bar shows shorter ones
 
+#: Checks outside of episodes, as shown
+_CHECKS = {"check": "check of how the model takes tools", "canary": "fixed questions (canary)"}
+
 
 @dataclass(slots=True)
 class _Tally:
@@ -149,6 +152,26 @@ def work_shown(console: Console | None = None) -> Iterator[Tell]:
         yield tell
 
 
+class CheckWaits:
+    """Prints a line for each long wait of the model's checks, before the episodes and after them.
+    Register with `Plugins.register_observer`.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @hookimpl
+    def ktdeval_event(self, event: Event) -> None:
+        """Show a wait of a check; other events are for `ProgressObserver`."""
+        if not isinstance(event, events.CheckDelayed):
+            return
+        if event.wait_s < _line_after_s(self._console):
+            return
+
+        what = _CHECKS.get(event.check, event.check)
+        _print_line(self._console, f"{what}: {_wait_text(event)}")
+
+
 class ProgressObserver:
     """Draws a run's progress on stderr. Use as a context manager and register with
     `Plugins.register_observer`.
@@ -226,18 +249,11 @@ class ProgressObserver:
 
     def _delay(self, event: events.CallDelayed) -> None:
         """Show a wait and its cause on the bar, and a long wait also as a line that stays."""
-        minutes, seconds = divmod(round(event.wait_s), 60)
-        wait = f"{event.wait_s:.0f} s"
-        if minutes:
-            wait = f"{minutes} min {seconds} s"
-
-        cause = event.kind.replace("_", " ")
-        text = f"waiting {wait}: {cause}, attempt {event.attempt} of {event.attempts}"
+        text = _wait_text(event)
         if event.spec.id in self._bars:
             self._progress.update(self._bars[event.spec.id], status=text)
 
-        long_wait = _LONG_WAIT_S if self._live else _PLAIN_WAIT_S
-        if event.wait_s >= long_wait:
+        if event.wait_s >= _line_after_s(self._console):
             self._say(event.spec, text)
 
     def _drop_bar(self, spec: EpisodeSpec) -> None:
@@ -248,6 +264,26 @@ class ProgressObserver:
         self._progress.advance(self._overall)
 
     def _say(self, spec: EpisodeSpec, text: str) -> None:
-        self._console.print(
-            clean(f"{spec.label}: {text}"), markup=False, highlight=False, soft_wrap=True
-        )
+        _print_line(self._console, f"{spec.label}: {text}")
+
+
+def _wait_text(event: events.CallDelayed | events.CheckDelayed) -> str:
+    """Return how long a call waits, and why."""
+    minutes, seconds = divmod(round(event.wait_s), 60)
+    wait = f"{event.wait_s:.0f} s"
+    if minutes:
+        wait = f"{minutes} min {seconds} s"
+
+    cause = event.kind.replace("_", " ")
+    return f"waiting {wait}: {cause}, attempt {event.attempt} of {event.attempts}"
+
+
+def _line_after_s(console: Console) -> float:
+    """Return from how many seconds on a wait is a line of its own."""
+    if console.is_terminal:
+        return _LONG_WAIT_S
+    return _PLAIN_WAIT_S
+
+
+def _print_line(console: Console, text: str) -> None:
+    console.print(clean(text), markup=False, highlight=False, soft_wrap=True)

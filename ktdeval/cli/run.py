@@ -86,12 +86,13 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
 
     from ktdeval.calls.stop import StopSignal
     from ktdeval.cards import clean
-    from ktdeval.cli.progress import ProgressObserver
+    from ktdeval.cli.progress import CheckWaits, ProgressObserver
     from ktdeval.runner.run import execute_run, prepare_run
 
     # The raw stream, because the progress bars move the cursor.
     console = Console(file=getattr(sys.stderr, "raw", sys.stderr), quiet=config.quiet)
     stop = StopSignal()
+    plugins.register_observer(CheckWaits(console))
     with _stopping_between_steps(stop):
         with console.status("preparing (embedded data are generated at first use) …"):
             prepared = prepare_run(config, plugins, stop)

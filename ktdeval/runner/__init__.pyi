@@ -14,6 +14,7 @@ from ktdeval.runner.estimate import (
 )
 from ktdeval.runner.events import (
     CallDelayed as CallDelayed,
+    CheckDelayed as CheckDelayed,
     EpisodeFailed as EpisodeFailed,
     EpisodeFinished as EpisodeFinished,
     EpisodeStarted as EpisodeStarted,

@@ -8,7 +8,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -20,6 +20,7 @@ from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.calls.record import NO_EPISODE
+from ktdeval.calls.retry import Notify
 from ktdeval.calls.stop import StopSignal
 from ktdeval.calls.tally import CallCounter
 from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
@@ -30,7 +31,7 @@ from ktdeval.plugins.plugin_import import call_foreign, call_through
 from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.data_source import cache_folder
-from ktdeval.runner.events import CallDelayed, Event
+from ktdeval.runner.events import CallDelayed, CheckDelayed, Event
 from ktdeval.runner.models import RunModel, known_context
 from ktdeval.runner.store import MANIFEST, REPLIES, RunFolder
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
@@ -106,6 +107,14 @@ class ModelAccess:
         """Write down what is still to be written; nothing is asked afterwards."""
 
 
+@dataclass(frozen=True)
+class RunSignals:
+    """Signals between a run and its calls."""
+
+    stop: StopSignal  #: ends calls
+    emit: Callable[[Event], None] = lambda _: None  #: given the waits of checks
+
+
 class RemoteAccess(ModelAccess):
     """Access to a model behind a network: through cache, budget, limits and retries, all recorded."""
 
@@ -115,7 +124,7 @@ class RemoteAccess(ModelAccess):
         config: RunConfig,
         price: Price | None,
         folder: Path,
-        stop: StopSignal,
+        signals: RunSignals,
         further: Sequence[RunModel] = (),
     ) -> None:
         """Open cache and record of calls for connected models, and find out how each takes tools.
@@ -132,6 +141,7 @@ class RemoteAccess(ModelAccess):
 
         self._remote = model
         self._folder = folder
+        self._emit = signals.emit
         self._canaries = config.canary
         self._params = CallParams(**_options(config, CallParams))
         settings = ClientSettings(**_options(config, ClientSettings))
@@ -144,8 +154,10 @@ class RemoteAccess(ModelAccess):
                 cache = files.enter_context(CallDatabase(cache_path(config.cache)))
 
             self.log: CallLog = files.enter_context(CallLog(folder, cache))
-            self.client = ModelClient(model, settings, price, self.log, stop)
-            self._ask_canary = partial(self.client.ask_fresh, label=_CANARY)
+            self.client = ModelClient(model, settings, price, self.log, signals.stop)
+            self._ask_canary = partial(
+                self.client.ask_fresh, label=_CANARY, notify=self._waits_of(_CANARY)
+            )
             self.protocol = self._choose_protocol(self.client, model, protocol)
             self.further, self._further_clients = self._open_further(config, further)
             self._files = files.pop_all()
@@ -177,7 +189,8 @@ class RemoteAccess(ModelAccess):
         self, client: ModelClient, model: RemoteModel, requested: Literal["auto"] | ToolProtocol
     ) -> ToolProtocol:
         """Find out how a model takes tools."""
-        ask_cached = client.for_episode(_CHECK).reply
+        notify = self._waits_of(_CHECK)
+        ask_cached = client.for_episode(_CHECK, notify).reply
         try:
             return choose_protocol(model, requested, ask_cached, self._params)
         except ProviderError:
@@ -186,9 +199,13 @@ class RemoteAccess(ModelAccess):
 
         # The cached replies say that it takes none. Its server may have been fixed since: ask a
         # question that neither cache nor log has.
-        ask_fresh = partial(client.ask_fresh, label=_CHECK)
+        ask_fresh = partial(client.ask_fresh, label=_CHECK, notify=notify)
         fresh_seed = time.time_ns() % 2**31
         return choose_protocol(model, requested, ask_fresh, self._params, fresh_seed)
+
+    def _waits_of(self, check: str) -> Notify:
+        """Return what turns waits of a check into events."""
+        return lambda *wait: self._emit(CheckDelayed(check, *wait))
 
     def begin(self) -> None:
         """Ask the fixed questions, unless they were asked at the start of this run."""

@@ -62,6 +62,17 @@ class CallDelayed:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckDelayed:
+    """A check of the model before or after the episodes waits before it asks again."""
+
+    check: str  #: `check` of how the model takes tools, or `canary`, the fixed questions
+    kind: str  #: why, as of `CallDelayed`
+    wait_s: float  #: seconds from now
+    attempt: int  #: attempts made so far
+    attempts: int  #: most attempts that are made
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeFinished:
     """An episode's ledger is complete. `already_done` says that it was so before this run."""
 
@@ -82,5 +93,11 @@ class EpisodeFailed:
 
 
 Event = (
-    EpisodeStarted | StepFinished | SampleFinished | CallDelayed | EpisodeFinished | EpisodeFailed
+    EpisodeStarted
+    | StepFinished
+    | SampleFinished
+    | CallDelayed
+    | CheckDelayed
+    | EpisodeFinished
+    | EpisodeFailed
 )

@@ -168,6 +168,13 @@ def choices(models: Sequence[RunModel]) -> tuple[FurtherModel, ...]:
     return tuple(each.choice for each in models)
 
 
+def offered(
+    models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
+) -> tuple[RunModel, ...]:
+    """Return further models with the tool protocols that are known of them."""
+    return tuple(each.offered_by(protocols.get(each.choice.asked_as)) for each in models)
+
+
 def known_context(config: RunConfig, model: RemoteModel) -> Context | None:
     """Return the context that the user gives, else the one that the server states; else None."""
     if config.context_tokens is not None:

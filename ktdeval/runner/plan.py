@@ -190,7 +190,7 @@ def make_plan(
                 for seed in range(config.seed, config.seed + config.seeds)
             ]
 
-    notes: list[str] = []
+    notes = _notes_on_options(config)
     if snapshot is not None:
         windows = dict.fromkeys(spec.window for spec in specs if spec.window is not None)
         notes.extend(_short_histories(snapshot, windows))
@@ -200,6 +200,20 @@ def make_plan(
         notes.extend(missing_warm_ups(task, [spec for spec in specs if spec.task == task.name]))
 
     return Plan(tasks, tuple(specs), tuple(notes))
+
+
+def _notes_on_options(config: RunConfig) -> list[str]:
+    """Return notes on options that are allowed, but rarely meant."""
+    notes = []
+    reasoning = config.reasoning_tokens
+    if reasoning is not None and reasoning >= config.max_output_tokens:
+        notes.append(
+            f"--reasoning-tokens {reasoning} is not below --max-output-tokens"
+            f" {config.max_output_tokens}: with most providers reasoning is a part of the reply,"
+            " which would be cut before the answer"
+        )
+
+    return notes
 
 
 def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) -> Iterator[str]:

@@ -22,7 +22,14 @@ from ktdeval.harness.model_parts import PinsArguments, PresetsRun
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign, call_through
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.access import ModelAccess, RemoteAccess, connect, local_protocol, run_price
+from ktdeval.runner.access import (
+    ModelAccess,
+    RemoteAccess,
+    RunSignals,
+    connect,
+    local_protocol,
+    run_price,
+)
 from ktdeval.runner.call_checks import check_call_log
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import check_context
@@ -31,7 +38,7 @@ from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.growth import grown_manifest
 from ktdeval.runner.marks import LogEntry
-from ktdeval.runner.models import RunModel, choices, further_models, known_context
+from ktdeval.runner.models import RunModel, choices, further_models, known_context, offered
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
@@ -126,7 +133,7 @@ def prepare_run(
         if recorded is not None:
             check_call_log(recorded)  # before opening it creates a new one
 
-        access = _open_access(models, config, claim.path, stop, shared)
+        access = _open_access(models, config, claim.path, RunSignals(stop, plugins.emit), shared)
         if isinstance(access, RemoteAccess):
             access.client.context.learn(context)
 
@@ -164,7 +171,8 @@ def open_access(
     KtdevalError.
     """
     config = with_model_settings(config, plugins)
-    return config, _open_access(_connected(config, plugins), config, folder, stop)
+    models = _connected(config, plugins)
+    return config, _open_access(models, config, folder, RunSignals(stop, plugins.emit))
 
 
 @dataclass(frozen=True)
@@ -186,7 +194,7 @@ def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = N
     own = plugins.make_model(config.model, config.model_args)
     further = further_models(config, plugins)
     if shared is not None:
-        further = _offered(further, shared.further_protocols)
+        further = offered(further, shared.further_protocols)
 
     models = _Models(own, run_price(config, own), further)
     _connect(config.model, plugins, models.remote)
@@ -200,13 +208,13 @@ def _open_access(
     models: _Models,
     config: RunConfig,
     folder: Path,
-    stop: StopSignal,
+    signals: RunSignals,
     shared: SharedRun | None = None,
 ) -> ModelAccess:
     """Return the access to the models of a run; free ones are never stopped for errors."""
     remote = models.remote
     if remote is not None:
-        access = RemoteAccess(remote, config, models.price, folder, stop, models.further)
+        access = RemoteAccess(remote, config, models.price, folder, signals, models.further)
         if shared is not None and shared.allowance is not None:
             access.client.share_budget(shared.allowance)
 
@@ -224,13 +232,6 @@ def _connect(name: str, plugins: Plugins, remote: RemoteModel | None) -> None:
         return
     plugin = plugins.owner("models", plugins.model_spec_name(name)[0])
     connect(remote, f"model {name} of plugin {plugin}")
-
-
-def _offered(
-    models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
-) -> tuple[RunModel, ...]:
-    """Return further models with the tool protocols that are known of them."""
-    return tuple(each.offered_by(protocols.get(each.choice.asked_as)) for each in models)
 
 
 def _create_folder(

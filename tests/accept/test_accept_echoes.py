@@ -61,7 +61,21 @@ def traces(of: dict[str, str], text: str) -> list[str]:
     return [echo for piece, echo in of.items() if piece in letters]
 
 
-@pytest.mark.parametrize("place", [*PLACES, *ERRORS])
+#: What reaches the client by another road than its neighbours; the others are exhaustive
+QUICK_PLACES = ("a page", "in_an_error_inside", "in_the_finish_reason")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *QUICK_PLACES,
+        *(
+            pytest.param(place, marks=pytest.mark.exhaustive)
+            for place in (*PLACES, *ERRORS)
+            if place not in QUICK_PLACES
+        ),
+    ],
+)
 def test_no_encoding_of_the_key_reaches_a_file_or_the_terminal(
     market: Path, tmp_path: Path, place: str
 ) -> None:

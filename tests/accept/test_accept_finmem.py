@@ -346,7 +346,15 @@ def words(parameters: str, task: str, data: str, out: Path, *more: str) -> tuple
     )
 
 
-@pytest.mark.parametrize("parameters", ["paper", "finmem", "investorbench", "generative_agents"])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "paper",
+        pytest.param("finmem", marks=pytest.mark.exhaustive),
+        "investorbench",
+        pytest.param("generative_agents", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equals_an_uninterrupted_run(
     parameters: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import ktdeval
 from ktdeval.stats import mean_with_interval
@@ -20,6 +21,7 @@ def cards(tasks: str, out: Path, **more: Any) -> list[Any]:
     return [card.plain for card in made.cards]
 
 
+@pytest.mark.exhaustive
 def test_a_model_that_learns_earns_by_right_labels_and_loses_by_inverted_ones(
     tmp_path: Path,
 ) -> None:

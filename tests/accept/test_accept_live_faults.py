@@ -37,7 +37,15 @@ def due(drops: Drops, day: str) -> None:
 # ---- a disk that is full
 
 
-@pytest.mark.parametrize("more", [0, 500, 1500, 3000])
+@pytest.mark.parametrize(
+    "more",
+    [
+        0,
+        1500,
+        pytest.param(500, marks=pytest.mark.exhaustive),
+        pytest.param(3000, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_step_on_a_full_disk_ends_with_one_line_and_the_next_one_goes_on(
     tmp_path: Path, more: int
 ) -> None:

@@ -34,6 +34,7 @@ def compared(first: Path, second: Path, capsys: pytest.CaptureFixture[str]) -> A
     return test
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("market", MARKETS)
 def test_the_table_of_the_page(
     market: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

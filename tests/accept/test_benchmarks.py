@@ -67,6 +67,7 @@ def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) 
     assert measured == constants["steps"]
 
 
+@pytest.mark.exhaustive
 @on_each_row
 def test_a_benchmark_prints_its_figures(
     script: str, words: str, patterns: list[str], tmp_path: Path
@@ -76,6 +77,7 @@ def test_a_benchmark_prints_its_figures(
         assert re.search(pattern, printed, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
     tmp_path: Path,
 ) -> None:

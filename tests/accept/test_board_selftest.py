@@ -202,6 +202,7 @@ def test_a_board_without_submissions_forges_a_small_run_of_its_own(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_kind_is_refused_by_its_rule(board: Path) -> None:
     done = run(board)
     tried = outcomes(done)

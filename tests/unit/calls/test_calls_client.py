@@ -21,7 +21,8 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
-from ktdeval.runner.access import RemoteAccess
+from ktdeval.runner.access import RemoteAccess, RunSignals
+from ktdeval.runner.events import CheckDelayed
 from threads import in_threads
 
 # --- cache and book
@@ -339,10 +340,51 @@ def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_se
         with pytest.raises(
             ProviderError, match=r"calls no tools, however it is asked .*`ktdeval cache prune`"
         ):
-            RemoteAccess(model, config, PRICE, tmp_path / run, StopSignal())
+            RemoteAccess(model, config, PRICE, tmp_path / run, RunSignals(StopSignal()))
     is_fixed = True
     for run in ("two", "three"):  # in the folder that has the verdict, and in a new one
         (tmp_path / run).mkdir(exist_ok=True)
-        access = RemoteAccess(model, config, PRICE, tmp_path / run, StopSignal())
+        access = RemoteAccess(model, config, PRICE, tmp_path / run, RunSignals(StopSignal()))
         assert access.protocol == "native"
         access.close()
+
+
+class _NoSleep(StopSignal):
+    """Waits without sleeping, and remembers how long it would have slept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def test_a_wait_of_a_check_before_the_episodes_is_an_event_with_its_cause(tmp_path):
+    def answer(text: str, attempt: int) -> Answer:
+        if attempt == 1:
+            raise ModelError("server", "HTTP 503", retry_after_s=75.0)
+
+        level = {"place": "north", "level": 41}
+        if "Look up" in text:
+            call = ToolCall("1", "look_up_level", json.dumps({"place": "north"}))
+        else:
+            call = ToolCall("1", "record_level", json.dumps(level))
+        return Reply("", (call,), "tool_calls", Usage(10, 5))
+
+    model = ScriptedModel(answer)
+    model.protocols = ("native", "text")
+    config = RunConfig(
+        model="scripted/model-1", tasks=("t",), cache=str(tmp_path / "replies.sqlite"), canary=1
+    )
+    stop = _NoSleep()
+    delayed: list[CheckDelayed] = []
+
+    access = RemoteAccess(model, config, PRICE, tmp_path, RunSignals(stop, delayed.append))
+    access.begin()
+    access.close()
+
+    assert {event.check for event in delayed} == {"check", "canary"}
+    assert [event.wait_s for event in delayed] == stop.waits
+    assert min(stop.waits) >= 75.0
+    assert {(event.kind, event.attempt) for event in delayed} == {("server", 1)}

@@ -556,3 +556,11 @@ def test_tasks_that_show_names_warn_if_these_are_known_for_one_day_only(
         chosen = config(tasks=(task,))
         notes = make_plan(chosen, plugins, choose_tasks(chosen, plugins), market, None).notes
         assert [task in note for note in notes if "names and codes" in note] == [True] * expected
+
+
+def test_reasoning_that_leaves_no_room_for_an_answer_is_a_note(plugins: Plugins) -> None:
+    given = {"reasoning_tokens": 4096, "max_output_tokens": 4096}
+    (note,) = (line for line in plan(plugins, **given).warnings if "--reasoning-tokens" in line)
+    assert "is not below --max-output-tokens 4096" in note
+    fitting = plan(plugins, **given | {"reasoning_tokens": 4095})
+    assert not [line for line in fitting.warnings if "--reasoning-tokens" in line]

@@ -16,8 +16,14 @@ import pytest
 from rich.console import Console
 
 from ktdeval.cli.main import CleanStream, main
-from ktdeval.cli.progress import ProgressObserver, work_shown
-from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, StepFinished
+from ktdeval.cli.progress import CheckWaits, ProgressObserver, work_shown
+from ktdeval.runner.events import (
+    CheckDelayed,
+    EpisodeFailed,
+    EpisodeFinished,
+    EpisodeStarted,
+    StepFinished,
+)
 from metric_cases import spec as make_spec
 
 HOSTILE = {
@@ -188,3 +194,16 @@ def test_work_is_a_bar_on_a_terminal_and_silent_elsewhere(terminal: bool) -> Non
     assert ("episode 2" in stream.getvalue()) == terminal
     assert "2/3" in stream.getvalue() or not terminal
     assert "\x1b[2J" not in stream.getvalue()
+    assert "5/40" in shown
+    assert "  2024-01-05 · NAV 1,000,000 CNY · 15 orders, 5 rejected · 200,000 tokens" in shown
+
+
+@pytest.mark.parametrize(("terminal", "shortest"), [(True, 60), (False, 10)])
+def test_a_long_wait_of_a_check_is_a_line_with_its_cause(terminal: bool, shortest: int) -> None:
+    stream = io.StringIO()
+    waits = CheckWaits(Console(file=stream, width=100, force_terminal=terminal))
+    waits.ktdeval_event(CheckDelayed("canary", "rate_limited", shortest - 1, 1, 13))
+    waits.ktdeval_event(CheckDelayed("canary", "rate_limited", 75.0, 2, 13))
+    assert stream.getvalue() == (
+        "fixed questions (canary): waiting 1 min 15 s: rate limited, attempt 2 of 13\n"
+    )

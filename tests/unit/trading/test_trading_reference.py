@@ -403,11 +403,12 @@ def rejected(side: str, rules: str) -> set[tuple[str, str, str | None]]:
     [
         (True, range(1_500), f"{SELLS} price_limit", f"{BUYS} price_limit"),
         *(
-            (
+            pytest.param(
                 False,
                 range(first, first + 2_500),
                 f"{SELLS} position_limit weight_limit minimum margin",
                 f"{BUYS} minimum",
+                marks=[pytest.mark.exhaustive] if first else [],
             )
             for first in range(0, 10_000, 2_500)
         ),

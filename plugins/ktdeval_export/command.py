@@ -24,6 +24,7 @@ from ktdeval.values.jsonio import dumps_pretty, write_atomic
 from ktdeval.values.typed import to_plain
 from ktdeval_export.chat import AuditError, Bound, Export, Options, make_export
 from ktdeval_export.measures import STEP_RETURN
+from ktdeval_export.metadata import AuditEntry
 
 _MOST_SHOWN = 20
 
@@ -157,12 +158,18 @@ def _print(made: Export, out: Path, beside: Path) -> None:
     metadata = made.metadata
     click.echo(f"rows    {out} ({metadata.rows} of {metadata.format}, {metadata.dialect})")
     click.echo(f"about   {beside}")
-    click.echo(f"audit   {metadata.audit.steps} steps, no finding")
+    click.echo(f"audit   {_audited(metadata.audit)}")
     for what, count in _counts(metadata.left_out, made):
         click.echo(f"left out {count}: {what}")
 
     if metadata.allowed:
         click.echo(f"allowed {', '.join(metadata.allowed)}")
+
+
+def _audited(audit: AuditEntry) -> str:
+    if not audit.left_out:
+        return f"{audit.steps} steps, no finding"
+    return f"{audit.steps} steps; {audit.left_out} left out, no finding in the others"
 
 
 def _counts(left_out: Mapping[str, int], made: Export) -> list[tuple[str, int]]:

@@ -17,6 +17,7 @@ from ktdeval.errors import UsageError
 from ktdeval.harness import Message, ToolCall, ToolSpec
 from ktdeval.trading import DECIDED
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, dumps_compact, loads_strict
+from ktdeval_export.conversations import Conversation
 from ktdeval_export.measures import Measure
 from ktdeval_export.steps import TracedEpisode, TracedStep
 
@@ -28,6 +29,7 @@ ELECTED = "elected by several voters"
 RETRIED = "decided after retries, or with a refused call"
 NO_CALL = "decided without a model call"
 ARGUMENTS = "arguments of a call are no JSON object"
+EMPTY = "a reply is empty"
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,18 @@ def exclusion(step: TracedStep, with_retries: bool) -> str:
     if not with_retries and (record.failures or record.provenance != "model"):
         return RETRIED
 
-    for conversation in step.conversations:
-        for message in conversation.messages:
-            if not all(_has_object(call) for call in message.tool_calls):
-                return ARGUMENTS
+    return next(filter(None, map(_fault_of, step.conversations)), "")
+
+
+def _fault_of(conversation: Conversation) -> str:
+    """Return why a conversation can't be a row; empty if it can."""
+    last = conversation.messages[-1]
+    if not last.content.strip() and not last.tool_calls:
+        return EMPTY
+
+    for message in conversation.messages:
+        if not all(_has_object(call) for call in message.tool_calls):
+            return ARGUMENTS
 
     return ""
 

@@ -33,7 +33,7 @@ def test_recorded_wordings_are_asked_and_held_to_the_same_gold(tmp_path: Path) -
     assert kept["value"] * 3 == 2
 
     done = ktdeval("qfinzero", "wordings", "words", "--out", "words.json", cwd=tmp_path)
-    assert done.out == "words.json: 2 wordings by builtin/script; 1 answers were left out\n"
+    assert done.out == "words.json: 2 wordings by builtin/script; left out: 1\n"
 
     (tmp_path / "mine.yaml").write_text(VARIANT)
     asked = ("run", "--model", "builtin/chaos", "--tasks", "mine.yaml", "--out", "asked")

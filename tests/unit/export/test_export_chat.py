@@ -26,7 +26,12 @@ from export_runs import (
     submission,
 )
 from forging import change_transcript, rehash
+from ktdeval.harness import Reply
 from ktdeval.market import save_snapshot
+from ktdeval.plugins.registry import load_plugins
+from ktdeval_export.evaluation_data import evaluation_use
+from ktdeval_export.rows import exclusion
+from ktdeval_export.steps import traced_episodes
 from ktdfin_market import small_market
 from loops import not_empty
 from run_support import copy_run, episodes, error_line, ktdeval, store_market
@@ -290,3 +295,20 @@ def test_days_that_a_task_evaluates_on_are_refused_on_a_real_market(tmp_path: Pa
     assert export(inside, "--allow-evaluation-data", cwd=tmp_path).code == 0
     assert metadata(tmp_path)["allowed"] == ["evaluation data"]
     assert "long" in metadata(tmp_path)["sources"][0]["evaluates"]
+
+
+def test_an_episode_of_a_registered_run_is_evaluation_data(runs: Path) -> None:
+    notes: list[str] = []
+    (episode,) = traced_episodes(runs / "calm", load_plugins(), {}, notes)
+    assert evaluation_use(episode) == ""
+    registered = replace(episode, registration="ab" * 32)
+    assert evaluation_use(registered) == "its run is registered with a leaderboard (abababababab)"
+
+
+def test_a_step_with_an_empty_reply_is_no_row(runs: Path) -> None:
+    """A role of a team may say nothing; nobody learns from that."""
+    (episode,) = traced_episodes(runs / "calm", load_plugins(), {}, [])
+    step = episode.steps[0]
+    assert exclusion(step, with_retries=True) == ""
+    silent = step.calls[-1]._replace(reply=Reply(""))
+    assert exclusion(replace(step, calls=(silent,)), with_retries=True) == "a reply is empty"

@@ -27,6 +27,4 @@ def wordings(run: Path, out: Path) -> None:
     """
     found, refused = wordings_of(run)
     write_atomic(out, dumps_pretty(to_plain(found)))
-    click.echo(
-        f"{out}: {len(found.wordings)} wordings by {found.model}; {refused} answers were left out"
-    )
+    click.echo(f"{out}: {len(found.wordings)} wordings by {found.model}; left out: {refused}")

@@ -6,7 +6,7 @@ from data of the step's day. A transcript that says something else is a finding 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,10 +102,15 @@ class TracedEpisode:
     spec: EpisodeSpec
     task: Any
     where: str  #: run and episode, in words
-    steps: Sequence[TracedStep]
+    trace: Callable[[], Sequence[TracedStep]]  #: executes its steps once more
     ledger: Ledger | None  #: None for a question task
     market: MarketSnapshot | None  #: None if the task asks about no market
     registration: str | None  #: of the run with a leaderboard; None without one
+
+    @cached_property
+    def steps(self) -> Sequence[TracedStep]:
+        """Steps, up to the first one that the recorded replies do not give."""
+        return self.trace()
 
 
 def traced_episodes(
@@ -147,7 +152,7 @@ class _Reader:
     market: MarketSnapshot | None
 
     def read(self, spec: EpisodeSpec) -> TracedEpisode:
-        """Execute an episode once more. Raises StoreError: its files can't be read."""
+        """Read an episode. Raises StoreError: its files can't be read."""
         ledger = None
         records: Sequence[StepRecord | AnswerRecord]
         if is_scoring(self.task):
@@ -161,7 +166,7 @@ class _Reader:
             spec=spec,
             task=self.task,
             where=where,
-            steps=list(self._steps(spec, records, where)),
+            trace=lambda: list(self._steps(spec, records, where)),
             ledger=ledger,
             market=self.market if spec.snapshot else None,
             registration=self.folder.manifest.registration,

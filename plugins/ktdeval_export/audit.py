@@ -7,6 +7,7 @@ claim to be, or that an agent shows what it must not.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ CHECKS = (
 """Checks of the audit, as the file of metadata states them."""
 
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?[-/.年]\s?(\d{1,2})\s?[-/.月]\s?(\d{1,2})(?!\d)")
+_ESCAPED = re.compile(r"\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+_LAST_CHARACTER = 0x10FFFF
+_MOST_LAYERS = 3  #: of spellings by number
 _SHORTEST_GOLD = 24
 """Least characters of a gold answer that is searched for: a shorter one, such as a letter or a
 number, is in many texts by chance.
@@ -147,14 +151,37 @@ class Auditor:
 
 
 def _texts_of(reply: Reply) -> Iterator[str]:
-    """Yield the texts of a reply as a trainer reads them: arguments as written, and decoded, since
-    JSON can spell any character by its number.
+    """Yield the texts of a reply as a trainer reads them, and in other readings: arguments as
+    written and decoded, all of them together, since a name may be spread over fields, and with
+    characters that are spelled by their number.
     """
-    yield reply.content
+    plain = [reply.content]
     for call in reply.tool_calls:
-        yield call.name
-        yield call.arguments
-        yield from decoded_texts(call.arguments)
+        plain += [call.name, call.arguments, *decoded_texts(call.arguments)]
+
+    together = [text for text in plain if text and not text.lstrip().startswith(("{", "["))]
+    for text in (*plain, "\n".join(together)):
+        yield text
+        yield from _respelled(text)
+
+
+def _respelled(text: str) -> Iterator[str]:
+    """Yield a text with the characters that it spells by number, as in JSON or HTML; again for
+    those that come to light, a few times.
+    """
+    for _ in range(_MOST_LAYERS):
+        respelled = html.unescape(_ESCAPED.sub(_character, text))
+        if respelled == text:
+            return
+
+        yield respelled
+        text = respelled
+
+
+def _character(match: re.Match[str]) -> str:
+    """Return the character of an escape; the escape where there is no such character."""
+    number = int(match[1] or match[2] or match[3], 16)
+    return chr(number) if number <= _LAST_CHARACTER else match[0]
 
 
 def decoded_texts(arguments: str) -> Iterator[str]:

@@ -249,11 +249,29 @@ def test_text_planted_in_a_transcript_is_found(runs: Path, tmp_path: Path) -> No
     assert "step 0" in error_line(export(replied, cwd=runs))
 
 
-def test_an_identity_spelled_by_numbers_of_characters_is_found(runs: Path) -> None:
-    """JSON may write any character as its number, which a trainer reads as the character."""
-    escaped = r'{"orders": [], "overall_reason": "\u0056elmora Quastin 3"}'
-    out = run_script(runs, "escaped", [[SEEN, {"raw": escaped}]])
-    assert "holds a company or industry name" in error_line(export(out, cwd=runs))
+SPELLED = (
+    r"\u0056elmora Quastin 3",
+    r"{\"note\": \"\\u0056elmora Quastin 3\"}",  # JSON in a text of JSON
+    r"\\x56elmora Quastin 3 \\u{110000}",  # and no character at all
+    "&#86;elmora Quastin 3",
+    "&amp;#86;elmora Quastin 3",
+)
+
+
+def test_an_identity_in_another_spelling_or_spread_over_fields_is_found(runs: Path) -> None:
+    """A trainer, or the model that it trains, reads all of these as the name."""
+    answers: list[Any] = []
+    for spelled in SPELLED:
+        answers.append([SEEN, {"raw": f'{{"orders": [], "overall_reason": "{spelled}"}}'}])
+
+    first, _, last = NAME.partition(" ")
+    spread = [SEEN, {"text": f"I see {first}", **submission(f"{last}: nothing to do")}]
+    answers.append(spread)
+    out = run_script(runs, "spelled", answers)
+    done = export(out, cwd=runs)
+    findings = done.out.splitlines()
+    assert [f"step {step}: " in line for step, line in enumerate(findings)] == [True] * 6
+    assert all("holds a company or industry name" in line for line in findings)
 
 
 def test_a_gold_answer_that_an_agent_shows_is_found(runs: Path) -> None:

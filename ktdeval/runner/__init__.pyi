@@ -81,6 +81,7 @@ from ktdeval.runner.run_paths import (
     runs_beside as runs_beside,
 )
 from ktdeval.runner.score import (
+    check_ran as check_ran,
     describe_environment as describe_environment,
     open_recorded_snapshot as open_recorded_snapshot,
     open_task_files as open_task_files,
@@ -94,6 +95,7 @@ from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import (
     RecordedModel as RecordedModel,
     Verification as Verification,
+    retrace_episode as retrace_episode,
     retrace_memories as retrace_memories,
     verify_card as verify_card,
     verify_records as verify_records,

@@ -101,5 +101,6 @@ from ktdeval.stats.series import (
     newey_west_mean as newey_west_mean,
     sharpe as sharpe,
     simple_returns as simple_returns,
+    sortino as sortino,
     standard_deviation as standard_deviation,
 )

@@ -52,10 +52,11 @@ DIAGNOSTICS: tuple[str, ...] = (
     "psr",
     "min_track_record",
     "documents_withheld",
+    "sortino",
 )
 """Metrics recorded in addition to the panel."""
 
-ANNUALISED = ("sharpe", "information_ratio", "turnover", "min_track_record")
+ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_record")
 """Metrics whose formula has days a year in it: those of the market's venues."""
 _LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
 NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
@@ -77,6 +78,17 @@ def sharpe(ledger: Ledger) -> MetricValue | str:
     if problem:
         return problem
     return series.sharpe(ledger.returns, ledger.days_a_year, ledger.return_resolution)
+
+
+@built_in
+def sortino(ledger: Ledger) -> MetricValue | str:
+    """Annualised Sortino ratio of the NAV's daily returns, target 0; its downside deviation is over
+    all days.
+    """
+    problem = level_problem(ledger.nav)
+    if problem:
+        return problem
+    return series.sortino(ledger.returns, ledger.days_a_year, ledger.return_resolution)
 
 
 @built_in

@@ -175,6 +175,28 @@ def sharpe(
     return _annualised_ratio(returns, "returns have no variance", days_a_year, resolution)
 
 
+def sortino(
+    returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
+) -> MetricValue:
+    """Annualised Sortino ratio of [n] simple daily returns, target 0: `mean(r) / d * sqrt(days a
+    year)`, with the downside deviation `d = sqrt(sum(min(r, 0)**2) / n)` over all n days, not only
+    those with a loss (Sortino and Price 1994).
+
+    Undefined where no day has a loss, or `d` is below `resolution`, that of the returns
+    (`Ledger.return_resolution`).
+    """
+    n = len(returns)
+    if n < 2:
+        return undefined("fewer than two days", n)
+
+    losses = np.minimum(returns, 0.0)
+    deviation = math.sqrt(math.fsum(losses * losses) / n)
+    if has_no_variance(deviation, resolution):
+        return undefined("no day has a loss", n)
+
+    return defined(mean(returns) / deviation * math.sqrt(days_a_year), n)
+
+
 def information_ratio(
     returns: Series,
     benchmark_returns: Series,

@@ -8,13 +8,12 @@ does not, the bundle has problems and must not be submitted.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +22,7 @@ from ktdeval.cards import card_difference, validate_card
 from ktdeval.errors import KtdevalError, StoreError, explained
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunFolder, load_table, pack_lines, rescore, verify_card
+from ktdeval.secrets.forms import REDACTED as REDACTED, secret_forms
 from ktdeval.secrets.redaction import Hider, hider_of, secrets_of
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.values.jsonio import (
@@ -34,7 +34,6 @@ from ktdeval.values.jsonio import (
     write_atomic,
 )
 from ktdeval.values.typed import Value, to_plain
-from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.documents import RecordFile
 from ktdeval_board.entries import Card
 from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
@@ -289,25 +288,10 @@ def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
         yield from redactor.find(to_plain(transcript), f"episodes/{spec.id}/{TRANSCRIPT}")
 
 
-REDACTED = "[redacted]"  #: Replacement of a secret
 HOME = "/home/[user]"  #: Replacement of a home folder
 
 _LONGEST_CACHED = 1_000_000  #: characters of a text whose result is cached
 _MOST_CACHED = 50_000
-
-
-class _Form(NamedTuple):
-    """Known form of a secret."""
-
-    kind: str
-    pattern: re.Pattern[str]
-    replacement: str
-
-
-_FORMS = tuple(
-    _Form(form["kind"], re.compile(form["pattern"]), form.get("replacement", REDACTED))
-    for form in load_yaml(Path(__file__).with_name("secrets.yaml"))["forms"]
-)
 
 
 class Leak(Value, frozen=True, kw_only=False):
@@ -387,7 +371,7 @@ class Redactor:
                 text = text.replace(secret, replacement)
                 kinds[kind] = None
 
-        for form in _FORMS:
+        for form in secret_forms():
             text, count = form.pattern.subn(form.replacement, text)
             if count:
                 kinds[form.kind] = None

@@ -12,7 +12,6 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import click
-import numpy as np
 import pandas as pd
 
 from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
@@ -25,7 +24,6 @@ from ktdeval_compare.arena_tables import asset_frame, fund_frame
 from ktdeval_compare.definitions import cohort_definitions
 from ktdeval_compare.entrants import (
     Entrant,
-    Scored,
     by_task,
     card_notes,
     label,
@@ -34,6 +32,7 @@ from ktdeval_compare.entrants import (
 )
 from ktdeval_compare.exposures import card_exposures
 from ktdeval_compare.luck import card_value as _value
+from ktdeval_compare.suite_tables import kind_frame, suite_frame
 
 Row = dict[str, float | str | None]
 UNDEFINED = "-"
@@ -123,7 +122,9 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
     rows = spec["rows"]
     metrics = [column[1] for column in spec["columns"]]
     if rows == "suites":
-        return _suite_frame(load_cards(paths)[1], metrics)
+        return suite_frame(load_cards(paths)[1], metrics)
+    if rows == "kinds":
+        return kind_frame(load_cards(paths)[1])
     if rows == "attackers":
         return pd.DataFrame(_attacker_rows(paths, metrics)).set_index("Attacker")
 
@@ -418,37 +419,6 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
 
     frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis("Model")
     return frame.sort_values("total_return", ascending=False, kind="stable")
-
-
-def _suite_frame(entrants: Sequence[Scored], scores: Sequence[str]) -> pd.DataFrame:
-    """One row a model, with the scores of each suite (`calling_tm`), best first."""
-    rows: dict[str, Row] = {}
-    names = system_labels(entrant.system for entrant in entrants)
-    for entrant in entrants:
-        suite = entrant.card.task.config.get("suite")
-        model = names[entrant.system]
-        row = rows.setdefault(model, dict.fromkeys(scores))
-        for line_name, line in entrant.card.scores.items():
-            name = f"{suite}_{line_name}"
-            if name not in scores:
-                continue
-            if row[name] is not None:
-                raise CardError(
-                    f"{entrant.path}: {model} has two cards of the suite {suite}; give one"
-                )
-
-            row[name] = line.value
-
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=list(scores), dtype=float)
-    frame = frame.rename_axis("Model")
-    if frame.isna().all(axis=None):
-        raise UsageError(
-            "no card of tool calling or planning here; run --tasks"
-            " qfinzero_calling,qfinzero_planning"
-        )
-
-    best = [name for name in scores if name.endswith("_overall")]
-    return frame.iloc[np.argsort(-frame[best].mean(axis=1).to_numpy(), kind="stable")]
 
 
 def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:

@@ -322,6 +322,12 @@ class FetchHubParams(LongParams):
     bars: str = field(metadata={"help": "a dataset of the Hugging Face Hub", "flag": "ORG/NAME"})
     config: str | None = option(None, help="configuration of the dataset, where it has several")
     split: str | None = option(None, help="split of the configuration, where it has several")
+    files: str | None = option(
+        None, help="pattern of the files to read, such as daily/*.csv, instead of those of the card"
+    )
+    licence: str | None = option(
+        None, help="terms under which the data are used, where the dataset's card states no licence"
+    )
     revision: str = option("main", help="branch, tag or commit; the recipe keeps the commit")
     answers: str | None = option(
         None, help="folder that keeps the files; by default that of --out with .answers added"

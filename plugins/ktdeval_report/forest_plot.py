@@ -26,13 +26,19 @@ class Point(NamedTuple):
 
 
 def forest_plot(
-    name: str, title: str, axis: str, points: Sequence[Point], scale: float = 100.0
+    name: str,
+    title: str,
+    axis: str,
+    points: Sequence[Point],
+    scale: float = 100.0,
+    signed: bool = True,
 ) -> Plot:
     """Plot figures with intervals, one below the other, against zero.
 
     `axis`: what the axis shows, with its unit.
     `points`: from top to bottom; those without a value are not drawn.
     `scale`: factor from the figures' unit to that of the axis.
+    `signed`: whether the text of the plot gives figures a sign.
     """
     known = [point for point in points if point.value is not None]
 
@@ -60,7 +66,7 @@ def forest_plot(
         axes.spines["left"].set_visible(False)
         quiet(axes, horizontal=False)
 
-    text = "; ".join(_point_text(point, scale) for point in known)
+    text = "; ".join(_point_text(point, scale, signed) for point in known)
     most_lines = 1
     for point in known:
         most_lines = max(most_lines, _lines_of(point.name).count("\n") + 1)
@@ -84,12 +90,12 @@ def _cut(line: str) -> str:
     return f"{line[: _LONGEST_LINE - 1]}…"
 
 
-def _point_text(point: Point, scale: float) -> str:
+def _point_text(point: Point, scale: float, signed: bool) -> str:
     unit = "fraction" if scale == 100.0 else "ratio"
-    text = f"{point.name} {number(point.value, unit, signed=True)}"
+    text = f"{point.name} {number(point.value, unit, signed=signed)}"
     if point.low is None:
         return f"{text}, no interval"
 
-    low = number(point.low, unit, signed=True)
-    high = number(point.high, unit, signed=True)
+    low = number(point.low, unit, signed=signed)
+    high = number(point.high, unit, signed=signed)
     return f"{text}, interval {low} to {high}"

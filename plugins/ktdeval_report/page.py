@@ -90,8 +90,19 @@ class _Gallery:
             labels |= dict.fromkeys(one.card.labels)
 
         subject = of[0].label if len(of) == 1 else count(len(of), "card")
-        context = " · ".join([subject, *labels])
+        return self._add(folder, plots, " · ".join([subject, *labels]))
 
+    def add_scores(
+        self, folder: str, plots: Sequence[Plot], of: Sequence[ScoringCard]
+    ) -> list[Figure]:
+        """Add plots of some scoring cards, and return them as the page shows them."""
+        labels: dict[str, None] = {}
+        for card in of:
+            labels |= dict.fromkeys(card.labels)
+
+        return self._add(folder, plots, " · ".join([count(len(of), "card"), *labels]))
+
+    def _add(self, folder: str, plots: Sequence[Plot | None], context: str) -> list[Figure]:
         figures = []
         for plot in plots:
             if plot is not None:
@@ -133,6 +144,7 @@ def make_report(
 
     # Plots are numbered in the order of the page.
     overview = _overview(rows, gallery) if has_overview else None
+    scores = score_views(scored, gallery.add_scores)
     effects = _effects(evaluations, options, gallery)
     cards = []
     for done, study in enumerate(studies, start=len(studies)):
@@ -148,7 +160,7 @@ def make_report(
         marks_of_all=_marks(every),
         counted=f"{count(len(every), 'result card')}, {count(episodes, 'finished episode')}.",
         overview=overview,
-        scores=score_views(scored),
+        scores=scores,
         effects=effects,
         cards=cards,
         factors=FACTORS,

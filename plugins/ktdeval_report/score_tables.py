@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypedDict
 
-from ktdeval.cards import ScoreLine, ScoringCard, System, system_labels, tally
+from ktdeval.cards import ScoreLine, ScoringCard, System, is_fraction, system_labels, tally
 from ktdeval.values.jsonio import JsonValue
+from ktdeval_report.canvas import Figure, Plot
+from ktdeval_report.forest_plot import Point, forest_plot
 from ktdeval_report.render import UNDEFINED, Table, figure, span, unbroken, unit_name
 
 
@@ -14,16 +16,55 @@ class ScoreView(TypedDict):
     """Tables of one task, as the page's template reads them."""
 
     task: str
+    figures: list[Figure]  #: its first headline score, where several cards have it
     tables: list[Table]
 
 
-def score_views(cards: Sequence[ScoringCard]) -> list[ScoreView]:
-    """Return the tables of each task."""
+AddPlots = Callable[[str, Sequence[Plot], Sequence[ScoringCard]], list[Figure]]
+"""Adds plots of some cards to a page: `(folder, plots, cards)`, and returns them as it shows them."""
+
+
+def score_views(cards: Sequence[ScoringCard], add: AddPlots) -> list[ScoreView]:
+    """Return the figure and the tables of each task."""
     tasks: dict[str, list[ScoringCard]] = {}
     for card in cards:
         tasks.setdefault(card.task.name, []).append(card)
 
-    return [ScoreView(task=task, tables=list(_tables(task, own))) for task, own in tasks.items()]
+    return [
+        ScoreView(
+            task=task,
+            figures=add(f"scores-{task}", _plots(own), own),
+            tables=list(_tables(task, own)),
+        )
+        for task, own in tasks.items()
+    ]
+
+
+def _plots(cards: Sequence[ScoringCard]) -> list[Plot]:
+    """Return a plot of the first headline score of several cards, best first; none for one card."""
+    first = cards[0]
+    names = [name for name in first.score_order if first.scores[name].headline]
+    if len(cards) == 1 or not names:
+        return []
+
+    name = names[0]
+    points = []
+    for label, card in zip(_labels(cards), cards, strict=True):
+        line = card.scores.get(name)
+        if line is not None and line.value is not None:
+            interval = line.interval
+            low = None if interval is None else interval.low
+            high = None if interval is None else interval.high
+            points.append(Point(label, line.value, low, high))
+
+    if not points:
+        return []
+
+    best_first = first.scores[name].better != "lower"
+    points.sort(key=lambda point: point.value or 0.0, reverse=best_first)
+    scale = 100.0 if is_fraction(first.scores[name].unit) else 1.0
+    title = f"{first.task.name}: {name} of each card, with 95 % interval"
+    return [forest_plot(name, title, _head(first, name), points, scale, signed=False)]
 
 
 def _tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:

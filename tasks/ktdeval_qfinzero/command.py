@@ -54,6 +54,11 @@ qfinzero = LazyGroup(
         "items": _in(
             "explore", "items", "Print the benchmark's items, or prove that each can be done."
         ),
+        "wordings": _in(
+            "wordings",
+            "wordings",
+            "Write instructions in other words, of a run that asked for them.",
+        ),
         "connect": _in(
             "explore",
             "connect",

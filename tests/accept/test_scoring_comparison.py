@@ -138,6 +138,7 @@ def test_a_report_draws_scores_by_model_category_and_failure(
         "6 result cards",
         "overall, points by category",
         "how answers fail",
+        "overall of each card, with 95 % interval",
         "agent/perfect",
         "100.000",
     ):

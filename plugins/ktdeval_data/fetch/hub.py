@@ -32,6 +32,12 @@ from ktdeval.values.jsonio import (
     write_atomic,
 )
 from ktdeval_data.columns import SUFFIXES
+from ktdeval_data.fetch.hub_datasets import (
+    advice_on,
+    known_datasets,
+    licence_of,
+    with_mapping,
+)
 from ktdeval_data.fetch.vendor import Answer, Answers, Request, vendors
 from ktdeval_data.fetch.web import Web
 from ktdeval_data.long_table import read_long
@@ -48,6 +54,7 @@ class _Listing(NamedTuple):
     commit: str
     configs: JsonValue  #: of the dataset's card; its form is checked where it is read
     paths: list[str]
+    licence: JsonValue = None  #: of the card, likewise; absent from answers without one
 
 
 class Hub(Web):
@@ -83,7 +90,8 @@ class Hub(Web):
         try:
             paths = [each["rfilename"] for each in reply["siblings"]]
             card = reply.get("cardData") or {}
-            row = [reply["sha"], card.get("configs"), paths]
+            licence = card.get("license_name") or card.get("license")
+            row = [reply["sha"], card.get("configs"), paths, licence]
         except _MALFORMED:
             raise ModelError("bad_response", f"hf {name}: the answer lists no files") from None
 
@@ -103,22 +111,30 @@ class Hub(Web):
 
 
 def pinned(query: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a query with its revision resolved to a commit, for a recipe. Raises as `make_hub`."""
-    params = build_params(FetchHubParams, query, "data provider hf")
+    """Return a query with its revision resolved to a commit, and with the options of our mapping,
+    for a recipe. Raises as `make_hub`.
+    """
+    params = with_mapping(build_params(FetchHubParams, query, "data provider hf"))
     listing = _list_files(_open_answers(params), params)
-    return {**query, "revision": listing.commit}
+    known = known_datasets().get(params.bars)
+    mapped = {} if known is None else {name: getattr(params, name) for name in known.options}
+    return {**query, **mapped, "revision": listing.commit}
 
 
 def make_hub(params: FetchHubParams) -> MarketSnapshot:
     """Return a snapshot from a dataset.
 
-    Raises UsageError if the dataset, configuration or split is unknown; DataError if the hub
-    refuses or does not answer, if there are no tables, or as `read_long` and `assemble`; StoreError
-    if files can't be written.
+    The licence is printed before a file is asked for, and becomes a note of the snapshot. Raises
+    UsageError if the configuration or split is unknown, or no licence is stated; DataError if the
+    hub refuses or does not answer, if there are no tables, or as `read_long` and `assemble`;
+    StoreError if files can't be written.
     """
+    params = with_mapping(params)
     answers = _open_answers(params)
     listing = _list_files(answers, params)
+    licence = licence_of(params, listing.licence)
     tables = _tables(params, listing.configs, listing.paths)
+    click.echo(f"hf {params.bars} at {listing.commit[:12]}: {licence}", err=True)
     folder = content_hash([params.bars, listing.commit, params.config, params.split])[:20]
     # Files keep their names: the table of a single asset may have its code in the name only.
     names = [re.sub(r"[^\w.-]", "_", path.rpartition("/")[2]) for path in tables]
@@ -145,7 +161,10 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
         bars=str(Path(str(params.answers)) / folder),
         name=params.name or params.bars.partition("/")[2],
     )
-    return assemble(read_long(local), params.repair)
+    raw = read_long(local)
+    known = known_datasets().get(params.bars)
+    notes = (licence,) if known is None else (licence, known.note)
+    return assemble(replace(raw, notes=(*notes, *raw.notes)), params.repair)
 
 
 def _open_answers(params: FetchHubParams) -> Answers:
@@ -165,7 +184,13 @@ def _open_answers(params: FetchHubParams) -> Answers:
 
 def _list_files(answers: Answers, params: FetchHubParams) -> _Listing:
     query = {"dataset": params.bars, "revision": params.revision}
-    row: Any = answers.ask(Request("files", query)).rows[0]
+    try:
+        row: Any = answers.ask(Request("files", query)).rows[0]
+    except DataError as error:
+        if re.search(r": HTTP 40[134] ", str(error)):
+            raise DataError(f"{error}{advice_on(params.bars)}") from None
+        raise
+
     return _Listing(*row)
 
 
@@ -174,7 +199,7 @@ def _tables(params: FetchHubParams, configs: JsonValue, paths: list[str]) -> lis
     files.
     """
     try:
-        patterns = _patterns(params, configs or _ALL)
+        patterns = [params.files] if params.files else _patterns(params, configs or _ALL)
         tables = [path for path in paths if path.endswith(SUFFIXES)]
         tables = sorted(path for path in tables if _fits_any(path, patterns))
     except _MALFORMED:

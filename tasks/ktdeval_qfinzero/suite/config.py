@@ -50,6 +50,13 @@ class SuiteConfig(QuestionsConfig):
             " Parquet, a folder, or hf:ORG/NAME; dry only; `--items` sets it"
         ),
     )
+    wordings: str | None = option(
+        None,
+        help=(
+            "file of `ktdeval qfinzero wordings`: only items with a wording in it are asked, in these"
+            " words"
+        ),
+    )
     max_answer_chars: int = option(
         100_000, help="longest answer of a live call that is passed on to the model", minimum=1_000
     )
@@ -80,6 +87,10 @@ class SuiteConfig(QuestionsConfig):
             raise ConfigError(
                 f"{where}: execution: calls that are submitted as text are not made; use calls:"
                 " native, or execution: dry"
+            )
+        if self.wordings is not None and self.tasks_file is not None:
+            raise ConfigError(
+                f"{where}: wordings: are of our own items, and tasks_file asks others; leave out one"
             )
         if self.is_live and self.tasks_file is not None:
             raise ConfigError(

@@ -14,7 +14,8 @@ import click
 
 from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.masking import UNMASKED
-from ktdeval.tasks import Sample
+from ktdeval.tasks import Sample, source_name
+from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval.values.typed import encode_canonical, to_plain
 from ktdeval_qfinzero.benchmark.items import (
@@ -25,6 +26,11 @@ from ktdeval_qfinzero.benchmark.items import (
     open_workspace,
     refusal_of,
     run_calls,
+)
+from ktdeval_qfinzero.benchmark.reworded import (
+    described as described_wordings,
+    load_wordings,
+    reworded,
 )
 from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.data.rows import Dataset
@@ -91,9 +97,15 @@ def open_material(config: SuiteConfig) -> Material:
     if config.tasks_file is not None:
         return file_material(config, config.tasks_file)
     dataset = embedded_dataset(config.data_seed)
-    return own_material(
-        config, dataset, embedded_items(config.data_seed, config.suite, config.items_seed)
-    )
+    items = embedded_items(config.data_seed, config.suite, config.items_seed)
+    if config.wordings is None:
+        return own_material(config, dataset, items)
+
+    name = source_name(config.wordings)
+    wordings, sha256 = load_wordings(user_path(config.wordings), name)
+    material = own_material(config, dataset, reworded(items, wordings, config.suite, name))
+    described = {**material.described, "wordings": described_wordings(wordings, name, sha256)}
+    return replace(material, described=described)
 
 
 def own_material(config: SuiteConfig, dataset: Dataset, items: Sequence[Item]) -> Material:

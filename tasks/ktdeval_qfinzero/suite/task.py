@@ -70,10 +70,12 @@ class SuiteTask:
         """
         config = self._config
         form = answer_form(self._config.calls)
+        plain = dict(to_mapping(config))
+        plain.pop("wordings")  # told by the material: its name, hash and model
         return {
             "name": self.name,
             "mode": self.mode,
-            **to_mapping(config),
+            **plain,
             "tasks_file": None if config.tasks_file is None else source_name(config.tasks_file),
             "form": {
                 "name": form.name,

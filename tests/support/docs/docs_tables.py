@@ -16,6 +16,7 @@ PANEL_WORDS = {
     "ece_debiased": "ECE, debiased",
     "brier": "Brier",
     "psr": "PSR",
+    "sortino": "Sortino ratio",
 }
 
 

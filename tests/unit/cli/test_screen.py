@@ -194,8 +194,6 @@ def test_work_is_a_bar_on_a_terminal_and_silent_elsewhere(terminal: bool) -> Non
     assert ("episode 2" in stream.getvalue()) == terminal
     assert "2/3" in stream.getvalue() or not terminal
     assert "\x1b[2J" not in stream.getvalue()
-    assert "5/40" in shown
-    assert "  2024-01-05 · NAV 1,000,000 CNY · 15 orders, 5 rejected · 200,000 tokens" in shown
 
 
 @pytest.mark.parametrize(("terminal", "shortest"), [(True, 60), (False, 10)])

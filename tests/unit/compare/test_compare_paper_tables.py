@@ -132,6 +132,39 @@ def test_calling_and_planning_of_two_systems_are_two_rows(terminal: CardTerminal
     )
 
 
+def test_what_a_model_misses_is_shared_out_among_tools_parameters_and_times(
+    terminal: CardTerminal,
+) -> None:
+    """By hand: 0.1, 0.3 and 0.1 are missing of 0.5 in all."""
+    share = ScoreDefinition("a share", "fraction", (0.0, 1.0), "higher", "a test")
+    points = ScoreDefinition("mean of the three", "points", (0.0, 100.0), "higher", "a test")
+    task = {**TASK, "name": "qfinzero_calling", "suite": "calling"}
+
+    def card(tm: float, pa: float, ta: float, model: str) -> dict[str, Any]:
+        kinds = {"by_category": {"news_query": {"overall": 100 * tm, "n": 4}}}
+        return scoring_card(
+            task=task,
+            specs=[score_spec(task=task["name"], task_hash=content_hash(task), model=model)],
+            definitions={"overall": points, "tm": share, "pa": share, "ta": share},
+            scores={
+                "overall": Score(100 * (tm + pa + ta) / 3, 20, detail=kinds),
+                "tm": Score(tm, 20),
+                "pa": Score(pa, 20),
+                "ta": Score(ta, 20),
+            },
+        )
+
+    several = terminal.cards(card(0.9, 0.7, 0.9, "house/one"), card(1.0, 1.0, 1.0, "house/two"))
+    best, other = rows_of(terminal, "qfinzero-errors", several)
+    shares = [float(other[f"calling_lost_{part}"]) for part in ("tm", "pa", "ta")]
+    assert shares == pytest.approx([0.2, 0.6, 0.2])
+    assert (best["Model"], best["calling_lost_tm"]) == ("house/two", "")  # it misses nothing
+
+    (row,) = rows_of(terminal, "qfinzero-kinds", several)
+    assert (row["Suite"], row["Kind of task"]) == ("calling", "news_query")
+    assert (float(row["house/one"]), float(row["house/two"])) == (90.0, 100.0)
+
+
 # ---- patterns match systems
 
 

@@ -31,6 +31,7 @@ COMMITS = {
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
 CARD: dict[str, Any] = {
     "pretty_name": "Bars",
+    "license": "cc-by-4.0",
     "configs": [
         {"config_name": "daily", "data_files": "daily/*.csv"},
         {
@@ -112,7 +113,7 @@ class _Handler(VendorHandler):
         )
         if index in server.faults:
             self._send({}, index)
-        elif name != "org/bars" or (server.is_private and key != f"Bearer {TOKEN}"):
+        elif name not in NAMES or (server.is_private and key != f"Bearer {TOKEN}"):
             server.faults[index] = (401, {})
             self._send({}, index)
         elif path.startswith("/api/"):
@@ -135,6 +136,7 @@ class _Handler(VendorHandler):
 # ---- tests
 
 
+NAMES = ("org/bars", "cedwyh/jinjing-shared-data", "Chream/a-share-finance-data")
 LONG = ("--venue", "us_equity", "--map", "date=Day")
 BOTH = ("--config", "both", "--split", "train", *LONG, "--map", "code=Ticker")
 
@@ -314,7 +316,7 @@ def test_the_only_configuration_and_split_of_a_card_need_no_name_in_any_form_of_
 def test_what_can_not_be_read_is_one_line(
     tmp_path: Path, server: HubServer, terminal: Terminal, more: str, configs: object, words: str
 ) -> None:
-    server.card = {"configs": configs} if configs else server.card
+    server.card = {**CARD, "configs": configs} if configs else server.card
     assert words in terminal.refusal(*fetch(tmp_path / "m", server, *more.split()))
     assert not any("load.py" in path or ".pkl" in path for path, _ in server.asked)
 
@@ -327,7 +329,8 @@ def test_a_dataset_without_a_card_is_all_its_tables_and_names_are_names(
         f"{year}/part.csv": content
         for year, content in zip((2023, 2024), halves(server), strict=True)
     }
-    assert main(fetch(tmp_path / "m", server, *LONG, "--map", "code=Ticker")) == 0
+    own = ("--licence", "CC0", *LONG, "--map", "code=Ticker")
+    assert main(fetch(tmp_path / "m", server, *own)) == 0
     assert load_snapshot(tmp_path / "m").codes == ("AAPL",)
     asked = len(server.asked)
     for name in ("bars", "../etc/passwd", "a/b/c", "org/bars@main"):
@@ -343,3 +346,102 @@ def halves(server: HubServer) -> list[bytes]:
     head, *rows = server.files["daily/AAPL.csv"].decode().splitlines()
     named = [f"{row},AAPL" for row in rows]
     return ["\n".join([f"{head},Ticker", *part, ""]).encode() for part in (named[:4], named[4:])]
+
+
+# ---- licences, and datasets with a mapping
+
+
+def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snapshot(
+    tmp_path: Path, server: HubServer, terminal: Terminal
+) -> None:
+    daily = ("--config", "daily", *LONG)
+    _, _, err = terminal.call(*fetch(tmp_path / "m", server, *daily))
+    stated = "licence cc-by-4.0, as its card states"
+    assert f"hf org/bars at {COMMITS['main'][:12]}: {stated}" in err
+    assert stated in load_snapshot(tmp_path / "m").meta.notes
+    assert "not 'CC0'; leave out --licence" in terminal.error(
+        *fetch(tmp_path / "n", server, *daily, "--licence", "CC0")
+    )
+
+    server.card = {"configs": CARD["configs"]}
+    asked = len(server.asked)
+    assert "its card states no licence" in terminal.error(*fetch(tmp_path / "o", server, *daily))
+    assert all("/revision/" in path for path, _ in server.asked[asked:])  # no file
+    own = ("--licence", "with its owner's consent")
+    assert main(fetch(tmp_path / "o", server, *daily, *own)) == 0
+    notes = load_snapshot(tmp_path / "o").meta.notes
+    assert "licence with its owner's consent, as the user states; its card states none" in notes
+    assert "licence: with its owner's consent" in (tmp_path / "o" / "recipe.yaml").read_text()
+
+
+def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
+    tmp_path: Path, server: HubServer, terminal: Terminal
+) -> None:
+    """Two datasets in the columns and files that their cards name, on eight days."""
+    server.card = None
+    adjusted = a_shares("600519").assign(adj_close=lambda table: table["close"], market="CN")
+    buffer = io.BytesIO()
+    adjusted.to_parquet(buffer)
+    server.files = {"cn_unified.parquet": buffer.getvalue(), "us_unified.parquet": b"not read"}
+    licence = ("--licence", "asked for")
+    one = fetch(tmp_path / "one", server, *licence, name="cedwyh/jinjing-shared-data")
+    assert main(one) == 0
+    snapshot = load_snapshot(tmp_path / "one")
+    assert (snapshot.codes, snapshot.close[2, 0]) == (("600519.SH",), 12.0)
+    assert any("does not state the unit of volume" in note for note in snapshot.meta.notes)
+    text = (tmp_path / "one" / "recipe.yaml").read_text()
+    assert "files: cn_unified.parquet" in text  # a recipe does not need the mapping
+    assert f"revision: {COMMITS['main']}" in text
+
+    tables = {}
+    for code in ("600519", "000001"):
+        table = a_shares(code).rename(columns=CHINESE)
+        table["股票代码"] = int(code)  # as programs write codes that are numbers
+        table["成交额"] = table["收盘"] * table["成交量"] * 100  # volumes are lots of 100 shares
+        tables[f"daily_kline/{code}.csv"] = table.to_csv(index=False).encode()
+
+    server.files = {**tables, "trade_cal.csv": b"not read"}
+    two = fetch(tmp_path / "two", server, *licence, name="Chream/a-share-finance-data")
+    assert main(two) == 0
+    snapshot = load_snapshot(tmp_path / "two")
+    assert snapshot.codes == ("000001.SZ", "600519.SH")
+    assert (snapshot.volume[0] == 100_000).all()
+    assert not any("trade_cal" in path for path, _ in server.asked)
+
+    # an option of the user's precedes that of the mapping
+    own = fetch(
+        tmp_path / "three",
+        server,
+        *licence,
+        "--map",
+        "close=收市",
+        name="Chream/a-share-finance-data",
+    )
+    assert "no column '收市'" in terminal.error(*own)
+
+
+def test_an_unknown_dataset_names_what_to_check(
+    tmp_path: Path, server: HubServer, terminal: Terminal
+) -> None:
+    error = terminal.error(*fetch(tmp_path / "m", server, name="org/brs"))
+    assert "hf org/brs: HTTP 401 Unauthorized" in error
+    assert "no public dataset org/brs" in error
+    assert "cedwyh/jinjing-shared-data" in error
+
+
+CHINESE = {
+    "date": "日期",
+    "symbol": "股票代码",
+    "open": "开盘",
+    "high": "最高",
+    "low": "最低",
+    "close": "收盘",
+    "volume": "成交量",
+}
+
+
+def a_shares(code: str) -> pd.DataFrame:
+    """Bars of an A-share in the columns of a table of many codes."""
+    prices = [10.0 + index for index in range(len(DAYS))]
+    columns = {"open": prices, "high": prices, "low": prices, "close": prices}
+    return pd.DataFrame({"date": DAYS, "symbol": code, **columns, "volume": 1000})

@@ -4,7 +4,9 @@ and what plots draw.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,9 +90,18 @@ def test_a_file_of_a_plot_has_a_plain_name() -> None:
 
 def test_scores_are_tabled_task_by_task(tmp_path: Path) -> None:
     card = card_cases.typed(scoring_card())
-    (view,) = score_views([card])
+    added: list[tuple[str, int]] = []
+
+    def add(folder: str, plots: Sequence[Any], of: Sequence[Any]) -> list[Any]:
+        added.append((folder, len(plots)))
+        return []
+
+    (view,) = score_views([card], add)
     assert (view["task"], len(view["tables"]) > 0) == (card.task.name, True)
-    assert score_views([]) == []
+    score_views([card, card], add)
+    # one card has nothing to stand beside
+    assert added == [(f"scores-{card.task.name}", 0), (f"scores-{card.task.name}", 1)]
+    assert score_views([], add) == []
 
 
 def test_the_least_and_greatest_of_a_window_are_over_two_seeds_or_more(tmp_path: Path) -> None:

@@ -101,6 +101,14 @@ BY_HAND: list[tuple[str, Ledger, RuleSet, float, int]] = [
     ("max_drawdown", nav_ledger([1000, 1001, 1002]), "strict", 0.0, 3),
     # +10 % and 0 %
     ("sharpe", nav_ledger([1100, 1100]), "strict", 0.05 / (0.1 / math.sqrt(2)) * math.sqrt(252), 2),
+    # +10 % and -5 %: the loss alone is risk, and it counts for both days
+    (
+        "sortino",
+        nav_ledger([1100, 1045]),
+        "strict",
+        0.025 / math.sqrt(0.05**2 / 2) * math.sqrt(252),
+        2,
+    ),
     ("turnover", DRIFT, "strict", 0.0, 2),  # price drift alone is turnover for the paper
     ("turnover", DRIFT, "paper", (0.5 + 0.25) * 252 / 2, 2),
     ("hhi", PAIR, "strict", 0.5, 1),  # one over the number of equal holdings
@@ -126,6 +134,8 @@ def test_what_does_not_vary_has_no_ratio() -> None:
     )
     # 10 % every day: rounding leaves a deviation of about 1e-17, which is no risk estimate.
     assert compute("sharpe", nav_ledger([1100, 1210, 1331])).reason == "returns have no variance"
+    # no loss is no infinite ratio
+    assert compute("sortino", nav_ledger([1100, 1100, 1331])).reason == "no day has a loss"
 
 
 def ledger_of_navs(
@@ -201,20 +211,21 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
     ),
     "one day": (
         nav_ledger([1100]),
-        {"sharpe", "information_ratio", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
+        {"sharpe", "sortino", "information_ratio", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
     ),
     "constant NAV": (
         nav_ledger([1000] * 5),
-        {"sharpe", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
+        {"sharpe", "sortino", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
     ),
     "all cash": (
         ledger([step(k, 1000) for k in range(5)]),
-        {"sharpe", "hhi", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
+        {"sharpe", "sortino", "hhi", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
     ),
     "every call failed": (
         ledger([step(k, 1000, provenance="error") for k in range(5)]),
         {
             "sharpe",
+            "sortino",
             "hhi",
             "tool_validity_rate",
             "abstention_rate",
@@ -228,6 +239,7 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
         {
             "total_return",
             "sharpe",
+            "sortino",
             "max_drawdown",
             "information_ratio",
             "turnover",
@@ -353,6 +365,7 @@ def test_the_table_of_metrics_is_whole() -> None:
         assert one.source
     assert {metric.name for metric in metrics if metric.range[0] is None} == {
         "sharpe",
+        "sortino",
         "information_ratio",
     }, "only ratios"
     with pytest.raises(UsageError, match="no panel metric 'sharp'; did you mean 'sharpe'"):

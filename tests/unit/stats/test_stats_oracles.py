@@ -67,6 +67,7 @@ def test_returns_and_risk_equal_empyrical(played: Ledger, snapshot: MarketSnapsh
     own, index = daily(played, snapshot)
     check("total_return", played, snapshot, empyrical.cum_returns_final(own))
     check("sharpe", played, snapshot, empyrical.sharpe_ratio(own))
+    check("sortino", played, snapshot, empyrical.sortino_ratio(own))
     # empyrical's drawdown is negative.
     check("max_drawdown", played, snapshot, -empyrical.max_drawdown(own))
     # excess_sharpe is a day's; ours is annualised.

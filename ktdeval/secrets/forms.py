@@ -1,0 +1,31 @@
+"""Secrets that are known by how they are written: keys, tokens, home folders."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ktdeval.values.yamlio import load_yaml
+
+REDACTED = "[redacted]"  #: what replaces a secret without words of its own
+
+
+class SecretForm(NamedTuple):
+    """Known form of a secret."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    replacement: str
+
+
+@cache
+def secret_forms() -> tuple[SecretForm, ...]:
+    """Return the known forms, in the order in which they are looked for."""
+    forms = []
+    for form in load_yaml(Path(__file__).with_name("forms.yaml"))["forms"]:
+        replacement = form.get("replacement", REDACTED)
+        forms.append(SecretForm(form["kind"], re.compile(form["pattern"]), replacement))
+
+    return tuple(forms)

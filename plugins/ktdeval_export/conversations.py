@@ -1,0 +1,68 @@
+"""Conversations of a step, put together from its model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ktdeval.harness import Message, ModelRequest, Reply, ToolSpec, with_distinct_ids
+
+
+class ModelCall(NamedTuple):
+    """One call of a model: what it was sent, and what it replied."""
+
+    request: ModelRequest
+    reply: Reply
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Calls of which each repeats the messages of the one before, and adds to them."""
+
+    opening: tuple[Message, ...]  #: messages of the first call
+    messages: tuple[Message, ...]  #: all messages; the last one is the model's last reply
+    tools: tuple[ToolSpec, ...]  #: tools that the last call offers
+    role: str  #: who of a team asked; empty without a team
+
+    @property
+    def continuation(self) -> tuple[Message, ...]:
+        """Return the messages after the opening; the first one is the model's."""
+        return self.messages[len(self.opening) :]
+
+
+def conversations_of(calls: Sequence[ModelCall]) -> list[Conversation]:
+    """Return the conversations of a step's calls, in the order of their first calls."""
+    threads: list[list[ModelCall]] = []
+    for call in calls:
+        thread = _thread_of(call, threads)
+        if thread is None:
+            threads.append([call])
+        else:
+            thread.append(call)
+
+    return [_conversation(thread) for thread in threads]
+
+
+def _thread_of(call: ModelCall, threads: Sequence[list[ModelCall]]) -> list[ModelCall] | None:
+    """Return the latest thread that a call continues; None if it begins another one."""
+    for thread in reversed(threads):
+        before = thread[-1].request
+        begins = call.request.messages[: len(before.messages)] == before.messages
+        is_longer = len(call.request.messages) > len(before.messages)
+        if begins and is_longer and call.request.role == before.role:
+            return thread
+
+    return None
+
+
+def _conversation(thread: Sequence[ModelCall]) -> Conversation:
+    last = thread[-1]
+    reply = with_distinct_ids(last.reply)
+    final = Message("assistant", reply.content, reply.tool_calls)
+    return Conversation(
+        opening=thread[0].request.messages,
+        messages=(*last.request.messages, final),
+        tools=last.request.tools,
+        role=last.request.role or "",
+    )

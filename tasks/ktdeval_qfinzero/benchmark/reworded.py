@@ -1,0 +1,103 @@
+"""Instructions in other words, as data: a file of wordings that a model wrote and a run recorded.
+
+Each wording replaces the instruction of one item. Its clock, setup and expected calls stay, so an
+answer is held to the same gold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ktdeval.errors import DataError
+from ktdeval.values.jsonio import JsonValue, read_plain, sha256_hex
+from ktdeval.values.typed import Value, decode_json
+from ktdeval_qfinzero.benchmark.items import Item
+from ktdeval_qfinzero.benchmark.literals import wording_problem
+from ktdeval_qfinzero.scoring.types import Suite
+
+_Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+class ItemWording(Value):
+    """Another wording of one item's instruction."""
+
+    id: str  #: of the item
+    original_sha256: _Sha256  #: of the instruction that it replaces
+    instruction: str
+
+
+class Wordings(Value):
+    """A file of wordings."""
+
+    version: Literal[1]
+    suite: Suite
+    model: str  #: who wrote them
+    model_args: dict[str, JsonValue]
+    prompt_sha256: _Sha256  #: of the prompt that asked for them
+    episodes: tuple[str, ...]  #: ids of the recorded episodes that they come from
+    wordings: Annotated[tuple[ItemWording, ...], Meta(min_length=1)]
+
+
+def load_wordings(path: Path, name: str) -> tuple[Wordings, str]:
+    """Return a file of wordings and its SHA-256. `name`: as the user names it. Raises DataError."""
+    try:
+        text = read_plain(path)
+    except OSError as error:
+        raise DataError(f"{name}: can't be read: {error.strerror or error}") from error
+
+    return decode_json(text, Wordings, name, DataError), sha256_hex(text)
+
+
+def reworded(items: Sequence[Item], wordings: Wordings, suite: Suite, where: str) -> list[Item]:
+    """Return the items that have a wording, with it as their instruction, in the items' order.
+
+    Raises DataError: a wording is of another suite, of no item, of another instruction, or changes
+    what the expected calls depend on.
+    """
+    if wordings.suite != suite:
+        raise DataError(f"{where}: has wordings of the {wordings.suite} suite, not of {suite}")
+
+    by_id: dict[str, ItemWording] = {}
+    for wording in wordings.wordings:
+        if wording.id in by_id:
+            raise DataError(f"{where}: {wording.id}: has two wordings; give one")
+        by_id[wording.id] = wording
+
+    changed = []
+    for item in items:
+        own = by_id.pop(item.task.id, None)
+        if own is not None:
+            changed.append(_with_wording(item, own, where))
+
+    if by_id:
+        raise DataError(f"{where}: {next(iter(by_id))}: there is no such item")
+    return changed
+
+
+def _with_wording(item: Item, wording: ItemWording, where: str) -> Item:
+    original = item.task.instruction
+    if sha256_hex(original) != wording.original_sha256:
+        raise DataError(
+            f"{where}: {wording.id}: is a wording of another instruction; use the items_seed and"
+            " data_seed that it was made for"
+        )
+
+    problem = wording_problem(original, wording.instruction)
+    if problem:
+        raise DataError(f"{where}: {wording.id}: {problem}; the expected calls would not fit it")
+    return replace(item, task=replace(item.task, instruction=wording.instruction))
+
+
+def described(wordings: Wordings, name: str, sha256: str) -> Mapping[str, JsonValue]:
+    """Return what a card says of a file of wordings."""
+    return {
+        "name": name,
+        "sha256": sha256,
+        "model": wordings.model,
+        "count": len(wordings.wordings),
+    }

@@ -1,0 +1,128 @@
+"""Plugin of the tasks that ask a model to word instructions anew (QFinZero, A.2):
+
+    ktdeval --plugin ktdeval_qfinzero.rewording --model M --tasks qfinzero_reword_calling --out RUN
+    ktdeval qfinzero wordings RUN --out wordings.json
+
+A run of them has what every run has: budgets, resume, a record of each call, a card that verifies.
+Its score `kept` is the share of wordings that keep the literals of their instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ktdeval.api import QATask, Spec, hookimpl
+from ktdeval.errors import UsageError
+from ktdeval.runner import RunFolder
+from ktdeval.tasks import EpisodeSpec
+from ktdeval.values.jsonio import JsonValue, sha256_hex
+from ktdeval.values.typed import Value, converted
+from ktdeval_qfinzero.benchmark.literals import wording_problem
+from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings
+from ktdeval_qfinzero.scoring.types import Suite
+from ktdeval_qfinzero.suite.samples import embedded_items
+
+PREFIX: Final = "qfinzero_reword_"
+SUITES: Final[tuple[Suite, ...]] = ("calling", "planning")
+PROMPT: Final = (Path(__file__).parent / "benchmark" / "reword.md").read_text("utf-8")
+
+
+class RewordTask(QATask):
+    """Asks for another wording of each item's instruction."""
+
+    system = PROMPT.strip()
+    source = "QFinZero, A.2"
+
+
+class RewordFacts(Value, forbid_unknown_fields=False):
+    """Part of a recorded question that says what was to be worded anew."""
+
+    original: str
+
+
+def kept(answer: str, sample: Mapping[str, JsonValue]) -> bool:
+    """Return whether a wording keeps what the expected calls depend on."""
+    return not wording_problem(str(sample["original"]), answer)
+
+
+def make_reword_task(suite: Suite) -> RewordTask:
+    """Return the task of a suite, about its items of seed 0."""
+    samples: list[Mapping[str, JsonValue]] = []
+    for item in embedded_items(0, suite, 0):
+        instruction = item.task.instruction
+        samples.append({"id": item.task.id, "question": instruction, "original": instruction})
+
+    return RewordTask(
+        samples,
+        kept,
+        name=f"{PREFIX}{suite}",
+        summary=f"Word the instructions of the {suite} suite anew",
+        scores=("kept",),
+    )
+
+
+@hookimpl
+def ktdeval_tasks() -> list[Spec]:
+    """Return a task for each suite."""
+    return [
+        Spec(
+            f"{PREFIX}{suite}",
+            lambda suite=suite: make_reword_task(suite),
+            f"Word the instructions of the {suite} suite anew",
+        )
+        for suite in SUITES
+    ]
+
+
+def wordings_of(path: Path) -> tuple[Wordings, int]:
+    """Return the wordings of a run that keep their instruction's literals, the first of each item,
+    and how many answers do not.
+
+    Raises UsageError: the run has no finished episode of one of these tasks, or none is usable;
+    StoreError: it can't be read.
+    """
+    folder = RunFolder.load(path)
+    specs = [spec for spec in folder.manifest.specs if _is_done(folder, spec)]
+    suites = {spec.task.removeprefix(PREFIX) for spec in specs}
+    if len(suites) != 1:
+        raise UsageError(
+            f"{path}: expected finished episodes of one task {PREFIX}calling or {PREFIX}planning,"
+            f" has {', '.join(sorted(suites)) or 'none'}"
+        )
+
+    found: dict[str, ItemWording] = {}
+    refused = 0
+    for spec in specs:
+        for record in folder.load_answers(spec):
+            original = converted(record.facts, RewordFacts).original
+            wording = "" if record.answer is None else str(record.answer.get("answer", ""))
+            if wording_problem(original, wording):
+                refused += 1
+            else:
+                own = ItemWording(
+                    id=record.sample,
+                    original_sha256=sha256_hex(original),
+                    instruction=wording,
+                )
+                found.setdefault(record.sample, own)
+
+    if not found:
+        raise UsageError(f"{path}: none of {refused} answers keeps its instruction's literals")
+
+    suite: Suite = "calling" if "calling" in suites else "planning"
+    wordings = Wordings(
+        version=1,
+        suite=suite,
+        model=specs[0].model,
+        model_args=dict(specs[0].model_args),
+        prompt_sha256=sha256_hex(RewordTask.system),
+        episodes=tuple(spec.id for spec in specs),
+        wordings=tuple(found[key] for key in sorted(found)),
+    )
+    return wordings, refused
+
+
+def _is_done(folder: RunFolder, spec: EpisodeSpec) -> bool:
+    return spec.task.startswith(PREFIX) and folder.is_complete(spec)

@@ -1,0 +1,104 @@
+"""Instructions in other words: what a wording must keep, and items that are asked in it and held to
+the same expected calls.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.errors import ConfigError, DataError
+from ktdeval.values.jsonio import sha256_hex
+from ktdeval_qfinzero.benchmark.literals import literals_of, wording_problem
+from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings, load_wordings, reworded
+from qfinzero_suite_play import calling_items, config_of, task_of
+from tables import on_each_row
+
+
+@on_each_row
+def test_a_wording_keeps_every_literal(original: str, wording: str, problem: str) -> None:
+    assert wording_problem(original, wording) == problem
+
+
+def test_a_day_is_one_literal_however_it_is_written() -> None:
+    ways = ("March 7, 2025", "Mar 7, 2025", "7 March 2025", "the 7th of March 2025", "2025-03-07")
+    assert {literals_of(f"Bars of AVLN on {day}") for day in ways} == {
+        frozenset({"AVLN", "2025-03-07"})
+    }
+
+
+def wordings(**instructions: str) -> Wordings:
+    """Wordings of the small market's items, by their numbers (`i0`)."""
+    items = calling_items()
+    entries = []
+    for name, instruction in instructions.items():
+        task = items[int(name[1:])].task
+        digest = sha256_hex(task.instruction)
+        entries.append(ItemWording(id=task.id, original_sha256=digest, instruction=instruction))
+    return Wordings(
+        version=1,
+        suite="calling",
+        model="openai/some",
+        model_args={},
+        prompt_sha256="0" * 64,
+        episodes=("e",),
+        wordings=tuple(entries),
+    )
+
+
+def test_an_item_in_other_words_is_held_to_the_same_gold() -> None:
+    items = calling_items()
+    own = f"Please: {items[0].task.instruction}"
+    (item,) = reworded(items, wordings(i0=own), "calling", "w.json")
+    assert item.task.instruction == own
+    original = replace(item, task=replace(item.task, instruction=items[0].task.instruction))
+    assert original == items[0]
+
+
+def test_wordings_that_do_not_fit_are_refused() -> None:
+    items = calling_items()
+    good = wordings(i0=f"Please: {items[0].task.instruction}")
+    (entry,) = good.wordings
+
+    def problem(*changed: ItemWording, suite: Any = "calling") -> str:
+        file = Wordings(
+            version=1,
+            suite="calling",
+            model="m",
+            model_args={},
+            prompt_sha256="0" * 64,
+            episodes=(),
+            wordings=changed,
+        )
+        with pytest.raises(DataError) as caught:
+            reworded(items, file, suite, "w.json")
+        return str(caught.value)
+
+    def entry_with(**changes: str) -> ItemWording:
+        fields = {name: getattr(entry, name) for name in entry.__struct_fields__}
+        return ItemWording(**{**fields, **changes})
+
+    assert "not of planning" in problem(entry, suite="planning")
+    assert "has two wordings" in problem(entry, entry)
+    assert "no such item" in problem(entry_with(id="qc-9999"))
+    assert "wording of another instruction" in problem(entry_with(original_sha256="0" * 64))
+    assert "would not fit it" in problem(
+        entry_with(instruction=f"{entry.instruction} Sell 7 ZZTP.")
+    )
+
+
+def test_a_file_is_read_strictly_and_goes_with_our_own_items(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    path.write_text(json.dumps({"version": 1, "suite": "calling"}))
+    with pytest.raises(DataError, match=r"w\.json: .*model"):
+        load_wordings(path, "w.json")
+    with pytest.raises(ConfigError, match="wordings: are of our own items"):
+        config_of("qfinzero_calling", wordings="w.json", tasks_file="t.jsonl")
+
+
+def test_a_task_without_wordings_describes_itself_as_before() -> None:
+    assert "wordings" not in task_of("qfinzero_calling").describe()

@@ -8,19 +8,20 @@ the executor are those of a run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from queue import Queue
 from threading import Thread
 from typing import Any
 
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.harness import ModelRequest, Reply
+from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_market
-from ktdeval.tasks import AnswerRecord
+from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
+from ktdeval.tasks import AnswerRecord, EpisodeSpec, is_scoring, needs_market
 from ktdeval.trading import StepRecord
-from ktdeval.values.jsonio import sha256_hex
+from ktdeval_gym.opening import mask_key_of
 
 Record = StepRecord | AnswerRecord
 _MODEL = "builtin/hold"  # named in the spec; the caller replies in its place
@@ -161,50 +162,73 @@ class _Channel:
         return reply
 
 
+@dataclass(frozen=True)
+class MarketChoice:
+    """Market and length of the episodes served; of tasks that ask about no market, only `limit`."""
+
+    data: str = "synthetic"
+    data_args: Mapping[str, Any] = field(default_factory=dict)
+    windows: tuple[str, ...] = ()  #: the first one is played; none: the task's own
+    limit: int | None = None  #: most steps of an episode
+
+
 class TaskSource:
     """Tasks that episodes are opened of; each task's market is opened once."""
 
     def __init__(
-        self,
-        names: Sequence[str],
-        plugins: Plugins,
-        options: Callable[..., RunConfig] = RunConfig,
+        self, names: Sequence[str], plugins: Plugins, market: MarketChoice | None = None
     ) -> None:
-        """`options`: makes the config of a task's run from `model`, `tasks`, `seed` and `mask_key`
-        (a partial of `RunConfig` with data, windows, limit). Raises KtdevalError: an unknown task.
-        """
+        """Raises KtdevalError: an unknown task."""
         self._plugins = plugins
-        self._options = options
+        self._market = market or MarketChoice()
         self.names = tuple(plugins.resolve_tasks(tuple(names)))
-        self._markets: dict[str, Any] = {}
+        self._snapshots: dict[str, MarketSnapshot | None] = {}
 
-    def open(self, name: str, seed: int) -> tuple[Any, EpisodeFactory, int]:
+    def open(self, name: str, seed: int) -> tuple[EpisodeSpec, EpisodeFactory, int]:
         """Return the spec of a task's first window, its factory, and the NAV that a trading episode
-        begins with. Raises KtdevalError.
+        begins with, in minor units. `seed` also draws the handles of the mask. Raises KtdevalError.
         """
         if name not in self.names:
             raise UsageError(f"task {name} is not served; choose one of {', '.join(self.names)}")
 
-        plain = self._options(model=_MODEL, tasks=(name,), seed=seed)
-        tasks = choose_tasks(plain, self._plugins)
-        if name not in self._markets:
-            self._markets[name] = open_market(self._plugins, plain, tasks.values())
+        config = self._config(name, seed)
+        tasks = choose_tasks(config, self._plugins)
+        task = tasks[name]
+        if name not in self._snapshots:
+            self._snapshots[name] = self._snapshot(task)
 
-        snapshot = self._markets[name]
-        config = plain
-        if snapshot is not None:
-            key = sha256_hex(f"ktdeval_gym mask {seed}".encode())[:32]
-            config = self._options(model=_MODEL, tasks=(name,), seed=seed, mask_key=key)
-
+        snapshot = self._snapshots[name]
         plan = make_plan(config, self._plugins, tasks, snapshot, None)
         spec = plan.specs[0]
         factory = EpisodeFactory(tasks, self._plugins, snapshot)
         nav = 0
-        if snapshot is not None and hasattr(tasks[name], "trading"):
+        if not is_scoring(task):
             parts = factory.trading_parts(spec, _NoModel())
             nav = parts.ledger(spec, ()).initial_cash_minor
 
         return spec, factory, nav
+
+    def _config(self, name: str, seed: int) -> RunConfig:
+        market = self._market
+        if not needs_market(self._plugins.make_task(name)):
+            return RunConfig(model=_MODEL, tasks=(name,), seed=seed, limit=market.limit)
+
+        return RunConfig(
+            model=_MODEL,
+            tasks=(name,),
+            data=market.data,
+            data_args=market.data_args,
+            windows=market.windows,
+            seed=seed,
+            limit=market.limit,
+            mask_key=mask_key_of(seed),
+        )
+
+    def _snapshot(self, task: Any) -> MarketSnapshot | None:
+        """Return the market of a task; None where it asks about none."""
+        if not needs_market(task):
+            return None
+        return open_snapshot(self._plugins, self._market.data, dict(self._market.data_args))
 
 
 class _NoModel:

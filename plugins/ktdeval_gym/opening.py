@@ -17,6 +17,11 @@ MODEL = "gym/actions"
 _KEY_DIGITS = 32
 
 
+def mask_key_of(seed: int) -> str:
+    """Return the key of a mask's handles that a seed draws, 32 hexadecimal digits."""
+    return sha256_hex(f"ktdeval_gym mask {seed}".encode())[:_KEY_DIGITS]
+
+
 @dataclass(frozen=True)
 class TaskChoice:
     """Task, market and chance of an environment."""
@@ -26,11 +31,6 @@ class TaskChoice:
     data_args: Mapping[str, Any] = field(default_factory=dict)
     windows: Sequence[str] = ()  #: names, globs, or FIRST:LAST days; none: the task's own
     seed: int = 0  #: draws the handles of the mask
-
-    @property
-    def mask_key(self) -> str:
-        """Key of the mask's handles, 32 hexadecimal digits, from the seed."""
-        return sha256_hex(f"ktdeval_gym mask {self.seed}".encode())[:_KEY_DIGITS]
 
     def config(self, window: Window, **options: Any) -> RunConfig:
         """Return the config of a run of one episode."""
@@ -42,7 +42,7 @@ class TaskChoice:
             data_args=self.data_args,
             windows=(name,),
             seed=self.seed,
-            mask_key=self.mask_key,
+            mask_key=mask_key_of(self.seed),
             **options,
         )
 

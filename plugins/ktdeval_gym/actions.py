@@ -7,6 +7,7 @@ HOLD) where the task asks for these, else a target weight. So a record does not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ def bounded(weights: Sequence[float], state: ObservedState) -> list[float]:
 
     most = 1.0 if limits.max_weight is None else limits.max_weight
     cut = [min(weight, most) for weight in wanted]
-    total = sum(cut)
+    total = math.fsum(cut)
     if total > INVESTED:
         cut = [weight * INVESTED / total for weight in cut]
     return [round(weight, 6) for weight in cut]

@@ -141,7 +141,7 @@ def mean_score(records: Sequence[AnswerRecord]) -> float | None:
 
     if not figures:
         return None
-    return sum(figures) / len(figures)
+    return math.fsum(figures) / len(figures)
 
 
 class _Channel:

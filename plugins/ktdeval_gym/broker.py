@@ -242,7 +242,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
             nav_before=np.array([round(before * _CENTS)]),
             nav=np.array([round(self._equity * _CENTS)]),
             traded=np.array([round(self._traded() * _CENTS)]),
-            benchmark=np.array([math.log(sum(moves) / len(moves))]),
+            benchmark=np.array([math.log(math.fsum(moves) / len(moves))]),
         )
         reward = float(self._rewards.of(amounts, np.ones(1, dtype=np.bool_))[0])
         is_ruined = self._equity <= 0
@@ -256,7 +256,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
 
     def _send(self, weights: Sequence[float]) -> None:
         """Send the orders to target weights: sells first, whole shares."""
-        total = sum(weights)
+        total = math.fsum(weights)
         shrink = INVESTED / total if total > INVESTED else 1.0
         moves: dict[str, int] = {}
         for name, weight in zip(self.options.stocks, weights, strict=True):
@@ -303,7 +303,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         trades = msgspec.convert(answer["trades"], list[_Trade])
         new = trades[self._trades :]
         self._trades = len(trades)
-        return sum(abs(trade.value) for trade in new)
+        return math.fsum(abs(trade.value) for trade in new)
 
     def _observation(self) -> Vector:
         parts: list[float] = []

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import FloatArray
-from ktdeval.trading import Account, Order, Position, settle
+from ktdeval.trading import Account, Order, Position, Side, settle
 from ktdeval_gym.simulation import AssetMarket
 
 IntArray = npt.NDArray[np.int64]
@@ -43,10 +43,10 @@ def floor_ratio(products: Sequence[_Product], divisor: IntArray | int, extra: in
             estimate = estimate + factor.astype(np.float64) * other
             exact = exact + factor * other  # modulo 2^64
 
-        quotient = np.floor(estimate / divisor).astype(np.int64)
-        remainder = exact - quotient * divisor
+        quotient: IntArray = np.floor(estimate / divisor).astype(np.int64)
+        remainder: IntArray = exact - quotient * divisor
 
-    return quotient + remainder // divisor
+    return np.asarray(quotient + remainder // divisor, dtype=np.int64)
 
 
 def ceil_ratio(products: Sequence[_Product], divisor: IntArray | int) -> IntArray:
@@ -163,7 +163,8 @@ class Kernel:
 
         sold = self._sell(_Trade(accounts.held, cash, target, price, orders.weight), day)
         bought = self._buy(_Trade(accounts.held, cash, target, price, orders.weight), day)
-        rare |= orders.given & orders.buys & bought.is_cut
+        if bought.is_cut is not None:
+            rare |= orders.given & orders.buys & bought.is_cut
 
         sells = orders.given & ~orders.buys & sold.is_filled
         buys = orders.given & orders.buys & bought.is_filled
@@ -300,7 +301,7 @@ class Kernel:
         positions = {asset: Position(held)} if held else {}
         action: tuple[Order, ...] = ()
         if orders.given[index]:
-            side = "BUY" if orders.buys[index] else "SELL"
+            side: Side = "BUY" if orders.buys[index] else "SELL"
             action = (Order(asset, side, 0.5, "", float(orders.weight[index])),)
 
         account = Account(int(accounts.cash[index]), positions)
@@ -350,4 +351,4 @@ class _Fill:
 
 def _in_lots(steps: IntArray, lot: int) -> IntArray:
     """Round steps towards zero to whole lots."""
-    return np.sign(steps) * (np.abs(steps) // lot * lot)
+    return np.asarray(np.sign(steps) * (np.abs(steps) // lot * lot), dtype=np.int64)

@@ -72,9 +72,7 @@ class TaskEnvironment(Environment[TaskAction, TaskObservation, TaskState]):  # t
         self.close()
         name = str(options.get("task") or self._tasks.names[0])
         self._episode = AskedEpisode(self._tasks, name, seed or 0)
-        self._state = TaskState(
-            episode_id=episode_id or str(uuid4()), step_count=0, task=name
-        )
+        self._state = TaskState(episode_id=episode_id or str(uuid4()), step_count=0, task=name)
         return self._observation(self._episode.turn())
 
     def step(
@@ -94,8 +92,10 @@ class TaskEnvironment(Environment[TaskAction, TaskObservation, TaskState]):  # t
             ToolCall(f"call_{number}", call.name, dumps_canonical(call.arguments))
             for number, call in enumerate(action.calls, first + 1)
         )
-        finish = "tool_calls" if calls else "stop"
-        self._episode.reply(Reply(action.content, calls, finish))
+        reply = Reply(action.content)
+        if calls:
+            reply = Reply(action.content, calls, "tool_calls")
+        self._episode.reply(reply)
         self._state.step_count += 1
         return self._observation(self._episode.turn())
 

@@ -17,11 +17,12 @@ from ktdeval_gym.actions import Decision, write_actions
 from ktdeval_gym.opening import TaskChoice
 
 Steps = Mapping[int, Sequence[Decision | float]]
-EpisodeWriter = Callable[[Steps], None]
+EpisodeWriter = Callable[[Steps, int | None], None]
+"""Called with an episode's actions, and the number of its steps where it ended early, else None."""
 ACTIONS = "actions.json"
 
 
-def no_writer(_steps: Steps) -> None:
+def no_writer(_steps: Steps, _limit: int | None) -> None:
     """Write nothing."""
 
 
@@ -36,8 +37,8 @@ class RunWriter:
         self._window = window
         self._plugins = plugins
 
-    def __call__(self, steps: Steps) -> None:
-        """Write an episode. Raises KtdevalError: it can't be written."""
+    def __call__(self, steps: Steps, limit: int | None) -> None:
+        """Write an episode, of `limit` steps where it ended early. Raises KtdevalError: it can't be written."""
         number = 1
         while (episode := self._folder / f"episode_{number:04d}").exists():
             number += 1
@@ -48,7 +49,7 @@ class RunWriter:
             self._window,
             model_args={"file": str(actions)},
             out=str(episode / "run"),
-            limit=None,
+            limit=limit,
         )
         result = evaluate(config, self._plugins)
         if result.failed:

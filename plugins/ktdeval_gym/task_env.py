@@ -16,7 +16,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.observation import ObservedState
 from ktdeval.runner import EpisodeFactory, TradingEpisode
 from ktdeval.tasks import EpisodeSpec, Window
-from ktdeval.trading import StepRecord
+from ktdeval.trading import MarketRules, StepRecord
 from ktdeval_gym.actions import Decision, submission, tradables
 from ktdeval_gym.opening import OpenedTask
 from ktdeval_gym.recording import EpisodeWriter, no_writer
@@ -193,8 +193,10 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         self._nav = nav
         is_last = self._step == self._episode.total_steps
         is_ruined = nav <= 0
-        if is_last:
-            self._write(self._actions)
+        if is_last or is_ruined:
+            limit = None if is_last else self._step
+            self._step = self._episode.total_steps
+            self._write(self._actions, limit)
 
         return self._observation(), float(reward[0]), is_ruined, is_last, self._info()
 
@@ -297,8 +299,6 @@ def market_scale(snapshot: MarketSnapshot, spec: EpisodeSpec) -> float:
 
 
 def _minor_per_unit(opened: OpenedTask) -> int:
-    from ktdeval.trading import MarketRules  # noqa: PLC0415
-
     return MarketRules.of(opened.snapshot, opened.task.trading).minor_per_unit
 
 

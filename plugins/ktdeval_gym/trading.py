@@ -14,14 +14,15 @@ from gymnasium.vector.utils import batch_space
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ktdeval.errors import DataError, UsageError
+from ktdeval.market import FloatArray
 from ktdeval.tasks import Window
 from ktdeval.trading import open_account
 from ktdeval_gym.actions import Decision
 from ktdeval_gym.kernel import Accounts, Kernel
 from ktdeval_gym.recording import EpisodeWriter, no_writer
-from ktdeval_gym.rewards import FloatArray, IntArray, RewardConfig, Rewards, StepAmounts
+from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
 from ktdeval_gym.rl.policy import DECISIONS, LIMIT, Vector
-from ktdeval_gym.simulation import AssetMarket, StepFacts, TradingSimulation
+from ktdeval_gym.simulation import AssetMarket, IntArray, StepFacts, TradingSimulation
 
 BoolArray = npt.NDArray[np.bool_]
 Info = dict[str, Any]
@@ -69,6 +70,7 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         self.action_space = gymnasium.spaces.Discrete(len(DECISIONS))
         self._write = writer
         self._decisions: list[Decision] = []
+        self._is_over = False
         self._rewards = Rewards(reward or RewardConfig(), np.array([simulation.scale]))
 
     def reset(
@@ -77,19 +79,24 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         """Begin again with cash only. Nothing is drawn: `seed` changes nothing."""
         super().reset(seed=seed, options=options)
         self._decisions = []
+        self._is_over = False
         self._rewards.reset(np.ones(1, dtype=np.bool_))
         return self.simulation.reset(), self.info()
 
     def step(self, action: int) -> tuple[Vector, float, bool, bool, Info]:
-        """Settle one decision. Raises UsageError: it is none."""
+        """Settle one decision. Raises UsageError: it is none, or the episode is over."""
         if not self.action_space.contains(action):
             raise UsageError(f"action {action!r} is not 0 (SELL), 1 (HOLD) or 2 (BUY)")
+        if self._is_over:
+            raise UsageError("the episode is over; call reset()")
 
         self._decisions.append(DECISIONS[int(action)])
         facts, is_ruined, is_last = self.simulation.advance(int(action))
         reward = self._rewards.of(_amounts(facts), np.ones(1, dtype=np.bool_))
-        if is_ruined or is_last:
-            self._write({step: (taken,) for step, taken in enumerate(self._decisions)})
+        self._is_over = is_ruined or is_last
+        if self._is_over:
+            limit = None if is_last else len(self._decisions)
+            self._write({step: (taken,) for step, taken in enumerate(self._decisions)}, limit)
 
         return self.simulation.observation(), float(reward[0]), is_ruined, is_last, self.info()
 

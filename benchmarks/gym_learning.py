@@ -26,7 +26,7 @@ import gymnasium
 import numpy as np
 from planted_signal import DAYS, TRAINED, share, simulation_of
 
-from ktdeval_gym.rl.policy import LIMIT, Algorithm
+from ktdeval_gym.policy import LIMIT, Algorithm
 from ktdeval_gym.rl.train import learn_in
 from ktdeval_gym.simulation import TradingSimulation
 from ktdeval_gym.trading import TradingEnv

@@ -23,7 +23,7 @@ from ktdeval.market import Instrument, MarketSnapshot, SnapshotMeta
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.tasks import Window
 from ktdeval.values.typed import encode_canonical
-from ktdeval_gym.rl.policy import Algorithm, read_policy
+from ktdeval_gym.policy import Algorithm, read_policy
 from ktdeval_gym.rl.train import learn, policy_file
 from ktdeval_gym.simulation import TradingSimulation
 

@@ -36,12 +36,12 @@ def ktdeval_commands() -> Sequence[Spec]:
 def ktdeval_models() -> Sequence[Spec]:
     """Return the models that act by a trained policy or by recorded actions."""
     from ktdeval_gym.actions import ActionsParams
-    from ktdeval_gym.rl import PolicyParams
+    from ktdeval_gym.params import PolicyParams
 
     return [
         Spec(
             "rl/policy",
-            maker("ktdeval_gym.rl.policy:PolicyModel"),
+            maker("ktdeval_gym.policy:PolicyModel"),
             "Decides by a policy that was trained",
             PolicyParams,
         ),

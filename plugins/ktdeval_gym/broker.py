@@ -27,8 +27,8 @@ from ktdeval.tasks import is_scoring
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, make_folder, write_atomic
 from ktdeval_gym.actions import INVESTED, SMALLEST_CHANGE
+from ktdeval_gym.policy import LIMIT, Vector
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
-from ktdeval_gym.rl.policy import LIMIT, Vector
 
 Info = dict[str, Any]
 _CENTS = 100

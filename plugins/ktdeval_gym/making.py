@@ -10,10 +10,10 @@ from ktdeval.errors import UsageError
 from ktdeval.tasks import Window
 from ktdeval.values.fields import user_path
 from ktdeval_gym.broker import BrokerEnv, BrokerOptions
+from ktdeval_gym.choice import form_problem
 from ktdeval_gym.opening import OpenedTask, TaskChoice
 from ktdeval_gym.recording import EpisodeWriter, RunWriter, no_writer
 from ktdeval_gym.rewards import RewardConfig
-from ktdeval_gym.rl.choice import form_problem
 from ktdeval_gym.simulation import AssetMarket, TradingSimulation
 from ktdeval_gym.task_env import TaskEnv
 from ktdeval_gym.trading import TradingEnv, TradingVectorEnv, prior_scale

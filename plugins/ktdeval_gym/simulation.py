@@ -16,8 +16,8 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
 from ktdeval.tasks import Task, Window, market_problem
 from ktdeval.trading import MarketTape, Order, TradingConfig, open_account, settle
-from ktdeval_gym.rl.choice import form_problem, span_problem
-from ktdeval_gym.rl.policy import DECISIONS, Vector, scaled_features
+from ktdeval_gym.choice import form_problem, span_problem
+from ktdeval_gym.policy import DECISIONS, Vector, scaled_features
 
 IntArray = npt.NDArray[np.int64]
 

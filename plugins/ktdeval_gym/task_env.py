@@ -19,9 +19,9 @@ from ktdeval.tasks import EpisodeSpec, Window
 from ktdeval.trading import MarketRules, StepRecord
 from ktdeval_gym.actions import Decision, submission, tradables
 from ktdeval_gym.opening import OpenedTask
+from ktdeval_gym.policy import DECISIONS
 from ktdeval_gym.recording import EpisodeWriter, no_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
-from ktdeval_gym.rl.policy import DECISIONS
 
 Observed = dict[str, npt.NDArray[Any]]
 Info = dict[str, Any]

@@ -19,9 +19,9 @@ from ktdeval.tasks import Window
 from ktdeval.trading import open_account
 from ktdeval_gym.actions import Decision
 from ktdeval_gym.kernel import Accounts, Kernel
+from ktdeval_gym.policy import DECISIONS, LIMIT, Vector
 from ktdeval_gym.recording import EpisodeWriter, no_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
-from ktdeval_gym.rl.policy import DECISIONS, LIMIT, Vector
 from ktdeval_gym.simulation import AssetMarket, IntArray, StepFacts, TradingSimulation
 
 BoolArray = npt.NDArray[np.bool_]

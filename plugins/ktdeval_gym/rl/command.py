@@ -14,8 +14,8 @@ from ktdeval.tasks import Task, Window, market_problem
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.lazy import later
 from ktdeval.values.typed import encode_canonical
-from ktdeval_gym.rl.choice import check_days, check_task
-from ktdeval_gym.rl.policy import Algorithm, overlap
+from ktdeval_gym.choice import check_days, check_task
+from ktdeval_gym.policy import Algorithm, overlap
 from ktdeval_gym.simulation import TradingSimulation
 
 

@@ -13,7 +13,7 @@ import stable_baselines3
 import torch
 
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_gym.rl.policy import Algorithm, PolicyFile
+from ktdeval_gym.policy import Algorithm, PolicyFile
 from ktdeval_gym.simulation import TradingSimulation
 from ktdeval_gym.trading import TradingEnv
 

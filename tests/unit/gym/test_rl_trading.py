@@ -22,9 +22,9 @@ from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval.tasks import Window
-from ktdeval_gym.rl import policy as module
-from ktdeval_gym.rl.choice import check_days
-from ktdeval_gym.rl.policy import DECISIONS, features, overlap, read_policy
+from ktdeval_gym import policy as module
+from ktdeval_gym.choice import check_days
+from ktdeval_gym.policy import DECISIONS, features, overlap, read_policy
 from ktdeval_gym.simulation import TradingSimulation
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams

@@ -23,7 +23,7 @@ from ktdeval.tasks import Window
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import read_plain, sha256_hex
 from ktdeval.values.typed import Value, decode_json
-from ktdeval_gym.rl import PolicyParams
+from ktdeval_gym.params import PolicyParams
 
 Algorithm = Literal["a2c", "ppo", "dqn"]
 Vector = npt.NDArray[np.float32]

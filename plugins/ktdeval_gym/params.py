@@ -1,0 +1,20 @@
+"""Parameters of the model `rl/policy`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.values.fields import option
+
+
+@dataclass(frozen=True)
+class PolicyParams:
+    """Parameters of `rl/policy`. The last two are filled in from the file and recorded."""
+
+    policy: str = option(help="file of the policy, as `ktdeval rl train` writes it")
+    sha256: str | None = option(
+        None, help="SHA-256 that the file must have; recorded with each run"
+    )
+    trained: str | None = option(
+        None, help="days of training that the file must name, FIRST:LAST; recorded with each run"
+    )

@@ -58,8 +58,8 @@ test-qlib: $(VENV)/.installed-qlib
 
 # Not part of test-all either: its extra brings torch.
 test-rl: $(VENV)/.installed-dev
-	$(PIP) install -e '.[rl]'
-	$(PYTEST) tests/accept/test_rl_training.py
+	$(PIP) install -e '.[gym,rl]'
+	$(PYTEST) tests/accept/test_rl_training.py tests/unit/gym
 
 # Two nodes of a cluster on this machine.
 test-ray: $(VENV)/.installed-dev

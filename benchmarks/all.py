@@ -1,6 +1,6 @@
 """Every benchmark beside its peer, in one command.
 
-    python benchmarks/all.py [--quick | --full] [--only kernels,calls,growth] [--json FILE]
+    python benchmarks/all.py [--quick | --full] [--only kernels,calls,growth,gym] [--json FILE]
 
 Each suite is a process of its own, so that neither its memory nor its threads reach the next. Both
 sides of a ratio take turns in one run: a busy minute hits both. CPU time is compared where the work
@@ -31,7 +31,7 @@ from msgspec import structs
 from figures import Figure, Machine, Report, Scale, machine_facts, revision, suite_version
 from ktdeval.values.typed import decode_json, encode_canonical
 
-SUITES = ("kernels", "calls", "growth")
+SUITES = ("kernels", "calls", "growth", "gym")
 
 
 def measure_suite(name: str, scale: Scale) -> list[Figure]:

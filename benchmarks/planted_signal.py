@@ -23,9 +23,9 @@ from ktdeval.market import Instrument, MarketSnapshot, SnapshotMeta
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.tasks import Window
 from ktdeval.values.typed import encode_canonical
-from ktdeval_models.rl.environment import TradingSimulation
-from ktdeval_models.rl.policy import Algorithm, read_policy
-from ktdeval_models.rl.train import learn, policy_file
+from ktdeval_gym.policy import Algorithm, read_policy
+from ktdeval_gym.rl.train import learn, policy_file
+from ktdeval_gym.simulation import TradingSimulation
 
 DAYS, TRAINED = 1000, 500
 SIZES = (0.004, 0.016)  # of a day's log return

@@ -1,11 +1,11 @@
-"""Models: keyless built-in ones, trained policies, replies of an earlier run, remote providers."""
+"""Models: keyless built-in ones, replies of an earlier run, remote providers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later, maker
+from ktdeval.values.lazy import maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,25 +14,11 @@ if TYPE_CHECKING:
 
 
 @hookimpl
-def ktdeval_commands() -> list[Spec]:
-    """Return the command that trains policies."""
-    return [
-        Spec(
-            "rl",
-            later("ktdeval_models.rl.command:rl"),
-            "Train a policy by reinforcement learning, for the model rl/policy.",
-            groups=("train",),
-        )
-    ]
-
-
-@hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Return all models; the built-in ones need no key, network or download, and each provider
     names the extra of its SDK.
     """
     from ktdeval_models.remote import params as remote
-    from ktdeval_models.rl import PolicyParams
 
     def provider(
         name: str, make: Callable[..., Model], summary: str, key: str, params: type
@@ -46,12 +32,6 @@ def ktdeval_models() -> Sequence[Spec]:
 
     return [
         *_keyless_models(),
-        Spec(
-            "rl/policy",
-            maker("ktdeval_models.rl.policy:PolicyModel"),
-            "Decides by a policy that was trained",
-            PolicyParams,
-        ),
         Spec(
             "replay",
             maker("ktdeval_models.replay:ReplayModel"),

@@ -19,8 +19,8 @@ from planted_signal import share, simulation_of  # noqa: E402
 
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.values.typed import encode_canonical  # noqa: E402
-from ktdeval_models.rl.policy import Algorithm, read_policy  # noqa: E402
-from ktdeval_models.rl.train import TradingEnv, learn, policy_file  # noqa: E402
+from ktdeval_gym.policy import Algorithm, read_policy  # noqa: E402
+from ktdeval_gym.rl.train import TradingEnv, learn, policy_file  # noqa: E402
 
 TASK, DATA = "investorbench_msft_history", "synthetic_investorbench"
 

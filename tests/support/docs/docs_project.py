@@ -176,7 +176,11 @@ def tests_table() -> str:
         ),
         ("`make test-all`", "`make test` and `make test-rest`", "`dev`"),
         ("`make test-qlib`", qlib, "the extra `qlib` (gigabytes)"),
-        ("`make test-rl`", "`tests/accept/test_rl_training.py`", "the extra `rl`"),
+        (
+            "`make test-rl`",
+            "`tests/accept/test_rl_training.py`, `tests/unit/gym`",
+            "the extras `gym` and `rl`",
+        ),
         ("`make test-schemas`", "`tests/contract/test_schema_engines.py`", "npm, for `ajv`"),
         ("`make test-llm`", "`tests/llm`", "a compiler; minutes"),
     ]

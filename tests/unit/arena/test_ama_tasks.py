@@ -29,8 +29,8 @@ from ktdeval_agents.figures import (
 )
 from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
+from ktdeval_gym.simulation import TradingSimulation
 from ktdeval_markets.config import MarketConfig
-from ktdeval_models.rl.environment import TradingSimulation
 from tables import on_each_row
 from trading_market import market_scene
 

@@ -9,39 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium
-import numpy as np
 import stable_baselines3
 import torch
 
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_models.rl.environment import TradingSimulation
-from ktdeval_models.rl.policy import DECISIONS, LIMIT, Algorithm, PolicyFile, Vector
-
-
-class TradingEnv(gymnasium.Env):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
-    """Gymnasium environment of a `TradingSimulation`. Actions are indices into `DECISIONS`. An
-    episode is truncated after the last day, and terminated if the account is ruined.
-    """
-
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
-
-    def __init__(self, simulation: TradingSimulation) -> None:
-        self._simulation = simulation
-        self.observation_space = gymnasium.spaces.Box(
-            -LIMIT, LIMIT, simulation.observation().shape, np.float32
-        )
-        self.action_space = gymnasium.spaces.Discrete(len(DECISIONS))
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Vector, dict[str, Any]]:
-        """Begin again with cash only."""
-        super().reset(seed=seed, options=options)
-        return self._simulation.reset(), {}
-
-    def step(self, action: int) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
-        """Settle one decision."""
-        return *self._simulation.step(int(action)), {}
+from ktdeval_gym.policy import Algorithm, PolicyFile
+from ktdeval_gym.simulation import TradingSimulation
+from ktdeval_gym.trading import TradingEnv
 
 
 def learn(simulation: TradingSimulation, algorithm: Algorithm, steps: int, seed: int) -> Any:
@@ -50,11 +24,16 @@ def learn(simulation: TradingSimulation, algorithm: Algorithm, steps: int, seed:
     The same arguments give the same model: from here to the end of the process torch computes on
     one thread, with deterministic algorithms only.
     """
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
     env = gymnasium.wrappers.TransformReward(
         TradingEnv(simulation), lambda reward: reward / simulation.scale
     )
+    return learn_in(env, algorithm, steps, seed)
+
+
+def learn_in(env: Any, algorithm: Algorithm, steps: int, seed: int) -> Any:
+    """Train and return a model of stable-baselines3 in any environment, as `learn` does."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
     settings = load_yaml(Path(__file__).with_name("algorithms.yaml"))[algorithm]
     learner = getattr(stable_baselines3, algorithm.upper())(
         "MlpPolicy", env, seed=seed, device="cpu", **settings

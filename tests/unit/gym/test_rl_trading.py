@@ -22,12 +22,12 @@ from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval.tasks import Window
+from ktdeval_gym import policy as module
+from ktdeval_gym.choice import check_days
+from ktdeval_gym.policy import DECISIONS, features, overlap, read_policy
+from ktdeval_gym.simulation import TradingSimulation
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
-from ktdeval_models.rl import policy as module
-from ktdeval_models.rl.choice import check_days
-from ktdeval_models.rl.environment import TradingSimulation
-from ktdeval_models.rl.policy import DECISIONS, features, overlap, read_policy
 from tables import on_each_row
 from terminal import Terminal
 
@@ -170,7 +170,7 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
     task: str, lookback: str, days: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal,
 ) -> None:  # fmt: skip
-    monkeypatch.delitem(sys.modules, "ktdeval_models.rl.train", raising=False)
+    monkeypatch.delitem(sys.modules, "ktdeval_gym.rl.train", raising=False)
     for package in ("stable_baselines3", "gymnasium", "torch"):
         monkeypatch.setitem(sys.modules, package, None)
     words = {"--task": task, "--lookback": lookback, "--train": days}
@@ -248,7 +248,7 @@ def test_the_command_refuses_in_one_line(
     words: list[str], message: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal,
 ) -> None:  # fmt: skip
-    monkeypatch.delitem(sys.modules, "ktdeval_models.rl.train", raising=False)
+    monkeypatch.delitem(sys.modules, "ktdeval_gym.rl.train", raising=False)
     for package in ("stable_baselines3", "gymnasium", "torch"):
         monkeypatch.setitem(sys.modules, package, None)
     task = [] if "--task" in words else ["--task", TASK]

@@ -1,6 +1,4 @@
-"""Policies of BUY, SELL or HOLD: their training by reinforcement learning, their file, and the
-model that applies one.
-"""
+"""Parameters of the model `rl/policy`."""
 
 from __future__ import annotations
 

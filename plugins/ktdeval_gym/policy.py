@@ -23,11 +23,15 @@ from ktdeval.tasks import Window
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import read_plain, sha256_hex
 from ktdeval.values.typed import Value, decode_json
-from ktdeval_models.rl import PolicyParams
+from ktdeval_gym.params import PolicyParams
 
 Algorithm = Literal["a2c", "ppo", "dqn"]
 Vector = npt.NDArray[np.float32]
-DECISIONS = ("SELL", "HOLD", "BUY")  #: by the number of the action
+DECISIONS: tuple[Literal["SELL", "HOLD", "BUY"], ...] = (
+    "SELL",
+    "HOLD",
+    "BUY",
+)  #: by the number of the action
 LIMIT = 10.0  #: largest size of a scaled return
 MOST_BYTES = 8 << 20
 _LARGEST = 1e6
@@ -82,8 +86,13 @@ def features(closes: FloatArray, side: int, lookback: int, scale: float) -> Vect
         raise DataError(
             f"{len(closes)} closes are known, and {lookback} returns need {lookback + 1}"
         )
-    returns = np.diff(np.log(closes[-lookback - 1 :])) / scale
-    return np.append(np.clip(returns, -LIMIT, LIMIT), side).astype(np.float32)
+    return scaled_features(np.diff(np.log(closes[-lookback - 1 :])), side, scale)
+
+
+def scaled_features(returns: FloatArray, side: int, scale: float) -> Vector:
+    """Return the features of log returns, [lookback], oldest first; see `features`."""
+    scaled = np.clip(returns / scale, -LIMIT, LIMIT)
+    return np.append(scaled, side).astype(np.float32)
 
 
 class Policy(NamedTuple):

@@ -14,9 +14,9 @@ from ktdeval.tasks import Task, Window, market_problem
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.lazy import later
 from ktdeval.values.typed import encode_canonical
-from ktdeval_models.rl.choice import check_days, check_task
-from ktdeval_models.rl.environment import TradingSimulation
-from ktdeval_models.rl.policy import Algorithm, overlap
+from ktdeval_gym.choice import check_days, check_task
+from ktdeval_gym.policy import Algorithm, overlap
+from ktdeval_gym.simulation import TradingSimulation
 
 
 @example(
@@ -102,8 +102,8 @@ def train(name: str, days: str, output: Path, **options: Any) -> None:
             raise UsageError(f"--train: {problem}")
 
     try:
-        learn = later("ktdeval_models.rl.train:learn")()
-        policy_file = later("ktdeval_models.rl.train:policy_file")()
+        learn = later("ktdeval_gym.rl.train:learn")()
+        policy_file = later("ktdeval_gym.rl.train:policy_file")()
     except ImportError as error:
         raise UsageError(
             f"training needs {error.name}, which is not installed: pip install 'ktdeval[rl]'"

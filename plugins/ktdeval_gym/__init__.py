@@ -1,0 +1,54 @@
+"""Environments to learn in: ktdeval's tasks for Gymnasium and OpenEnv, and policies trained in
+them. `import ktdeval_gym.envs` registers the environments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.values.lazy import later, maker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@hookimpl
+def ktdeval_commands() -> Sequence[Spec]:
+    """Return the commands that train policies and serve environments."""
+    return [
+        Spec(
+            "rl",
+            later("ktdeval_gym.rl.command:rl"),
+            "Train a policy by reinforcement learning, for the model rl/policy.",
+            groups=("train",),
+        ),
+        Spec(
+            "openenv",
+            later("ktdeval_gym.openenv_command:openenv"),
+            "Serve a task as an OpenEnv environment, or write the folder of one.",
+            groups=("train",),
+        ),
+    ]
+
+
+@hookimpl
+def ktdeval_models() -> Sequence[Spec]:
+    """Return the models that act by a trained policy or by recorded actions."""
+    from ktdeval_gym.actions import ActionsParams
+    from ktdeval_gym.params import PolicyParams
+
+    return [
+        Spec(
+            "rl/policy",
+            maker("ktdeval_gym.policy:PolicyModel"),
+            "Decides by a policy that was trained",
+            PolicyParams,
+        ),
+        Spec(
+            "gym/actions",
+            maker("ktdeval_gym.actions:ActionsModel"),
+            "Submits the actions of an environment's episode",
+            ActionsParams,
+        ),
+    ]

@@ -1,0 +1,33 @@
+"""Register ktdeval's environments with Gymnasium; importing this does it.
+
+    import gymnasium
+    import ktdeval_gym.envs
+    env = gymnasium.make("ktdeval/Trading-v0", task="investorbench_msft_history")
+
+Without the import: `gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+
+from ktdeval_gym.making import make_broker, make_ktdfin, make_trading, make_trading_vector
+
+__all__ = ["ENVIRONMENTS", "make_broker", "make_ktdfin", "make_trading", "make_trading_vector"]
+
+ENVIRONMENTS = ("ktdeval/Broker-v0", "ktdeval/KtdFin-v0", "ktdeval/Trading-v0")
+
+
+def _register() -> None:
+    known = gymnasium.registry
+    if ENVIRONMENTS[0] not in known:
+        gymnasium.register(ENVIRONMENTS[0], entry_point=make_broker)
+    if ENVIRONMENTS[1] not in known:
+        gymnasium.register(ENVIRONMENTS[1], entry_point=make_ktdfin)
+    if ENVIRONMENTS[2] not in known:
+        gymnasium.register(
+            ENVIRONMENTS[2], entry_point=make_trading, vector_entry_point=make_trading_vector
+        )
+
+
+_register()

@@ -1,0 +1,306 @@
+"""Gymnasium environment of any trading task: the task's own scene, mask and executor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval.keyless import Conversation
+from ktdeval.market import MarketSnapshot
+from ktdeval.observation import ObservedState
+from ktdeval.runner import EpisodeFactory, TradingEpisode
+from ktdeval.tasks import EpisodeSpec, Window
+from ktdeval.trading import MarketRules, StepRecord
+from ktdeval_gym.actions import Decision, submission, tradables
+from ktdeval_gym.opening import OpenedTask
+from ktdeval_gym.policy import DECISIONS
+from ktdeval_gym.recording import EpisodeWriter, no_writer
+from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
+
+Observed = dict[str, npt.NDArray[Any]]
+Info = dict[str, Any]
+FIGURE_LIMIT = 10.0
+WEIGHT_LIMIT = 10.0
+_PER_CENT = "_pct"
+_PER_FIGURE = 10.0  #: per cent of a change that a figure of 1 stands for
+
+
+class _AskedError(BaseException):
+    """The session asks for a submission. It passes through agent and session, which catch errors
+    only.
+    """
+
+    def __init__(self, state: ObservedState) -> None:
+        super().__init__()
+        self.state = state
+
+
+class _Actor:
+    """Model that submits the action of an environment, or raises what it is asked."""
+
+    is_free = True
+
+    def __init__(self) -> None:
+        self.action: Sequence[Decision | float] | None = None
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Return the submission of the action. Raises _AskedError: there is no action yet."""
+        conversation = Conversation(request)
+        if not conversation.is_submission:
+            return Reply("No research.")
+        if self.action is None:
+            raise _AskedError(conversation.observed)
+        return submission(conversation, self.action)
+
+
+class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
+    """Environment of a task's episode in one window. The observation comes from the state that a
+    model is shown, through the task's mask; the action is submitted as a model's answer is.
+
+    Observation, for `slots` assets in the order shown (candidates, then other positions):
+
+        figures  [slots, F]  figures in per cent over 10, cut at ±10; 0 where not `known`
+        known    [slots, F]  1 where the figure is shown
+        weights  [slots]     positions, as shares of NAV, cut at ±10
+        cash     [1]         share of NAV, cut at ±10
+
+    Action: a target weight of 0 to 1 of each slot (see `actions.bounded`), or where the task asks
+    for decisions, SELL, HOLD or BUY of each. Slots without an asset count for nothing.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(
+        self,
+        opened: OpenedTask,
+        window: Window,
+        reward: RewardConfig | None = None,
+        render_mode: str | None = None,
+        writer: EpisodeWriter = no_writer,
+    ) -> None:
+        """Raises DataError: the exchange is closed on all days of the window."""
+        self.render_mode = render_mode
+        self._opened = opened
+        self._window = window
+        self._write = writer
+        self._spec = opened.spec(window)
+        tasks = {opened.task.name: opened.task}
+        self._factory = EpisodeFactory(tasks, opened.plugins, opened.snapshot)
+        self._reward = reward or RewardConfig()
+        self._begin()
+        self._describe()
+
+    def _describe(self) -> None:
+        """Set the spaces from the first state."""
+        state = self._state
+        limits = state.limits
+        self._decides = limits.asks_decisions
+        shown = len(tradables(state))
+        held = 0 if self._decides else limits.max_positions or 0
+        self.slots = shown + held
+        self.figures = figure_columns(state)
+        shape = (self.slots, len(self.figures))
+        box = gymnasium.spaces.Box
+        self.observation_space = gymnasium.spaces.Dict(
+            {
+                "figures": box(-FIGURE_LIMIT, FIGURE_LIMIT, shape, np.float32),
+                "known": gymnasium.spaces.MultiBinary(shape),
+                "weights": box(-WEIGHT_LIMIT, WEIGHT_LIMIT, (self.slots,), np.float32),
+                "cash": box(-WEIGHT_LIMIT, WEIGHT_LIMIT, (1,), np.float32),
+            }
+        )
+        if self._decides:
+            self.action_space = gymnasium.spaces.MultiDiscrete([len(DECISIONS)] * self.slots)
+        else:
+            self.action_space = box(0.0, 1.0, (self.slots,), np.float32)
+
+    def _begin(self) -> None:
+        self._actor = _Actor()
+        episode = self._factory.open(self._spec, self._actor)
+        assert isinstance(episode, TradingEpisode)
+        self._episode = episode
+        self._step = 0
+        self._nav = _initial_nav(self._opened)
+        self._actions: dict[int, Sequence[Decision | float]] = {}
+        scale = market_scale(self._opened.snapshot, self._spec)
+        self._rewards = Rewards(self._reward, np.array([scale]))
+        self._last: StepRecord | None = None
+        self._ask()
+        if self._step == episode.total_steps:
+            raise DataError(
+                f"task {self._opened.task.name}: nothing can be decided in window"
+                f" {self._window.name}; choose another"
+            )
+
+    def _ask(self) -> None:
+        """Go on to the next close at which something is asked, or to the end."""
+        while self._step < self._episode.total_steps:
+            self._actor.action = None
+            try:
+                decided = self._episode.decide_step(self._step)
+            except _AskedError as asked:
+                self._state = asked.state
+                return
+
+            self._last = self._episode.settle_step(self._step, decided).step
+            self._step += 1
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observed, Info]:
+        """Begin the episode again. Nothing is drawn: `seed` changes nothing."""
+        super().reset(seed=seed, options=options)
+        self._begin()
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[Observed, float, bool, bool, Info]:
+        """Submit an action and settle it. Raises UsageError: it is not in the action space, or the
+        episode is over.
+        """
+        if not self.action_space.contains(action):
+            raise UsageError("the action is not in the environment's action space")
+        if self._step >= self._episode.total_steps:
+            raise UsageError("the episode is over; call reset()")
+
+        taken: Sequence[Decision | float] = [float(weight) for weight in action]
+        if self._decides:
+            taken = [DECISIONS[int(choice)] for choice in action]
+
+        before_row = self._row
+        self._actions[self._step] = taken
+        self._actor.action = taken
+        decided = self._episode.decide_step(self._step)
+        record = self._episode.settle_step(self._step, decided).step
+        traded = sum(order.notional_minor or 0 for order in record.orders)
+        self._last = record
+        self._step += 1
+        self._ask()
+
+        nav = self._last.nav_minor
+        amounts = StepAmounts(
+            nav_before=np.array([self._nav]),
+            nav=np.array([nav]),
+            traded=np.array([traded]),
+            benchmark=np.array([benchmark_return(self._opened.snapshot, before_row, self._row)]),
+        )
+        reward = self._rewards.of(amounts, np.ones(1, dtype=np.bool_))
+        self._nav = nav
+        is_last = self._step == self._episode.total_steps
+        is_ruined = nav <= 0
+        if is_last or is_ruined:
+            limit = None if is_last else self._step
+            self._step = self._episode.total_steps
+            self._write(self._actions, limit)
+
+        return self._observation(), float(reward[0]), is_ruined, is_last, self._info()
+
+    @property
+    def _row(self) -> int:
+        """Row of the present close."""
+        if self._last is None:
+            first = np.datetime64(self._window.first)
+            return int(np.searchsorted(self._opened.snapshot.days, first)) - 1
+        return self._opened.snapshot.day_index(self._last.filled_on)
+
+    def _observation(self) -> Observed:
+        """Return the present state as arrays. After the last step: the last state, with the weights
+        and cash of the end.
+        """
+        return observed(self._state, self.figures, self.slots)
+
+    def _info(self) -> Info:
+        """Return NAV, the day's label and the assets' labels, all as the mask shows them."""
+        minor = _minor_per_unit(self._opened)
+        return {
+            "nav": self._nav / minor,
+            "day": self._state.day,
+            "assets": tuple(asset.label for asset in tradables(self._state)),
+        }
+
+    def render(self) -> str | None:
+        """Return the state as the mask shows it, the JSON text of a prompt; None without a render
+        mode.
+        """
+        if self.render_mode is None:
+            return None
+        return self._state.text
+
+
+def figure_columns(state: ObservedState) -> tuple[str, ...]:
+    """Return the columns in per cent of the assets shown, in order."""
+    columns: dict[str, None] = {}
+    for asset in tradables(state):
+        columns.update(dict.fromkeys(name for name in asset.cells if name.endswith(_PER_CENT)))
+    return tuple(columns)
+
+
+def observed(state: ObservedState, columns: Sequence[str], slots: int) -> Observed:
+    """Return a state as the arrays of `TaskEnv`."""
+    figures = np.zeros((slots, len(columns)), dtype=np.float32)
+    known = np.zeros((slots, len(columns)), dtype=np.int8)
+    weights = np.zeros(slots, dtype=np.float32)
+    for slot, asset in enumerate(tradables(state)[:slots]):
+        position = state.positions.get(asset.label)
+        if position is not None:
+            weights[slot] = np.clip(position.weight or 0.0, -WEIGHT_LIMIT, WEIGHT_LIMIT)
+
+        for index, name in enumerate(columns):
+            value = asset.figure(name)
+            if value is not None:
+                scaled = value / _PER_FIGURE
+                figures[slot, index] = np.clip(scaled, -FIGURE_LIMIT, FIGURE_LIMIT)
+                known[slot, index] = 1
+
+    cash = np.clip(state.account.cash_weight or 0.0, -WEIGHT_LIMIT, WEIGHT_LIMIT)
+    return {
+        "figures": figures,
+        "known": known,
+        "weights": weights,
+        "cash": np.array([cash], dtype=np.float32),
+    }
+
+
+def benchmark_return(snapshot: MarketSnapshot, before: int, row: int) -> float:
+    """Return the log return of the market's index between two closes; without an index, that of the
+    mean of the members' adjusted prices' simple returns. 0.0 where neither has moved since.
+    """
+    if snapshot.meta.benchmark:
+        levels = snapshot.indices[snapshot.meta.benchmark]
+        ratio = levels[row] / levels[before]
+    else:
+        adjusted = snapshot.close * snapshot.factor
+        members = snapshot.member[before]
+        ratios = adjusted[row, members] / adjusted[before, members]
+        ratio = np.mean(ratios[np.isfinite(ratios)]) if np.isfinite(ratios).any() else 1.0
+
+    return float(np.log(ratio)) if np.isfinite(ratio) and ratio > 0 else 0.0
+
+
+def market_scale(snapshot: MarketSnapshot, spec: EpisodeSpec) -> float:
+    """Return the standard deviation of the benchmark's last log returns, at most 250, before an
+    episode's first decision. Raises DataError: there are none that move.
+    """
+    first = int(np.searchsorted(snapshot.days, np.datetime64(spec.span.first))) - 1
+    rows = range(max(1, first - 249), first + 1)
+    returns = [benchmark_return(snapshot, row - 1, row) for row in rows]
+    scale = float(np.std(returns)) if returns else 0.0
+    if scale == 0.0:
+        raise DataError(
+            f"{snapshot.meta.name}: no day before {spec.span.first} moves, so that returns have no"
+            " scale; choose a later window"
+        )
+    return scale
+
+
+def _minor_per_unit(opened: OpenedTask) -> int:
+    return MarketRules.of(opened.snapshot, opened.task.trading).minor_per_unit
+
+
+def _initial_nav(opened: OpenedTask) -> int:
+    return opened.task.trading.initial_cash * _minor_per_unit(opened)

@@ -1,0 +1,86 @@
+"""Gymnasium wrappers that hide identities: the masks of tasks, on an environment's `info` and text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from ktdeval.market import window_rows
+from ktdeval.masking import AssetRef, DayRef, Lens, MaskConfig, MaskKind, Price
+from ktdeval.tasks import Window
+from ktdeval_gym.trading import Info, TradingEnv, rendered
+
+
+class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
+    """A `TradingEnv` whose `info` and text show asset, day and close as a mask does.
+
+    Its observations are scaled returns and a side: they name nothing, and stay as they are. Under
+    `rebase_prices` the close of the day before the episode counts as 100. `seed` draws the handles.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        kind: MaskKind = "blinded",
+        seed: int = 0,
+        rebase_prices: bool = False,
+    ) -> None:
+        """Raises TypeError: the environment is no `TradingEnv`. Tasks of the others have masks of
+        their own.
+        """
+        super().__init__(env)
+        inner = env.unwrapped
+        if not isinstance(inner, TradingEnv):
+            raise TypeError(
+                "Masked wraps ktdeval/Trading-v0 of one asset; for other environments choose a task"
+                " with the mask, such as blinded_fixed_candidate"
+            )
+
+        self._simulation = inner.simulation
+        self._mask = MaskConfig(kind, rebase_prices=rebase_prices)
+        self._seed = seed
+        facts = self._simulation.facts
+        self._span = Window("span", facts["first"], facts["last"])
+        self._lens = self._new_lens()
+
+    def _new_lens(self) -> Lens:
+        snapshot = self._simulation.market.snapshot
+        first = window_rows(snapshot.days, self._span.first, self._span.last)[0] - 1
+        return Lens(self._mask, self._seed, snapshot, first)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, Info]:
+        """Begin again; the mask shows nothing of earlier episodes."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._lens = self._new_lens()
+        return observation, self._masked(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
+        """Settle one decision."""
+        observation, reward, is_ruined, is_last, info = self.env.step(action)
+        return observation, reward, is_ruined, is_last, self._masked(info)
+
+    def render(self) -> Any:
+        """Return one line of text through the mask; None without a render mode."""
+        inner = self.env.unwrapped
+        assert isinstance(inner, TradingEnv)
+        if inner.render_mode is None:
+            return None
+        return rendered(self._masked(inner.info()))
+
+    def _masked(self, info: Info) -> Info:
+        market = self._simulation.market
+        row = self._simulation.row
+        self._lens.move_to(row)
+        last = int(market.traded[int(market.known[row]) - 1])
+        shown = self._lens.render(
+            {
+                "asset": AssetRef(market.asset),
+                "day": DayRef(row),
+                "close": Price(market.asset, info["close"], last),
+            }
+        )
+        assert isinstance(shown, dict)
+        return {**info, **shown}

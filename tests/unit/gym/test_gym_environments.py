@@ -1,0 +1,280 @@
+"""Public environments: Gymnasium's checks, equal bytes, no look-ahead, masks, records as runs. Skips
+where the extra `gym` is not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+EXTRA = "needs gymnasium: pip install 'ktdeval[gym]'"
+gymnasium = pytest.importorskip("gymnasium", reason=EXTRA)
+
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
+from gym_worlds import LOOKBACK, drawn_windows, market_of, simulations  # noqa: E402
+from ktdeval.cards import load_card  # noqa: E402
+from ktdeval.cli.main import main  # noqa: E402
+from ktdeval.errors import DataError, UsageError  # noqa: E402
+from ktdeval.runner import load_ledger  # noqa: E402
+from ktdeval_gym.actions import bounded  # noqa: E402
+from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
+from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
+from ktdeval_gym.simulation import AssetMarket, TradingSimulation  # noqa: E402
+from ktdeval_gym.trading import TradingEnv, TradingVectorEnv  # noqa: E402
+from ktdeval_gym.wrappers import Masked  # noqa: E402
+
+MSFT = "investorbench_msft_history"
+INVESTORBENCH = "synthetic_investorbench"
+SHORT = "2020-10-02:2020-10-08"
+STEPS = int(os.environ.get("KTDEVAL_GYM_STEPS", "40"))
+ENVIRONMENTS = [
+    ("ktdeval/Trading-v0", {"windows": SHORT}),
+    ("ktdeval/Trading-v0", {"task": "market_blinded", "data": "synthetic_us"}),
+    ("ktdeval/Trading-v0", {"task": "investorbench_portfolio", "data": INVESTORBENCH}),
+    ("ktdeval/KtdFin-v0", {"windows": "W1"}),
+    ("ktdeval/Broker-v0", {"days": 3}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), ENVIRONMENTS)
+def test_an_environment_passes_gymnasiums_checks_and_repeats_itself(
+    name: str, options: dict[str, Any], recwarn: pytest.WarningsRecorder
+) -> None:
+    env = gymnasium.make(name, render_mode="ansi", **options)
+    check_env(env.unwrapped)
+    assert [str(each.message) for each in recwarn if "WARN" in str(each.message)] == []
+    env.action_space.seed(3)
+    actions = [env.action_space.sample() for _ in range(2)]
+    assert steps_of(env, actions) == steps_of(env, actions)
+    assert env.render()
+
+
+def steps_of(env: Any, actions: list[Any]) -> list[Any]:
+    """What an environment returns to actions, as bytes and numbers."""
+    observation, _ = env.reset(seed=5)
+    returned = [plain(observation)]
+    for action in actions:
+        observation, reward, *ends, _ = env.step(action)
+        returned.append((plain(observation), reward, ends))
+    return returned
+
+
+def plain(observation: Any) -> Any:
+    if isinstance(observation, dict):
+        return {name: array.tobytes() for name, array in observation.items()}
+    return observation.tobytes()
+
+
+# ---- N at once
+
+
+MARKETS = [
+    (MSFT, INVESTORBENCH, None),
+    ("ama_tsla", "synthetic_arena", None),
+    ("ama_btc_close", "synthetic_arena", None),
+    ("ama_tsla_long_flat", "synthetic_arena", None),
+    ("ama_tsla", "synthetic_arena", "us_equity"),
+    ("ama_tsla", "synthetic_arena", "crypto_spot"),
+]
+
+
+@pytest.mark.parametrize(("task", "data", "venue"), MARKETS)
+def test_a_vector_of_windows_is_equal_to_single_ones_step_by_step(
+    task: str, data: str, venue: str | None
+) -> None:
+    market = market_of(task, data, venue)
+    rng = np.random.default_rng(0)
+    for seed, name in enumerate(get_args(RewardName)):
+        windows = drawn_windows(market, seed, 6)
+        vector = TradingVectorEnv(simulations(market, windows), RewardConfig(name))
+        makers = [
+            partial(TradingEnv, each, RewardConfig(name)) for each in simulations(market, windows)
+        ]
+        single = gymnasium.vector.SyncVectorEnv(makers)
+        assert vector.reset()[0].tobytes() == single.reset()[0].tobytes()
+        for _ in range(STEPS):
+            actions = rng.integers(0, 3, 6)
+            many, each = vector.step(actions), single.step(actions)
+            for got, expected in zip(many[:4], each[:4], strict=True):
+                assert np.asarray(got).tobytes() == np.asarray(expected).tobytes()
+            np.testing.assert_array_equal(many[4]["nav"], each[4]["nav"])
+
+
+# ---- no look-ahead
+
+
+def poisoned(market: AssetMarket, row: int) -> AssetMarket:
+    """The market with other prices and volumes from a row on."""
+    snapshot = market.snapshot
+    later = np.arange(len(snapshot.days))[:, None] >= row
+    changed = {
+        name: np.where(later, getattr(snapshot, name) * 7.5, getattr(snapshot, name))
+        for name in ("open", "high", "low", "close", "volume", "amount")
+    }
+    return AssetMarket.of(market.task, replace(snapshot, **changed))
+
+
+def test_nothing_up_to_a_day_depends_on_later_days() -> None:
+    market = market_of(MSFT, INVESTORBENCH)
+    (window,) = drawn_windows(market, 4, 1)
+    last = int(np.searchsorted(market.snapshot.days, np.datetime64(window.last)))
+    for name in get_args(RewardName):
+        seen = []
+        for each in (market, poisoned(market, last - 1)):
+            (simulation,) = simulations(each, [window])
+            known = last - 2 - simulation.first
+            actions = [2, 0, 1] * 9
+            assert 1 < known <= len(actions)
+            seen.append(steps_of(TradingEnv(simulation, RewardConfig(name)), actions[:known]))
+        assert seen[0] == seen[1]
+
+    # one step further the poison shows
+    ends = []
+    for each in (market, poisoned(market, last - 1)):
+        ends.append(steps_of(TradingEnv(simulations(each, [window])[0]), actions[: known + 1])[-1])
+    assert ends[0] != ends[1]
+
+
+# ---- masks
+
+
+def test_a_mask_hides_asset_and_day_and_changes_no_observation() -> None:
+    market = market_of(MSFT, INVESTORBENCH)
+    windows = drawn_windows(market, 1, 1)
+    bare = TradingEnv(simulations(market, windows)[0], render_mode="ansi")
+    masked = Masked(TradingEnv(simulations(market, windows)[0], render_mode="ansi"), "blinded")
+    assert steps_of(bare, [2, 1]) == steps_of(masked, [2, 1])
+    text = str(masked.render())
+    assert "MSFT" not in text
+    assert "20" not in text.split()[0]
+    assert text.startswith("day_+2  asset_")
+    assert bare.info()["asset"] == "MSFT"
+
+    rebased = Masked(TradingEnv(simulations(market, windows)[0]), rebase_prices=True)
+    assert rebased.reset()[1]["close"] == pytest.approx(100.0)
+
+
+# ---- records
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ktdeval/Trading-v0", {"windows": SHORT}),
+        (
+            "ktdeval/Trading-v0",
+            {"task": "investorbench_portfolio", "data": INVESTORBENCH, "windows": SHORT},
+        ),
+        ("ktdeval/KtdFin-v0", {"windows": "2024-04-01:2024-04-08"}),
+    ],
+)
+def test_an_episode_is_written_as_a_run_that_verifies(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    env = gymnasium.make(name, out=str(tmp_path), **options)
+    env.action_space.seed(2)
+    env.reset(seed=1)
+    is_over, navs = False, []
+    while not is_over:
+        *_, is_ruined, is_last, info = env.step(env.action_space.sample())
+        navs.append(info["nav"])
+        is_over = is_ruined or is_last
+
+    run = tmp_path / "episode_0001" / "run"
+    (card,) = (run / "cards").glob("*.json")
+    assert load_card(card)
+    assert main(["card", "verify", str(card)]) == 0
+    ledger = load_ledger(next(run.glob("episodes/*/ledger.parquet")))
+    booked = [step.nav_minor / ledger.minor_per_unit for step in ledger.steps]
+    assert booked == navs
+
+
+def test_target_weights_are_cut_to_the_tasks_limits() -> None:
+    from types import SimpleNamespace
+
+    limits = SimpleNamespace(max_positions=2, max_weight=0.6)
+    state: Any = SimpleNamespace(limits=limits)
+    assert bounded([0.3, 0.9, 0.2, 0.001], state) == [0.3, 0.6, 0.0, 0.0]
+    assert bounded([0.9, 0.9, 0.9], state) == [0.0, 0.0, 0.0]  # no order shown decides
+    assert sum(bounded([0.9, 0.8], state)) <= 0.995
+
+
+# ---- roll-outs
+
+
+def make_trading() -> TradingEnv:
+    market = market_of(MSFT, INVESTORBENCH)
+    return TradingEnv(simulations(market, drawn_windows(market, 2, 1))[0])
+
+
+class Drawing:
+    """Policy of drawn actions."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, _observation: Any) -> int:
+        return int(self._rng.integers(3))
+
+
+def test_roll_outs_that_are_resumed_give_the_same_bytes(tmp_path: Path) -> None:
+    jobs = [RolloutJob(f"seed-{seed}", make_trading, Drawing, seed) for seed in range(3)]
+    whole = roll_out_all(jobs, tmp_path / "whole")
+    assert len({each.rewards for each in whole}) == 3
+    # killed after one record, and while the next one was being written
+    roll_out_all(jobs[:1], tmp_path / "cut")
+    assert roll_out_all(jobs, tmp_path / "cut") == whole
+    for job in jobs:
+        name = f"{job.name}.json"
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+    (tmp_path / "cut" / "seed-1.json").write_text(json.dumps({"format": "other"}))
+    with pytest.raises(DataError, match="seed-1"):
+        roll_out_all(jobs, tmp_path / "cut")
+    with pytest.raises(UsageError, match="letters"):
+        roll_out_all([replace(jobs[0], name="../x")], tmp_path)
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reward": "sharpe"}, "differential_sharpe"),
+        ({"lookbak": 3}, "no option lookbak"),
+        ({"windows": "1999-01-04:1999-02-01"}, "1999"),
+        ({"task": "qfinzero_calling"}, "trading task"),
+        ({"task": "market_blinded", "data": "synthetic_us", "lookback": 3}, "not about one asset"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((UsageError, DataError), match=message):
+        gymnasium.make("ktdeval/Trading-v0", **options)
+
+
+def test_a_wrong_action_is_refused() -> None:
+    market = market_of(MSFT, INVESTORBENCH)
+    simulation: TradingSimulation = simulations(market, drawn_windows(market, 2, 1))[0]
+    with pytest.raises(UsageError, match="0 \\(SELL\\)"):
+        TradingEnv(simulation).step(3)
+    with pytest.raises(UsageError, match="must be 1 of"):
+        TradingVectorEnv([simulation]).step([0, 1])
+    assert simulation.lookback == LOOKBACK
+    env = TradingEnv(simulation)
+    env.reset()
+    while not any(env.step(1)[2:4]):
+        pass
+    with pytest.raises(UsageError, match="call reset"):
+        env.step(1)

@@ -1,0 +1,85 @@
+"""Rewards of steps, worked by hand, and exact division of large products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.errors import UsageError
+from ktdeval_gym.kernel import ceil_ratio, floor_ratio
+from ktdeval_gym.rewards import DifferentialSharpe, RewardConfig, Rewards, StepAmounts
+
+ALL = np.ones(1, dtype=np.bool_)
+
+
+def reward_of(nav: int = 110, **options: Any) -> float:
+    amounts = StepAmounts(np.array([100]), np.array([nav]), np.array([50]), np.array([0.02]))
+    return float(Rewards(RewardConfig(**options), np.array([0.1])).of(amounts, ALL)[0])
+
+
+def test_each_reward_of_a_step_is_that_worked_by_hand() -> None:
+    assert reward_of() == math.log(1.1)
+    assert reward_of(nav=-5) == math.log(0.01)  # ruined: one minor unit
+    assert reward_of(name="benchmark_relative") == math.log(1.1) - 0.02
+    # half of NAV was traded, at 20 basis points
+    assert reward_of(name="after_costs", cost_bps=20.0) == pytest.approx(math.log(1.1) - 0.001)
+
+
+def test_the_differential_sharpe_ratio_is_that_worked_by_hand() -> None:
+    """eta 0.5, prior variance 0.01, returns 0.1 and -0.1.
+
+    Step 1: A = 0, B = 0.01. dA = 0.1, dB = 0. D = 0.01 * 0.1 / 0.01^1.5 = 1. A = 0.05, B = 0.01.
+    Step 2: dA = -0.15, dB = 0. D = 0.01 * -0.15 / (0.01 - 0.0025)^1.5 = -0.0015 / 0.0075^1.5.
+    """
+    sharpe = DifferentialSharpe(0.5, np.array([0.1]))
+    assert sharpe.of(np.array([0.1]), ALL)[0] == pytest.approx(1.0)
+    expected = -0.0015 / 0.0075**1.5
+    assert sharpe.of(np.array([-0.1]), ALL)[0] == pytest.approx(expected)
+    sharpe.reset(ALL)
+    assert sharpe.of(np.array([0.1]), ALL)[0] == pytest.approx(1.0)
+
+
+def test_the_differential_sharpe_ratio_is_the_derivative_of_the_sharpe_ratio() -> None:
+    """At eta near 0 the moving Sharpe ratio A / sqrt(B - A^2) changes by eta D."""
+    eta = 1e-6
+    first, second, value = 0.0, 0.04, 0.15
+    sharpe = DifferentialSharpe(eta, np.array([0.2]))
+    moved_first = first + eta * (value - first)
+    moved_second = second + eta * (value**2 - second)
+    before = first / math.sqrt(second - first**2)
+    after = moved_first / math.sqrt(moved_second - moved_first**2)
+    assert sharpe.of(np.array([value]), ALL)[0] == pytest.approx((after - before) / eta, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "log_returns"}, "log_return"),
+        ({"eta": 0.0}, "between 0 and 1"),
+        ({"cost_bps": -1.0}, "0 or more"),
+        ({"cost_bps": math.nan}, "0 or more"),
+    ],
+)
+def test_an_unknown_reward_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        RewardConfig(**options)
+
+
+FACTOR = st.integers(0, 2**50)
+DIVISOR = st.integers(1, 2**59)
+
+
+@settings(max_examples=200, deadline=None)
+@given(FACTOR, FACTOR, DIVISOR, st.integers(0, 2**40))
+def test_large_products_are_divided_exactly(one: int, two: int, divisor: int, extra: int) -> None:
+    if one * two // divisor >= 2**61:
+        divisor = max(1, one * two >> 55)
+    if divisor >= 2**60:
+        return
+    first, second = np.array([one]), np.array([two])
+    assert floor_ratio([(first, second)], divisor, extra)[0] == (one * two + extra) // divisor
+    assert ceil_ratio([(first, second)], divisor)[0] == -(-one * two // divisor)

@@ -59,8 +59,10 @@ def test_a_model_page_states_the_rank_of_each_card(
             for cells in shown
             if cells[0].startswith(card["division"]) and cells[1].startswith(card["agent"])
         ]
+        tied = " tied" if card["ranked"] and card["tied_with"] else ""
         assert cells[2:4] == [
-            str((card["ranked"] and card[name]) or "–") for name in ("rank", "alpha_rank")
+            f"{(card['ranked'] and card['shared_rank']) or '–'}{tied}",
+            str((card["ranked"] and card["alpha_rank"]) or "–"),
         ]
     table = read_data(forged_site, f"division/{DIVISION}/all")
     (cells,) = [
@@ -268,8 +270,10 @@ def test_the_report_agrees_with_the_card(session: Reader, forged_site: Path) -> 
     entry = entry_of(forged_site, row["card"])
     tab = session.open(link("model.html", model=row["model"], card=row["card"]))
     report = tab.inner_text(".report")
-    rank, of = (entry["ranks"]["all"][name] for name in ("rank", "of"))
-    assert f"It is ranked {rank}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(rank, 'th') } of {of}" in report
+    place = entry["ranks"]["all"]
+    assert place["tied_with"] > 1
+    tied = f"tied at {place['shared_rank']} of {place['of']} with {place['tied_with']} others"
+    assert f"It is {tied}." in report
     total = entry["card"]["metrics"]["total_return"]
     (median,) = re.findall(r"median total return of an episode is ([^ ]+)", report)
     assert numbers(median) == [pytest.approx(100 * total["value"], abs=0.0051)]

@@ -93,10 +93,9 @@ def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is
 
 
 @needs_browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_an_axis_names_no_day_and_no_figure_twice(session: Reader, width: int) -> None:
+def test_an_axis_of_a_narrow_screen_names_nothing_twice(session: Reader) -> None:
     for page in ("market.html", "history.html"):
-        tab = session.open(page, width=width)
+        tab = session.open(page, width=390)
         draw_all(tab)
         assert tab.locator("g.role-axis-label").count() >= 2
         assert axis_troubles(tab) == []

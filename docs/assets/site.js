@@ -1,4 +1,4 @@
-// Wide tables and code scroll by themselves, also by the keyboard.
+// Wide tables and code scroll by themselves, also by the keyboard; parts of MkDocs' theme have names.
 (() => {
   const REGIONS = "pre, pre > code, .wide-table, .md-typeset__scrollwrap";
 
@@ -20,8 +20,16 @@
     }
   }
 
+  function nameLandmarks() {
+    document.querySelector("body > .navbar")?.setAttribute("role", "banner");
+    const sidebar = document.querySelector(".bs-sidebar");
+    sidebar?.setAttribute("role", "navigation");
+    sidebar?.setAttribute("aria-label", "On this page");
+  }
+
   function prepare() {
     wrapTables();
+    nameLandmarks();
     letRegionsBeReached();
   }
 

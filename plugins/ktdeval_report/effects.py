@@ -49,11 +49,12 @@ class Effects:
     masks: Sequence[Effect]
     modes: Sequence[Effect]
     notes: Sequence[str]
+    market_kind: str = ""  # real or synthetic, where a report has both
 
 
-def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
+def find_effects(evaluations: Sequence[Evaluation], metric: str, market_kind: str = "") -> Effects:
     """Return the mask effects within each mode, and the contributions of modes within each mask, of
-    every agent that has both sides.
+    every agent that has both sides. `market_kind` is kept with them.
     """
     masks: list[Effect] = []
     modes: list[Effect] = []
@@ -76,7 +77,7 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
             modes += design.ladders()
             notes += design.notes
 
-    return Effects(metric, unit, masks, modes, list(dict.fromkeys(notes)))
+    return Effects(metric, unit, masks, modes, list(dict.fromkeys(notes)), market_kind)
 
 
 def _by_variant(members: Sequence[Evaluation], notes: list[str]) -> dict[Variant, Evaluation]:

@@ -276,12 +276,21 @@ class OverviewRow:
 def _overview(rows: Sequence[OverviewRow], gallery: _Gallery) -> dict[str, object]:
     """Return the values of the overview: a row for each card, and a plot of their mean excess."""
     evaluations = [row.of for row in rows]
-    points = [Point(row.of.label, row.mean.value, row.mean.low, row.mean.high) for row in rows]
-
+    kinds = _by_market_kind(evaluations)
     plots = []
-    if any(point.value is not None for point in points):
-        title = "Mean excess over windows, with 95 % interval over windows"
-        plots.append(forest_plot("excess", title, "mean excess over windows, %", points))
+    for kind, members in kinds.items():
+        points = []
+        for row in rows:
+            if row.of in members and row.mean.value is not None:
+                points.append(Point(row.of.label, row.mean.value, row.mean.low, row.mean.high))
+
+        if points:
+            title = "Mean excess over windows, with 95 % interval over windows"
+            name = "excess"
+            if kind:
+                title += f": {kind} markets"
+                name += f"-{kind}"
+            plots.append(forest_plot(name, title, "mean excess over windows, %", points))
 
     indices = [price_index(one.card.pooled) for one in evaluations]
     return {
@@ -289,7 +298,22 @@ def _overview(rows: Sequence[OverviewRow], gallery: _Gallery) -> dict[str, objec
         "plots": gallery.add("overview", plots, evaluations),
         "price_index": next((index for index in indices if index), ""),
         "mixed": figures_differ_in(one.card for one in evaluations),
+        "has_both_kinds": len(kinds) > 1,
     }
+
+
+def _by_market_kind(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
+    """Return the cards of real and of synthetic markets, each under its word; all under an empty
+    one if they are of one kind. Figures of two kinds never share an axis.
+    """
+    kinds: dict[str, list[Evaluation]] = {}
+    for one in evaluations:
+        kind = "synthetic" if one.card.snapshot.synthetic else "real"
+        kinds.setdefault(kind, []).append(one)
+
+    if len(kinds) < 2:
+        return {"": list(evaluations)}
+    return kinds
 
 
 def _overview_row(study: CardStudy) -> OverviewRow:
@@ -343,20 +367,24 @@ def _effects(
 
     shown = []
     for metric in options.metrics or ("total_return",):
-        effects = find_effects(evaluations, metric)
-        if effects.masks or effects.modes or effects.notes:
-            folder = f"effects-{_file_word(metric)}"
-            plots = gallery.add(folder, _effect_plots(effects), evaluations)
-            shown.append((effects, plots))
+        for kind, members in _by_market_kind(evaluations).items():
+            effects = find_effects(members, metric, kind)
+            if effects.masks or effects.modes or effects.notes:
+                folder = _file_word(" ".join(["effects", metric, kind]).strip().replace(" ", "-"))
+                plots = gallery.add(folder, _effect_plots(effects), members)
+                shown.append((effects, plots))
 
     return shown
 
 
 def _effect_plots(effects: Effects) -> list[Plot | None]:
     metric = effects.metric
+    of_kind = f": {effects.market_kind} markets" if effects.market_kind else ""
+    masks = f"Mask effects on {metric}{of_kind}"
+    modes = f"What data and tools add to {metric}{of_kind}"
     return [
-        _effect_plot(effects, effects.masks, "masks", f"Mask effects on {metric}"),
-        _effect_plot(effects, effects.modes, "modes", f"What data and tools add to {metric}"),
+        _effect_plot(effects, effects.masks, "masks", masks),
+        _effect_plot(effects, effects.modes, "modes", modes),
     ]
 
 

@@ -129,9 +129,18 @@ def _failures(
 
 
 def _labels(cards: Sequence[ScoringCard]) -> list[str]:
-    """Return names of cards of one task by their systems; several of one system are numbered."""
+    """Return names of cards of one task by their systems; several of one system are numbered.
+    Where only some are of a synthetic market, these say so.
+    """
     systems = system_labels(map(System.of, cards))
-    names = [systems[System.of(card)] for card in cards]
+    has_both_kinds = len({"synthetic" in card.labels for card in cards}) > 1
+    names = []
+    for card in cards:
+        name = systems[System.of(card)]
+        if has_both_kinds and "synthetic" in card.labels:
+            name += ", synthetic"
+        names.append(name)
+
     labels = []
     for index, name in enumerate(names):
         if names.count(name) == 1:

@@ -8,7 +8,7 @@ import pytest
 
 from board_keys import OTHER, confirm, draw, registered, run_under, submit
 from board_runs import DIVISION, begin, change_rules, make_run
-from browser_pages import Reader, needs_browser
+from browser_pages import Reader, axe_violations, needs_browser
 from ktdeval_board.site.build import build_site
 from site_pages import read_data
 
@@ -48,6 +48,7 @@ def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
     for words in ("used", "not used", "open", MOMENTUM, HOLD, REVERSAL, "A team", "Another team"):
         assert words in listed
     assert tab.locator("nav a[href='registrations.html']").count() == 1
+    assert axe_violations(tab) == []
 
 
 @needs_browser

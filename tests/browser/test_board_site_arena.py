@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from board_arena import AGENTS, HOSTILE, arena_board, play_ama, play_fund, run_frame
-from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways, wait_until
+from browser_pages import (
+    Reader,
+    axe_violations,
+    is_in_sight,
+    needs_browser,
+    scrolls_sideways,
+    wait_until,
+)
 from ktdeval_board.site.build import build_site
 from site_pages import read_data
 
@@ -72,6 +79,7 @@ def test_ninety_six_lines_are_drawn_in_a_panel_for_each_agent(
     assert tab.title() != "owned"
     assert not scrolls_sideways(tab)
     assert not axe_violations(tab)
+    assert is_in_sight(tab, ".ranking tbody th + td"), "the figure that ranks"
     tab.locator("section >> nth=-1").scroll_into_view_if_needed()
     wait_until(tab, "[...document.querySelectorAll('.chart-plot')].at(-1).vega")
     tab.locator("figure.chart >> nth=-1").locator("button", has_text="Table").click()
@@ -150,7 +158,7 @@ def test_keys_alone_light_an_agent_a_card_and_sort(session: Reader) -> None:
         "document.activeElement.dataset.key === 'ama_gap_to_buy_and_hold' &&"
         " location.hash.includes('sort=-ama_gap')",
     )
-    gaps = [float(row[-2].replace("−", "-")) for row in cells_of(tab, "tbody tr")]
+    gaps = [float(row[-3].replace("−", "-")) for row in cells_of(tab, "tbody tr")]
     assert gaps == sorted(gaps, reverse=True)
 
 

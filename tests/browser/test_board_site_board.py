@@ -17,6 +17,7 @@ from browser_pages import (
     PAGES,
     Reader,
     axe_violations,
+    is_in_sight,
     is_shown,
     needs_browser,
     scrolls_sideways,
@@ -79,7 +80,9 @@ def test_the_board_shows_the_rows_of_its_data_in_their_order(tab: Any, forged_si
     shown = rows_of(tab)
     assert [row["card"] for row in shown] == [row["card"] for row in data["rows"]]
     assert [row["cells"][1].split("\n")[0].strip() for row in shown if not row["isBase"]] == [
-        str(row["rank"]) if row["rank"] else "–" for row in data["rows"] if row["baseline"] is None
+        str(row["shared_rank"]) if row["rank"] else "–"
+        for row in data["rows"]
+        if row["baseline"] is None
     ]
     for row in data["rows"]:
         assert all(is_shown(tab, why) for why in row["why"])
@@ -89,6 +92,34 @@ def test_the_board_shows_the_rows_of_its_data_in_their_order(tab: Any, forged_si
         "benchmark",
         "random_traders",
     }
+
+
+def test_entrants_of_a_tie_group_are_called_tied_and_share_a_rank(
+    tab: Any, forged_site: Path
+) -> None:
+    rows = read_data(forged_site, ALL)["rows"]
+    shown = tab.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('tr[data-card]')].map(row => {"
+        " const cell = row.querySelector('td.rank');"
+        " return [row.dataset.card, [cell.innerText, +getComputedStyle(cell).fontWeight]]; }))"
+    )
+    ranked = [row for row in rows if row["rank"]]
+    assert {bool(row["tied_with"]) for row in ranked} == {True, False}
+    for row in ranked:
+        text, weight = shown[row["card"]]
+        assert int(text.split()[0]) == row["shared_rank"]
+        assert ("tied" in text.split(), weight) == (
+            (True, 400) if row["tied_with"] else (False, 700)
+        )
+
+
+@pytest.mark.parametrize("division", ["blinded-open-research", "bright-open-research"])
+def test_a_telephone_shows_the_figure_that_ranks_without_scrolling(
+    session: Reader, division: str
+) -> None:
+    tab = session.open(f"index.html#division={division}", width=390)
+    assert tab.inner_text("thead th.metric >> nth=0").startswith("Total")
+    assert is_in_sight(tab, "tbody tr[data-card] td.metric")
 
 
 def test_a_header_sorts_best_first_and_then_the_other_way(tab: Any) -> None:
@@ -220,7 +251,7 @@ def test_ranks_by_selection_are_shown_next_to_ranks_by_return(tab: Any, forged_s
         entry = by_card[row["card"]]
         gain = by_return.index(entry["rank"]) + 1 - entry["alpha_rank"]
         mark = f"{'▲' if gain > 0 else '▼'}{abs(gain)}" if gain else ""
-        assert re.match(f"{entry['alpha_rank']}\\s*{mark}", row["cells"][3]), row
+        assert re.match(f"{entry['alpha_rank']}\\s*{mark}", row["cells"][4]), row
     tab.click("[data-key=alpha_rank]")
     order = [
         by_card[row["card"]]["alpha_rank"]
@@ -407,7 +438,7 @@ def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> 
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_the_page_never_scrolls_sideways_and_axe_finds_nothing_serious(
+def test_the_page_never_scrolls_sideways_and_axe_finds_nothing(
     session: Reader, page: str, scheme: str, width: int
 ) -> None:
     tab = session.open(page, color_scheme=scheme, width=width)

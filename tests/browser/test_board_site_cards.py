@@ -387,7 +387,7 @@ def pages_of(site: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["laptop", "telephone"]
 )
-def test_pages_fit_the_screen_are_in_order_and_axe_finds_nothing_serious(
+def test_pages_fit_the_screen_are_in_order_and_axe_finds_nothing(
     session: Reader, forged_site: Path, index: int, width: int, scheme: str
 ) -> None:
     tab = session.open(pages_of(forged_site)[index], width=width, color_scheme=scheme)

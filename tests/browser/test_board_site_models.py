@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browser_pages import Reader, needs_browser, wait_until
+from board_forge import forge_board
+from browser_pages import Reader, axis_troubles, needs_browser, wait_until
 from ktdeval.stats.intervals import wilson
 from ktdeval.values.jsonio import sha256_hex
+from ktdeval_board.site.build import build_site
 from site_pages import (
     DIVISION,
     changed_site,
@@ -59,8 +61,10 @@ def test_a_model_page_states_the_rank_of_each_card(
             for cells in shown
             if cells[0].startswith(card["division"]) and cells[1].startswith(card["agent"])
         ]
+        tied = " tied" if card["ranked"] and card["tied_with"] else ""
         assert cells[2:4] == [
-            str((card["ranked"] and card[name]) or "–") for name in ("rank", "alpha_rank")
+            f"{(card['ranked'] and card['shared_rank']) or '–'}{tied}",
+            str((card["ranked"] and card["alpha_rank"]) or "–"),
         ]
     table = read_data(forged_site, f"division/{DIVISION}/all")
     (cells,) = [
@@ -268,8 +272,10 @@ def test_the_report_agrees_with_the_card(session: Reader, forged_site: Path) -> 
     entry = entry_of(forged_site, row["card"])
     tab = session.open(link("model.html", model=row["model"], card=row["card"]))
     report = tab.inner_text(".report")
-    rank, of = (entry["ranks"]["all"][name] for name in ("rank", "of"))
-    assert f"It is ranked {rank}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(rank, 'th') } of {of}" in report
+    place = entry["ranks"]["all"]
+    assert place["tied_with"] > 1
+    tied = f"tied at {place['shared_rank']} of {place['of']} with {place['tied_with']} others"
+    assert f"It is {tied}." in report
     total = entry["card"]["metrics"]["total_return"]
     (median,) = re.findall(r"median total return of an episode is ([^ ]+)", report)
     assert numbers(median) == [pytest.approx(100 * total["value"], abs=0.0051)]
@@ -403,3 +409,22 @@ def test_nothing_trained_and_not_known_are_two_words(
     site = changed_site(forged_site, tmp_path / "site", {f"card/{row['card']}": cut})
     tab = session.open(link("model.html", model=row["model"], card=row["card"]), folder=site)
     assert {cells[4] for cells in table_rows(tab, "Windows")} == {word}
+
+
+def test_one_window_with_one_seed_is_a_sentence_and_no_chart_of_one_point(
+    session: Reader, tmp_path: Path
+) -> None:
+    build_site(forge_board(tmp_path / "board", entrants=1, windows=1), tmp_path / "site", workers=1)
+    row = ranked(tmp_path / "site")[0]
+    tab = session.open(link("model.html", model=row["model"]), folder=tmp_path / "site")
+    text = tab.inner_text("main")
+    assert re.search(r"In W1 it beats [0-9.]+\s%\sof [0-9]+ random traders", text)
+    for title in ("Total return by window", "Share of random traders beaten", "All windows"):
+        assert title not in text
+    draw_all(tab)
+    assert axis_troubles(tab) == []
+    market = session.open("market.html", folder=tmp_path / "site")
+    draw_all(market)
+    assert axis_troubles(market) == []
+    assert "Median entrant" in market.inner_text("main")
+    assert "Return by window" not in market.inner_text("main")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from contextlib import closing
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from browser_pages import (
     PAGES,
     Chromium,
     Reader,
+    axe_violations,
+    axis_troubles,
     is_shown,
     needs_browser,
     tick,
@@ -28,8 +31,9 @@ from browser_pages import (
 )
 from ktdeval_board.rules import Rules, SnapshotRule
 from ktdeval_board.site.build import build_site
-from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
-from site_pages import MARKUP, changed_site, read_data, with_markup
+from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, NO_SOURCES_POLICY, render_pages
+from ktdeval_board.templates import render
+from site_pages import MARKUP, changed_site, draw_all, read_data, with_markup
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +90,38 @@ def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is
 
 
 # -- what pages tell
+
+
+@needs_browser
+def test_an_axis_of_a_narrow_screen_names_nothing_twice(session: Reader) -> None:
+    for page in ("market.html", "history.html"):
+        tab = session.open(page, width=390)
+        draw_all(tab)
+        assert tab.locator("g.role-axis-label").count() >= 2
+        assert axis_troubles(tab) == []
+
+
+@needs_browser
+def test_a_page_that_is_missing_has_the_sites_style_and_axe_finds_nothing(
+    chromium: Chromium, forged_site: Path
+) -> None:
+    """Its links begin at the host's root, which a `Reader` takes for another site."""
+    with closing(chromium.browser.new_context()) as context:
+        tab = context.new_page()
+        tab.goto(f"{chromium.address_of(forged_site)}404.html")
+        assert tab.evaluate("getComputedStyle(document.body).maxWidth") == "1680px"
+        assert tab.get_by_role("link", name="first page").get_attribute("href") == "/"
+        assert axe_violations(tab) == []
+
+
+@needs_browser
+def test_axe_finds_nothing_on_the_page_of_a_site_that_cant_be_built(
+    session: Reader, tmp_path: Path
+) -> None:
+    page = tmp_path / "problem.html"
+    page.write_text(render("site/problem.html", message="a card", policy=NO_SOURCES_POLICY))
+    tab = session.open(page.as_uri(), ready="document.readyState === 'complete'")
+    assert axe_violations(tab) == []
 
 
 @needs_browser

@@ -14,6 +14,7 @@ import pytest
 from browser_pages import (
     Reader,
     axe_violations,
+    is_in_sight,
     is_shown,
     needs_browser,
     press,
@@ -127,6 +128,7 @@ def test_large_page_fits_its_screen_and_can_be_read_by_all(
     tab = open_page(session, big_file, width=width, color_scheme=scheme)
     assert not scrolls_sideways(tab)
     assert axe_violations(tab) == []
+    assert is_in_sight(tab, "tbody td.with-whisker"), "the figure that ranks"
     assert tab.title() == "generated · live forward test"
     assert len(texts(tab, ".strip-plot svg")) == len(big.entries) == 20
     assert len(texts(tab, PANELS)) == 40

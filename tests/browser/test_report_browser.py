@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from browser_pages import Reader, needs_browser
+from browser_pages import Reader, axe_violations, needs_browser
 from report_page import check_page
 from run_support import ktdeval, store_market
 
@@ -60,9 +60,13 @@ def test_the_page_fits_the_screen_and_follows_its_scheme(
     session: Reader, page: Path, width: int, dark: bool
 ) -> None:
     scheme = "dark" if dark else "light"
-    look = session.open(
+    tab = session.open(
         page.as_uri(), ready="document.readyState === 'complete'", width=width, color_scheme=scheme
-    ).evaluate(LOOK)
+    )
+    look = tab.evaluate(LOOK)
+    if width == 390 and dark:
+        tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+        assert axe_violations(tab) == []
     assert look["requests"] == 0
     assert width < 1280 or look["height"] <= (len(TASKS) + 2) * 800, (
         "a screen a card, after what is said of all"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from browser_pages import Reader, needs_browser, press, wait_until
+from browser_pages import Reader, axe_violations, needs_browser, press, wait_until
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
@@ -107,9 +107,23 @@ def test_pages_fit_the_screen_and_follow_its_scheme(
         assert paper == ("rgb(21, 25, 31)" if dark else "rgb(255, 255, 255)")
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_axe_finds_nothing_on_a_day_and_on_the_list_of_episodes(
+    session: Reader, runs_folder: Path, talk: Path, width: int, scheme: str
+) -> None:
+    screen = {"width": width, "color_scheme": scheme}
+    assert axe_violations(open_day(session, talk, "day=0", **screen)) == []
+    index = session.open(
+        (runs_folder / "seeds" / "view" / "index.html").as_uri(),
+        ready="document.querySelectorAll('tbody tr').length === 3",
+        **screen,
+    )
+    assert axe_violations(index) == []
+
+
 def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
-    nameless = """[...document.querySelectorAll('button, a[href], input, select, [role=region]')].filter((part) =>
+    nameless = """[...document.querySelectorAll('button, a[href], input, select, .scroll')].filter((part) =>
         !part.textContent.trim() && !part.getAttribute('aria-label')).map((part) => part.outerHTML)"""
     assert tab.evaluate(nameless) == []
     levels = tab.evaluate(

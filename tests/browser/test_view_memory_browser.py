@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from browser_pages import Reader, needs_browser, press, scrolls_sideways, wait_until
+from browser_pages import (
+    Reader,
+    axe_violations,
+    needs_browser,
+    press,
+    scrolls_sideways,
+    wait_until,
+)
 from ktdeval.cli.main import main
 from ktdeval.harness import SIGNAL_FORM
 from ktdeval.runner import RunFolder
@@ -282,6 +289,7 @@ def test_samples_are_chosen_by_outcome_kind_and_words(session: Reader, samples: 
 def test_the_page_fits_its_screen(session: Reader, samples: Path, width: int) -> None:
     tab = open_sample(session, samples, "sample=0", width=width)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert axe_violations(tab) == []
     if width < 960:
         tab.click("#bar-day")
         wait_until(tab, "getComputedStyle(document.querySelector('#days')).position === 'fixed'")

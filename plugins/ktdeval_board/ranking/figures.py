@@ -534,6 +534,8 @@ def _row(baseline: str, model: str, label: str, source: Entry, figures: FigureRo
         "alpha_rank": None,
         "tie": None,
         "alpha_tie": None,
+        "shared_rank": None,
+        "tied_with": 0,
         **figures,
     }
 

@@ -92,6 +92,8 @@ def _standing(row: Row | None) -> dict[str, JsonValue]:
         "alpha_rank": row["alpha_rank"],
         "tie": row["tie"],
         "alpha_tie": row["alpha_tie"],
+        "shared_rank": row["shared_rank"],
+        "tied_with": row["tied_with"],
         "ranked": row["ranked"],
         "why": row["why"],
     }

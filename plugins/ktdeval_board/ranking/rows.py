@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
@@ -17,6 +18,8 @@ class Standing(TypedDict):
     alpha_rank: int | None
     tie: int | None  #: tie group by the figure that ranks go by
     alpha_tie: int | None
+    shared_rank: int | None  #: best rank of its tie group; its own rank without one
+    tied_with: int  #: other ranked cards of its tie group
 
 
 class FigureRow(TypedDict):
@@ -64,3 +67,23 @@ class Table(TypedDict):
 
 Tables = Mapping[str, Mapping[str, Table]]
 """Division id to scope to table."""
+
+
+def share_ranks(rows: Sequence[Row]) -> list[Row]:
+    """Return rows whose ranked cards have the rank that their tie group shares, and how many others
+    share it.
+    """
+    ranks_of_group = defaultdict(list)
+    for row in rows:
+        if row["rank"] is not None and row["tie"] is not None:
+            ranks_of_group[row["tie"]].append(row["rank"])
+
+    shared: list[Row] = []
+    for row in rows:
+        group = [] if row["tie"] is None else ranks_of_group[row["tie"]]
+        if row["rank"] is None or not group:
+            shared.append({**row, "shared_rank": row["rank"], "tied_with": 0})
+        else:
+            shared.append({**row, "shared_rank": min(group), "tied_with": len(group) - 1})
+
+    return shared

@@ -41,7 +41,7 @@ from ktdeval_board.ranking.figures import (
     score_figures,
     stacked,
 )
-from ktdeval_board.ranking.rows import Row, Table, Ties
+from ktdeval_board.ranking.rows import Row, Table, Ties, share_ranks
 from ktdeval_board.rules import Division
 
 Ranks = Sequence[int | None]
@@ -237,7 +237,7 @@ class _Work:
         )
         notes = [*returns.notes, *alpha.notes, *self._notes(why)]
 
-        table["rows"] = self._sorted(rows, figures)
+        table["rows"] = share_ranks(self._sorted(rows, figures))
         table["notes"] = list(dict.fromkeys(notes))
         table["ties"] = {"return": returns.ties, "alpha": alpha.ties}
         return table
@@ -285,6 +285,8 @@ class _Work:
                 "alpha_rank": ranks[1][row],
                 "tie": groups[0].get(entry.card_id),
                 "alpha_tie": groups[1].get(entry.card_id),
+                "shared_rank": None,
+                "tied_with": 0,
                 "values": value[row],
                 "low": low[row],
                 "high": high[row],

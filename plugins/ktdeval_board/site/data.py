@@ -196,8 +196,8 @@ def cards_index(board: Board) -> dict[str, JsonValue]:
 
 
 def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
-    """Return for each ranked card, by id and scope, its rank, its α-rank, its tie group, and how
-    many rows are ranked (`of`).
+    """Return for each ranked card, by id and scope, its rank, its α-rank, its tie group with the
+    rank that it shares, and how many rows are ranked (`of`).
     """
     ranks: dict[str, dict[str, JsonValue]] = {}
     for scopes in tables.values():
@@ -212,6 +212,8 @@ def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
                     "rank": row["rank"],
                     "alpha_rank": row["alpha_rank"],
                     "tie": row["tie"],
+                    "shared_rank": row["shared_rank"],
+                    "tied_with": row["tied_with"],
                     "of": len(ranked),
                 }
 

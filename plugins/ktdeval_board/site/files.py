@@ -38,6 +38,9 @@ CONTENT_SECURITY_POLICY = content_security_policy("'self'", "'self'", "'self' da
 NO_SOURCES_POLICY = content_security_policy("'none'", "'none'", "'none'")
 """Policy of pages without scripts and styles."""
 
+_STYLES_POLICY = content_security_policy("'none'", "'self'", "'none'")
+"""Policy of a page with the site's styles alone."""
+
 RESPONSE_HEADERS = {
     "Content-Security-Policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -106,7 +109,10 @@ class SiteWriter:
             if name not in unused:
                 self.write(f"assets/{name}", content)
 
-        self.write("404.html", render("site/404.html", rules=rules, policy=NO_SOURCES_POLICY))
+        # A host shows it at any address, so its links can't be relative.
+        home = f"{rules.url.rstrip('/')}/" if rules.url else "/"
+        missing = render("site/404.html", rules=rules, home=home, policy=_STYLES_POLICY)
+        self.write("404.html", missing)
         self.write("robots.txt", "User-agent: *\nAllow: /\n")
         self.write(".nojekyll", "")
         lines = (f"  {name}: {value}\n" for name, value in RESPONSE_HEADERS.items())

@@ -50,7 +50,7 @@ Object.assign(
       return el(
         "div.command",
         {},
-        el("pre", {tabindex: "0", role: "region", "aria-label": "Command"}, text),
+        el("pre", {tabindex: "0", role: "group", "aria-label": "Command"}, text),
         button("Copy", () => copy(text, "Command"), {class: "small"}),
       );
     }

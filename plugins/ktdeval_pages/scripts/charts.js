@@ -15,6 +15,11 @@ kt.charts.equity(element, lines, {title, description, bands, first, height})
     bands: {levels, bands: [[…]…], days, base_day}: quantiles of random traders
 kt.charts.drawdown(element, lines, {title, description})
     the same lines as the fall from their highest value so far
+kt.charts.percentAxis(), kt.charts.percentAxis({signed: true})
+    labels of an axis of fractions, with as many decimals as its ticks need: {format, labelExpr}
+kt.charts.dayAxis(days, {room, short})
+    x of days in order, [ISO day, …]: a label at most every day, and every `room` pixels; without
+    the year where `short`, months where days are many: {field, type, scale, axis}
 kt.charts.colors()
     the eight colours of lines, in order, in the theme of the moment
 kt.charts.script(path)
@@ -344,12 +349,29 @@ kt.charts.print()
 
   const NOUGHT = "datum.value === 0 ? '0' : datum.label"; // not "+0%"
   const DAYS = {parse: {day: "utc:'%Y-%m-%d'"}};
-  const dayAxis = {
-    field: "day",
-    type: "temporal",
-    scale: {type: "utc"},
-    axis: {title: null, format: "%-d %b %y", tickCount: {expr: "max(2, width / 110)"}},
-  };
+  const ROOM = 110; // pixels a label of a day
+  const MANY_DAYS = 730; // of which the months are named
+
+  const percentAxis = ({signed = false} = {}) => ({
+    format: `${signed ? "+" : ""}.2~%`,
+    labelExpr: NOUGHT,
+  });
+
+  function dayAxis(days, {room = ROOM, short = false} = {}) {
+    const span = (Date.parse(days.at(-1)) - Date.parse(days[0])) / 86_400_000;
+    const most = Math.max(1, Math.round(span)); // more ticks would be hours of one day
+    const day = short ? "%-d %b" : "%-d %b %y";
+    return {
+      field: "day",
+      type: "temporal",
+      scale: {type: "utc"},
+      axis: {
+        title: null,
+        format: span > MANY_DAYS ? "%b %Y" : day,
+        tickCount: {expr: `min(${most}, max(2, width / ${room}))`},
+      },
+    };
+  }
 
   /** The weekday before a day: where a series begins whose base day is not told. */
   function before(day) {
@@ -375,7 +397,7 @@ kt.charts.print()
   function timeSpec({
     series,
     bands = [],
-    format = ".0%",
+    signed = false,
     axisTitle = null,
     zero = null,
     height = 240,
@@ -398,8 +420,9 @@ kt.charts.print()
         field,
         type: "quantitative",
         scale: {zero: false, nice: true},
-        axis: {format, title: axisTitle, labelExpr: NOUGHT},
+        axis: {...percentAxis({signed}), title: axisTitle},
       });
+      const x = dayAxis(rows.map(({day}) => day));
       const labels = series.map((line) => line.label);
       const longest = Math.max(...labels.map((label) => label.length));
       const layers = bands.map((band, at) => ({
@@ -410,7 +433,7 @@ kt.charts.print()
           opacity: bands.length > 1 && at === 0 ? 0.13 : 0.2,
           tooltip: null,
         },
-        encoding: {x: dayAxis, y: y("low"), y2: {field: "high"}},
+        encoding: {x, y: y("low"), y2: {field: "high"}},
       }));
       if (zero !== null)
         layers.push({
@@ -431,7 +454,7 @@ kt.charts.print()
           data: {values: values.filter((row) => own.includes(row.series)), format: DAYS},
           mark: {type: "line", strokeWidth},
           encoding: {
-            x: dayAxis,
+            x,
             y: y("value"),
             color: {
               field: "series",
@@ -464,7 +487,7 @@ kt.charts.print()
           },
         ],
         encoding: {
-          x: dayAxis,
+          x,
           opacity: {condition: {param: "day", empty: false, value: 1}, value: 0},
           tooltip: [
             {field: "when", title: "Day", type: "nominal"},
@@ -530,7 +553,7 @@ kt.charts.print()
       title,
       description,
       bands,
-      format,
+      signed,
       axisTitle,
       zero = null,
       height = 240,
@@ -539,7 +562,7 @@ kt.charts.print()
     },
   ) {
     const named = distinct(series);
-    return draw(element, timeSpec({series: named, bands, format, axisTitle, zero, height, say}), {
+    return draw(element, timeSpec({series: named, bands, signed, axisTitle, zero, height, say}), {
       title,
       description,
       height: height + 60,
@@ -574,7 +597,7 @@ kt.charts.print()
     return lines(element, series, {
       title: "Return since the start",
       axisTitle: null,
-      format: "+.0%",
+      signed: true,
       zero: 0,
       ...options,
       bands: areas(options.bands),
@@ -595,7 +618,6 @@ kt.charts.print()
     });
     return lines(element, series, {
       title: "Drawdown",
-      format: ".0%",
       zero: 0,
       height: 130,
       say: (value) => kt.format.percent(value),
@@ -626,6 +648,8 @@ kt.charts.print()
     equity,
     drawdown,
     lines,
+    percentAxis,
+    dayAxis,
     print,
     script,
     distinct,

@@ -3,7 +3,8 @@
 // kt.drawing.ends(values)
 //     [lowest, highest] of a list, however long
 // kt.drawing.line(values, x, y)
-//     path through points, with a gap where a value is null; x and y give coordinates
+//     path through points, with a gap where a value is null; a point between gaps is a short
+//     stroke; x and y give coordinates
 // kt.drawing.ticks(low, high, most)
 //     round values between two ends, at most `most`
 // kt.drawing.triangle(x, y, {half, near, far, up})
@@ -18,15 +19,19 @@ kt.drawing = (() => {
   const ends = (values) =>
     [Math.min, Math.max].map((best) => values.reduce((one, other) => best(one, other)));
 
+  const isThere = (value) => value !== null && value !== undefined;
+
   function line(values, x, y) {
     let path = "";
     let pen = "M";
     values.forEach((value, index) => {
-      if (value === null || value === undefined) {
+      if (!isThere(value)) {
         pen = "M";
         return;
       }
       path += `${pen}${number(x(index))} ${number(y(value))}`;
+      const isAlone = pen === "M" && !isThere(values[index + 1]);
+      if (isAlone) path += "m-2 0h4"; // a path of one point has no ink
       pen = "L";
     });
     return path;

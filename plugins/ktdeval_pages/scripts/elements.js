@@ -75,7 +75,7 @@ Object.assign(
     function scroller(name, ...children) {
       const region = el(
         "div.scroll",
-        {role: "region", tabindex: "0", "aria-label": name},
+        {role: "group", tabindex: "0", "aria-label": name},
         children,
       );
       // More columns stand beyond the edge: the style says so until they are reached.

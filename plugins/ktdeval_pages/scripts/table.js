@@ -19,8 +19,9 @@ kt.table = (() => {
   function cells(row, head) {
     return row.map((cell, place) => {
       if (cell instanceof HTMLTableCellElement) return cell;
-      if (place === 0) return el("th", {scope: "row", class: head[0].n ? "n" : null}, cell);
-      return el("td", {class: head[place].n ? "n" : DAY.test(cell) ? "info" : null}, cell);
+      const kind = head[place].n ? "n" : DAY.test(cell) ? "info" : null;
+      if (place === 0) return el("th", {scope: "row", class: kind}, cell);
+      return el("td", {class: kind}, cell);
     });
   }
 

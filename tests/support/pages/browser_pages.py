@@ -50,7 +50,6 @@ _READY = (
     "document.getElementById('content')?.childElementCount &&"
     " !document.getElementById('content').hasAttribute('aria-busy')"
 )
-_SERIOUS = ("serious", "critical")
 
 
 class Chromium:
@@ -160,8 +159,9 @@ def _leave(tab: Any, listeners: dict[str, Callable[[Any], Any]], free: list[Any]
 
 
 class _SiteServer(ThreadingHTTPServer):
-    """A plain static server as a host of pages would be, of several sites: `/0/index.html`. What is
-    served stays as it is.
+    """A plain static server as a host of pages would be, of several sites: `/0/index.html`. An
+    address without a number is of the last one, as if the host had it alone. What is served stays
+    as it is.
     """
 
     def __init__(self) -> None:
@@ -174,6 +174,8 @@ class _SiteHandler(Quiet, SimpleHTTPRequestHandler):
 
     def translate_path(self, path: str) -> str:
         number, _, rest = path.lstrip("/").partition("/")
+        if not number.isdecimal():
+            number, rest = "-1", path.lstrip("/")
         self.directory = str(self.server.sites[int(number)])
         return super().translate_path(f"/{rest}")
 
@@ -230,16 +232,51 @@ def keep_drawing(tab: Any, ready: str = _READY) -> None:
 
 
 def axe_violations(tab: Any) -> list[str]:
-    """Serious and critical violations that axe-core finds in a page as it is shown: rule, what is
-    wrong, and the first element.
+    """All violations that axe-core finds in a page as it is shown, best practices among them: rule,
+    what is wrong, and the first element.
     """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     violations = axe.run(tab).response["violations"]
     return [
         f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])} places)"
         for one in violations
-        if one["impact"] in _SERIOUS
     ]
+
+
+def is_in_sight(tab: Any, cell: str) -> bool:
+    """Whether a cell of a table that scrolls is seen as the table opens, left of the shade at its
+    edge that tells of more columns.
+    """
+    return bool(
+        tab.evaluate(
+            """selector => {
+              const cell = document.querySelector(selector);
+              const region = cell.closest(".scroll");
+              const shade = region.classList.contains("cut") ? 24 : 0;
+              const edge = region.getBoundingClientRect().right - shade;
+              return cell.getBoundingClientRect().right <= edge;
+            }""",
+            cell,
+        )
+    )
+
+
+def axis_troubles(tab: Any) -> list[str]:
+    """Axes of charts on a page that name a place twice, or whose labels lie over each other."""
+    return list(
+        tab.evaluate(
+            """() => [...document.querySelectorAll(".chart-plot g.role-axis-label")].flatMap(axis => {
+              const texts = [...axis.querySelectorAll("text")].filter(one =>
+                getComputedStyle(one).opacity !== "0" && one.textContent);
+              const names = texts.map(one => one.textContent);
+              const boxes = texts.map(one => one.getBoundingClientRect());
+              const collide = boxes.some((one, at) => boxes.slice(at + 1).some(other =>
+                one.left < other.right - 1 && other.left < one.right - 1 &&
+                one.top < other.bottom - 3 && other.top < one.bottom - 3));
+              return new Set(names).size < names.length || collide ? [names.join(" | ")] : [];
+            })"""
+        )
+    )
 
 
 def is_shown(tab: Any, text: str) -> bool:

@@ -139,7 +139,7 @@ def check_access(page: Page) -> None:
     for box in page.elements():
         if "scroll" in (box.attributes.get("class") or "").split():
             assert box.attributes["tabindex"] == "0"
-            assert box.attributes["role"] == "region"
+            assert box.attributes["role"] == "group"
             assert box.attributes["aria-label"]
     for plot in page.all("svg"):
         assert plot.attributes["role"] == "img"

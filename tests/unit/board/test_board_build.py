@@ -233,6 +233,8 @@ def test_pages_of_cards_show_the_ranks_of_the_tables_and_the_same_label(site: Pa
                 "rank": row["rank"],
                 "alpha_rank": row["alpha_rank"],
                 "tie": row["tie"],
+                "shared_rank": row["shared_rank"],
+                "tied_with": row["tied_with"],
                 "of": len(ranked),
             }
 

@@ -5,6 +5,7 @@ takes part.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,6 +16,7 @@ from board_ranks import daily, make_board, make_entry, make_series, ranked_table
 from compare_cards import make_card, save_run
 from ktdeval.stats.confidence_set import _Contest, tie_groups
 from ktdeval_board.ranking.daily import mean_by_day, same_days
+from ktdeval_board.ranking.rows import share_ranks
 from ktdeval_board.ranking.table import MOST_TESTED
 from ktdeval_compare.entrants import daily_table, load_entrants
 from loops import not_empty
@@ -274,6 +276,15 @@ def test_ties_are_shown_next_to_ranks_in_every_scope() -> None:
     assert tables["all"]["ties"]["return"]["groups"] == max(
         row["tie"] or 0 for row in tables["all"]["rows"]
     )
+
+
+def test_a_tie_group_shares_its_best_rank_also_where_others_stand_between() -> None:
+    """Ranks 1 to 5 in groups A, none, A, B, A: ranks 1, 3 and 5 are tied at 1."""
+    groups = [1, None, 1, 2, 1, None]
+    ranks = [1, 2, 3, 4, 5, None]
+    rows: list[Any] = [{"rank": rank, "tie": tie} for rank, tie in zip(ranks, groups, strict=True)]
+    shared = [(row["shared_rank"], row["tied_with"]) for row in share_ranks(rows)]
+    assert shared == [(1, 2), (2, 0), (1, 2), (4, 0), (1, 2), (None, 0)]
 
 
 def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> None:

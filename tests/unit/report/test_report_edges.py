@@ -4,12 +4,14 @@ and what plots draw.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import card_cases
 from compare_cards import APART, make_card, save_card, save_run
@@ -81,6 +83,22 @@ def test_the_overview_is_drawn_where_any_card_has_an_excess(tmp_path: Path) -> N
     some = make_report(evaluations(known, unknown), Options()).plots
     none = make_report(evaluations(unknown, unknown_too), Options()).plots
     assert ("overview-excess" in some, "overview-excess" in none) == (True, False)
+
+
+def test_real_and_synthetic_markets_never_share_an_axis(tmp_path: Path) -> None:
+    figures: dict[tuple[str, int], float | None] = {("A1", 0): 0.1, ("A2", 0): 0.2}
+    synthetic, other = evaluations(*(saved(tmp_path, name, figures) for name in ("one", "two")))
+    snapshot = replace(other.card.snapshot, synthetic=False)
+    real = dataclasses.replace(other, card=replace(other.card, snapshot=snapshot))
+
+    mixed = make_report([synthetic, real], Options())
+    drawn = {name: plot for name, plot in mixed.plots.items() if name.startswith("overview")}
+    assert list(drawn) == ["overview-excess-synthetic", "overview-excess-real"]
+    for kind, own, another in (("synthetic", synthetic, real), ("real", real, synthetic)):
+        plot = drawn[f"overview-excess-{kind}"]
+        assert plot.title.endswith(f": {kind} markets")
+        assert (own.label in plot.text, another.label in plot.text) == (True, False)
+    assert mixed.html.count("<small>synthetic market") == 1
 
 
 def test_a_file_of_a_plot_has_a_plain_name() -> None:

@@ -96,7 +96,8 @@
               "listed with the reason.",
           ],
           `Letters are tie groups: model confidence sets at ${level} of daily returns. Within a ` +
-            `group the data can't say who is better, whatever the ranks.`,
+            `group the data can't say who is better: its entrants are tied and share the best ` +
+            `rank among them.`,
           [
             "The α-rank goes by selection alpha: the part of the return that market, industries " +
               "and styles don't explain. An agent far better by return than by selection rode " +

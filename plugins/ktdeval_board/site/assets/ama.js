@@ -185,7 +185,7 @@
                     mark: {type: "bar"},
                     encoding: {
                       x: x(true),
-                      y: {field: "move", type: "quantitative", axis: {...left, format: "+.0%"}},
+                      y: {field: "move", type: "quantitative", axis: {...left, ...kt.charts.percentAxis({signed: true})}},
                       color: {condition: {test: "datum.move < 0", value: colors[1]}, value: muted},
                       tooltip: tips([
                         ["day", "From the close of"],

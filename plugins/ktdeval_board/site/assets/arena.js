@@ -277,17 +277,12 @@ kt.arena = (() => {
     const faint = few ? 0.25 : panels ? 0.15 : 0.07;
     const layersOf = (theme) => {
       const paints = view.agents.map((agent) => view.paint(agent, theme));
-      const x = {
-        field: "day",
-        type: "temporal",
-        scale: {type: "utc"},
-        axis: {
-          title: null,
-          format: panels ? "%-d %b" : "%-d %b %y",
-          tickCount: {expr: `max(2, width / ${panels ? 60 : 110})`},
-        },
-      };
-      const y = (field) => ({field, type: "quantitative", axis: {title: null, format: "+.0%"}});
+      const x = kt.charts.dayAxis(view.frame.days, panels ? {room: 60, short: true} : {});
+      const y = (field) => ({
+        field,
+        type: "quantitative",
+        axis: {...kt.charts.percentAxis({signed: true}), title: null},
+      });
       const of = (name, legend = null) => ({
         field: "agent",
         type: "nominal",
@@ -427,23 +422,30 @@ kt.arena = (() => {
 
   // -- figures
 
+  function rankWord({rank, shared_rank: shared, tied_with: others}) {
+    if (rank === null) return format.NONE;
+    return others ? `${shared} tied` : String(rank);
+  }
+
   function ranking(view, figures) {
     const names = view.table.columns.filter(
       (name) => figures.test(name) && Object.hasOwn(view.board.metrics, name),
     );
+    // The figures come before the agent, so that a narrow screen shows the one that ranks.
+    const figureColumns = names.map((name) => ({
+      key: name,
+      title: view.board.metrics[name].title,
+      unit: format.unit(view.board.metrics[name].unit),
+      hint: view.board.metrics[name].description,
+      n: true,
+      sorts: true,
+      of: (row) => view.figure(row, name),
+    }));
     const columns = [
       {key: "rank", title: "Rank", n: true, sorts: true, of: (row) => row.rank},
       {key: "name", title: "Entrant", sorts: true, of: (row) => row.label},
+      ...figureColumns,
       {key: "agent", title: "Agent", sorts: true, of: agentOf},
-      ...names.map((name) => ({
-        key: name,
-        title: view.board.metrics[name].title,
-        unit: format.unit(view.board.metrics[name].unit),
-        hint: view.board.metrics[name].description,
-        n: true,
-        sorts: true,
-        of: (row) => view.figure(row, name),
-      })),
       {key: "report", title: "Report"},
     ];
     const asked = state.get("sort");
@@ -473,9 +475,8 @@ kt.arena = (() => {
         el(
           "tr",
           {class: row.baseline ? "base" : null, "data-card": row.card, ...lights(row.card || "")},
-          el("td.n", {}, row.rank === null ? "–" : String(row.rank)),
+          el("td.n", {}, rankWord(row)),
           el("th", {scope: "row"}, row.card ? kt.cardLink(row.card, row.label) : row.label),
-          el("td", {}, agentOf(row)),
           names.map((name) =>
             el(
               "td.n",
@@ -485,10 +486,12 @@ kt.arena = (() => {
               }),
             ),
           ),
+          el("td", {}, agentOf(row)),
           el("td", {}, row.card ? kt.modelLink(row.model, "report", {card: row.card}) : null),
         ),
       ),
     );
+    table.element.classList.add("ranking");
     table.element.classList.toggle("tall", rows.length > 40);
     return table.element;
   }
@@ -511,7 +514,9 @@ kt.arena = (() => {
         };
       })
       .sort((one, other) => other.value - one.value);
-    const say = (value) => format.value(value, unit, {signed: axis.startsWith("+")});
+    const signed = axis.startsWith("+");
+    const labels = axis.endsWith("%") ? kt.charts.percentAxis({signed}) : {format: axis};
+    const say = (value) => format.value(value, unit, {signed});
     kt.charts.draw(
       element,
       (theme) => {
@@ -524,7 +529,7 @@ kt.arena = (() => {
         const x = (field) => ({
           field,
           type: "quantitative",
-          axis: {title: null, format: axis, grid: true, tickCount: 5},
+          axis: {...labels, title: null, grid: true, tickCount: 5},
         });
         const color = {
           field: "agent",

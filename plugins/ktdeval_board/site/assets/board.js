@@ -21,12 +21,17 @@
 
   // -- columns and order
 
+  /** Whether ranks go by a figure: fees before or after, it is the same one. */
+  const isRanking = (name) =>
+    name === division().rank_by ||
+    (name === "gross_return" && division().rank_by === "total_return");
+
   function chosenNames() {
     const may = new Set([...metricsNow(), ...kt.columns.INFO.map(({key}) => key)]);
     const chosen = state.list("columns").filter((name) => may.has(name));
-    const names = chosen.length
-      ? chosen
-      : division().default_columns.filter((name) => may.has(name));
+    const byDefault = division().default_columns.filter((name) => may.has(name));
+    byDefault.sort((one, other) => isRanking(other) - isRanking(one));
+    const names = chosen.length ? chosen : byDefault;
     const swap = state.get("fees") === "before" && may.has("gross_return");
     return [
       ...new Set(names.map((name) => (swap && name === "total_return" ? "gross_return" : name))),
@@ -67,13 +72,18 @@
     const info = new Map(kt.columns.INFO.map((one) => [one.key, one]));
     const scale = (place, make) => (data.facts.scales[place] ||= make());
     const show = {intervals: state.get("intervals") || "bars", rows: data.rows, scale};
+    const chosen = chosenNames().map(
+      (name) =>
+        info.get(name) ||
+        kt.columns.metric(name, data.columns.indexOf(name), board.metrics[name], show),
+    );
+    // The figure that ranks stands next to the model, so that a narrow screen shows it.
+    const ranking = chosen.length && isRanking(chosen[0].key) ? chosen.slice(0, 1) : [];
     return [
       ...kt.columns.lead(data.facts),
-      ...chosenNames().map(
-        (name) =>
-          info.get(name) ||
-          kt.columns.metric(name, data.columns.indexOf(name), board.metrics[name], show),
-      ),
+      ...ranking,
+      ...kt.columns.alpha(data.facts),
+      ...chosen.slice(ranking.length),
     ];
   }
 
@@ -193,7 +203,8 @@
         ? plural(all.length, "entrant")
         : `${kt.format.count(shown.length)} of ${plural(all.length, "entrant")}`,
       `${kt.format.count(ranked)} ranked`,
-      `rank: ${by ? by.title : kt.words(division().rank_by)}${over}`,
+      `rank: ${by ? by.title : kt.words(division().rank_by)}${over}` +
+        `${by?.better === "lower" ? ", lower is better" : ""}`,
       state.get("fees") === "before" ? "ranks are by the return after fees" : "",
       data.facts.shared.size ? `every card: ${[...data.facts.shared].join(", ")}` : "",
     ]

@@ -44,7 +44,7 @@ Address: #card=ID */
           "Rank",
           entry.ranked && rank
             ? [
-                `${rank.rank} of ${rank.of}`,
+                kt.rankWords(rank),
                 known(rank.alpha_rank) ? `, by selection alpha ${rank.alpha_rank}` : "",
               ]
             : "none",
@@ -615,7 +615,7 @@ Address: #card=ID */
   function rawSection({entry}) {
     const raw = el("pre.raw", {
       tabindex: "0",
-      role: "region",
+      role: "group",
       "aria-label": "Raw JSON of the card",
     });
     const fold = kt.details("Raw JSON of the card", raw);

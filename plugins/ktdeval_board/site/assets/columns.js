@@ -3,7 +3,9 @@
 // is [[name, (row) => value], …].
 //
 // kt.columns.lead(facts)
-//     the columns that are always there: pick, rank, α-rank, model
+//     the columns that are always there: pick, rank, model
+// kt.columns.alpha(facts)
+//     the column of the α-rank in a list, which is empty where no card has one
 // kt.columns.metric(name, place, metric, view)
 //     one of a metric; view: {intervals: "bars" | "numbers" | "off", rows, scale(place, make)},
 //     where scale makes once what a column's rows have in common
@@ -115,7 +117,15 @@ kt.columns = (() => {
             el("span.unseen", {}, " tie group "),
             format.tie(row.tie),
           );
-    return el("td.rank.n", {}, row.rank, tie);
+    if (!row.tied_with) return el("td.rank.n", {}, row.rank, tie);
+    const others = `Tied with ${kt.plural(row.tied_with, "other")}; place ${row.rank} by the figure`;
+    return el(
+      "td.rank.n.tied",
+      {title: others},
+      row.shared_rank,
+      tie,
+      el("span.tied-word", {}, "tied"),
+    );
   }
 
   function alphaCell(row, facts) {
@@ -145,7 +155,6 @@ kt.columns = (() => {
   }
 
   function lead(facts) {
-    const alphaAt = facts.alphaAt;
     return [
       {
         key: "pick",
@@ -162,12 +171,13 @@ kt.columns = (() => {
         sorts: true,
         better: "lower",
         hint:
-          "Rank within this division; letters are tie groups. Baselines stand at their place " +
-          "without a rank.",
+          "Rank within this division; letters are tie groups, whose entrants share the best rank " +
+          "of the group. Baselines stand at their place without a rank.",
         value: (row) => facts.order.get(row),
         cell: (row) => rankCell(row, facts),
         csv: [
           ["rank", (row) => row.rank],
+          ["shared_rank", (row) => row.shared_rank],
           ["tie_group", (row) => (row.tie === null ? null : format.tie(row.tie))],
         ],
       },
@@ -181,6 +191,13 @@ kt.columns = (() => {
         value: (row) => row.label,
         cell: (row) => modelCell(row, facts),
       },
+    ];
+  }
+
+  /** Column of the rank by selection alpha; none where no card has one. */
+  function alpha(facts) {
+    const alphaAt = facts.alphaAt;
+    return [
       facts.hasAlpha
         ? {
             key: "alpha_rank",
@@ -367,5 +384,5 @@ kt.columns = (() => {
     ["card", (row) => row.card],
   ];
 
-  return {lead, metric, INFO, csvLead, kindOf, kindChip, labelMark};
+  return {lead, alpha, metric, INFO, csvLead, kindOf, kindChip, labelMark};
 })();

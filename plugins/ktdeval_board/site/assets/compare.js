@@ -119,7 +119,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
         [
           "Rank",
           entry.ranked && rank
-            ? `${rank.rank} of ${rank.of}`
+            ? kt.rankWords(rank)
             : `none: ${entry.why.join("; ") || "a baseline"}`,
         ],
         ["α-rank", entry.ranked && rank && known(rank.alpha_rank) ? String(rank.alpha_rank) : null],
@@ -319,7 +319,8 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
         `ktdeval compare ${view.sides.map(({entry}) => entry.path).join(" ")} --metric ${name}`,
       ),
     );
-    if (!found.rows.length) return;
+    const pairs = found.rows.flatMap((row) => row.pairs);
+    if (pairs.length < 2) return; // the table has the one difference
     kt.charts.differences(chart, found.rows, {
       title: `${title}: A less B by window`,
       unit,

@@ -4,6 +4,8 @@
 (() => {
   const {el, replace, state, format, plural, section} = kt;
   const STEP = 60; // days shown at once
+  const LETTER = 6.4; // pixels of a letter in a chart
+  const MARGIN = 60; // pixels of a chart beside its days
   const KINDS = {
     registered: ["registered", ""],
     drawn: ["key drawn", ""],
@@ -40,6 +42,21 @@
     );
   }
 
+  /** Where a day lies between two others: 0 at the first, 1 at the last. */
+  const placeOf = (day, first, last) =>
+    (Date.parse(day) - Date.parse(first)) / (Date.parse(last) - Date.parse(first) || 1);
+
+  /** Points, without the last one, whose names end before the next name or point begins. */
+  function namesThatFit(points, last, {width, limit, isLate}) {
+    const at = ({date}) => placeOf(date, points[0].date, last) * (width - MARGIN);
+    const lengthOf = ({label}) => Math.min(limit, label.length * LETTER) + LETTER;
+    const leader = points.at(-1);
+    const leaderBegins = isLate ? at(leader) - lengthOf(leader) : at(leader);
+    return points
+      .slice(0, -1)
+      .filter((one, place) => at(one) + lengthOf(one) < Math.min(at(points[place + 1]), leaderBegins));
+  }
+
   function bestChart(board, history) {
     const withBest = board.divisions.filter(({id}) =>
       history.best.some((one) => one.division === id),
@@ -63,36 +80,41 @@
     const last = history.events.length
       ? history.events[history.events.length - 1].date
       : points[points.length - 1].date;
-    // closer names would lie over each other
-    const apart = (Date.parse(last) - Date.parse(points[0].date)) * 0.08;
-    const named = points.filter(
-      (one, place) =>
-        place === points.length - 1 ||
-        Date.parse(points[place + 1].date) - Date.parse(one.date) > apart,
-    );
     const steps = [
       ...points.map(({date, value, label}) => ({day: date, value, label})),
       {day: last, value: points[points.length - 1].value, label: ""},
     ];
-    const axis = format.unit(unit) === "%" ? "+.1%" : ".3~g";
+    const axis =
+      format.unit(unit) === "%" ? kt.charts.percentAxis({signed: true}) : {format: ".3~g"};
     kt.charts.draw(
       chart,
       ({colors, ink, width}) => {
         const data = (values) => ({
           values: values.map((one) => ({...one, day: Date.parse(one.day)})),
         });
-        const x = {
-          field: "day",
-          type: "temporal",
-          scale: {type: "utc"},
-          axis: {title: null, format: "%-d %b %Y", tickCount: Math.max(2, Math.floor(width / 130))},
-        };
+        const x = kt.charts.dayAxis(steps.map(({day}) => day), {room: 130});
         const y = {
           field: "value",
           type: "quantitative",
           scale: {zero: false, nice: true, padding: 14},
-          axis: {title: null, format: axis},
+          axis: {...axis, title: null},
         };
+        const limit = Math.min(220, width / 3);
+        const leader = points.at(-1);
+        const isLate = placeOf(leader.date, points[0].date, last) > 0.5;
+        const name = (values, align) => ({
+          data: data(values.map(({date, value, label}) => ({day: date, value, label}))),
+          mark: {
+            type: "text",
+            align,
+            dx: align === "left" ? 6 : -2,
+            dy: -8,
+            fontSize: 11,
+            color: ink,
+            limit,
+          },
+          encoding: {x, y, text: {field: "label", type: "nominal"}},
+        });
         return {
           height: 220,
           layer: [
@@ -106,19 +128,8 @@
               mark: {type: "point", filled: true, size: 55, color: colors[0], opacity: 1},
               encoding: {x, y},
             },
-            {
-              data: data(named.map(({date, value, label}) => ({day: date, value, label}))),
-              mark: {
-                type: "text",
-                align: "left",
-                dx: 6,
-                dy: -8,
-                fontSize: 11,
-                color: ink,
-                limit: Math.min(220, width / 3),
-              },
-              encoding: {x, y, text: {field: "label", type: "nominal"}},
-            },
+            name(namesThatFit(points, last, {width, limit, isLate}), "left"),
+            name([leader], isLate ? "right" : "left"),
           ],
         };
       },

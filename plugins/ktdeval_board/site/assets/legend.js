@@ -28,7 +28,13 @@ kt.legend = (() => {
         "What the marks mean",
         terms([
           ...(data.rows.some((row) => row.tie !== null)
-            ? [["letters", `Tie groups: ${tieWords} Group A is that of the best.`]]
+            ? [
+                [
+                  "letters, tied",
+                  `Tie groups: ${tieWords} Group A is that of the best. Its members share the ` +
+                    `best rank among them, and rows stay in the order of the figure.`,
+                ],
+              ]
             : []),
           ...(hasAlpha
             ? [

@@ -27,12 +27,7 @@
     const values = levels(market);
     if (!values.length) return replace(element, el("p", {}, "This market has no benchmark."));
     const windows = lanes(market.windows);
-    const days = {
-      field: "day",
-      type: "temporal",
-      scale: {type: "utc"},
-      axis: {title: null, format: "%b %Y", tickCount: {expr: "max(2, width / 90)"}},
-    };
+    const days = kt.charts.dayAxis(values.map(({day}) => day));
     const spans = windows.map((one) => ({
       ...one,
       first: Date.parse(one.first),
@@ -186,7 +181,11 @@
           sort: windows,
           axis: {title: null, labelAngle: width < 480 ? -90 : 0},
         };
-        const y = (field) => ({field, type: "quantitative", axis: {title: null, format: "+.0%"}});
+        const y = (field) => ({
+          field,
+          type: "quantitative",
+          axis: {...kt.charts.percentAxis({signed: true}), title: null},
+        });
         return {
           height: 240,
           layer: [
@@ -273,7 +272,7 @@
         ]),
       }),
     );
-    comparisonChart(chart, found);
+    if (found.length > 1) comparisonChart(chart, found);
   }
 
   function comparison(divisions) {

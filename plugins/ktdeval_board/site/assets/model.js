@@ -117,7 +117,7 @@ fees=without, day= (see portfolio.js). */
           ),
           [card.agent, row?.settings ? el("span.quiet.small-text", {}, ` ${row.settings}`) : null],
           row?.ranked
-            ? String(row.rank)
+            ? `${row.shared_rank}${row.tied_with ? " tied" : ""}`
             : el(
                 "span.none",
                 {title: row ? row.why.join("; ") || "a baseline is not ranked" : "in no table"},
@@ -177,7 +177,7 @@ fees=without, day= (see portfolio.js). */
     ];
     const lead = [
       entry.ranked && entry.ranks.all
-        ? `Rank ${entry.ranks.all.rank} of ${entry.ranks.all.of}`
+        ? `Rank: ${kt.rankWords(entry.ranks.all)}`
         : "Not ranked",
       entry.ranked && known(entry.ranks.all?.alpha_rank)
         ? `α-rank ${entry.ranks.all.alpha_rank}`
@@ -302,7 +302,7 @@ fees=without, day= (see portfolio.js). */
     return part("windows", "Windows and training data", [
       el("p", {}, said),
       kt.table.plain({caption: "Windows", head, rows}),
-      trading
+      trading && card.episodes.length > 1
         ? slot((place) => kt.charts.windows(place, marks(), {title: "Total return by window"}))
         : null,
     ]);
@@ -316,6 +316,20 @@ fees=without, day= (see portfolio.js). */
     const heading = el("h2", {id: `part-${id}`, tabindex: "-1"}, title);
     sections.set(id, {title, heading});
     return el("section", {"aria-labelledby": `part-${id}`}, heading, children);
+  }
+
+  /** Share of random traders beaten: a chart, or a sentence where it would have one point. */
+  function besideChance(episodes, order) {
+    const found = episodes.filter(({envelope}) => known(envelope?.rank));
+    if (found.length !== 1) return slot((place) => kt.charts.envelope(place, episodes, order));
+    const [{window, envelope}] = found;
+    return el(
+      "p",
+      {},
+      `In ${window} it beats ${format.percent(envelope.rank, 1)} of ` +
+        `${kt.plural(envelope.paths, "random trader")} with the same dates, activity and number ` +
+        `of names (p = ${format.number(envelope.p_value, 3)}). Chance alone gives 50 %.`,
+    );
   }
 
   function slot(fill, tag = "div") {
@@ -515,7 +529,7 @@ fees=without, day= (see portfolio.js). */
         view.places.equity,
         view.places.drawdown,
         series.episodes.length > 1 ? view.places.glance : null,
-        ranked ? slot((place) => kt.charts.envelope(place, series.episodes, order)) : null,
+        ranked ? besideChance(series.episodes, order) : null,
       ]),
       part("attribution", "Attribution", [
         view.places.attribution,

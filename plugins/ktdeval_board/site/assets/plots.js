@@ -52,10 +52,10 @@ kt.charts.differences(element, rows, unit)
       : Object.hasOwn(LINES, name)
         ? LINES[name]
         : kt.words(name);
-  const axis = (unit) => ({
-    format: unit === "fraction" ? "+.1~%" : "~g",
-    labelExpr: "datum.value === 0 ? '0' : datum.label",
-  });
+  const axis = (unit) =>
+    unit === "fraction"
+      ? kt.charts.percentAxis({signed: true})
+      : {format: "~g", labelExpr: "datum.value === 0 ? '0' : datum.label"};
   const few = {tickCount: {expr: "max(3, width / 90)"}};
   const quiet = {title: null};
   const perRow = (rows) => rows * (rows > 14 ? 21 : 26) + 6;
@@ -174,7 +174,7 @@ kt.charts.differences(element, rows, unit)
         description:
           "Contributions since the start, linked so that the parts add up to the total return " +
           "each day.",
-        format: "+.0%",
+        signed: true,
         zero: 0,
         ...options,
       },
@@ -548,6 +548,11 @@ kt.charts.differences(element, rows, unit)
    */
   function multiples(element, episodes, {title, gross = false}) {
     const order = [...new Set(episodes.map((episode) => episode.window))];
+    const columnsIn = (width) => {
+      const room = width < 600 ? 170 : 215;
+      return Math.max(1, Math.min(order.length, Math.floor(width / room)));
+    };
+    const rowsIn = (width) => Math.ceil(order.length / columnsIn(width));
     const path = (window, who, nav, kind) =>
       nav.map((value, at) => ({window, who, day: at, value: value - 1, kind}));
     const values = order.flatMap((window) => {
@@ -566,10 +571,7 @@ kt.charts.differences(element, rows, unit)
       ];
     });
     const spec = ({colors, muted, rule, width}) => {
-      const columns = Math.max(
-        1,
-        Math.min(order.length, Math.floor(width / (width < 600 ? 170 : 215))),
-      );
+      const columns = columnsIn(width);
       return {
         data: {values},
         columns,
@@ -622,7 +624,7 @@ kt.charts.differences(element, rows, unit)
       title,
       description:
         "Each line is a seed, by trading days since the start; all windows to one scale.",
-      height: 260,
+      height: 50 + 140 * rowsIn(element.clientWidth || document.body.clientWidth),
       columns: [
         ["Window", ""],
         ["Episode", ""],
@@ -659,7 +661,13 @@ kt.charts.differences(element, rows, unit)
         x: {
           field: "value",
           type: "quantitative",
-          axis: {title: null, format: ".0%", grid: true, domain: false, tickCount: 5},
+          axis: {
+            ...kt.charts.percentAxis(),
+            title: null,
+            grid: true,
+            domain: false,
+            tickCount: 5,
+          },
         },
         tooltip: hint,
         color: {
@@ -719,12 +727,7 @@ kt.charts.differences(element, rows, unit)
       data: {values, format: {parse: {day: "utc:'%Y-%m-%d'"}}},
       mark: {type: "area", interpolate: "step-after", tooltip: true, stroke: null},
       encoding: {
-        x: {
-          field: "day",
-          type: "temporal",
-          scale: {type: "utc"},
-          axis: {title: null, format: "%-d %b %y", tickCount: {expr: "max(2, width / 110)"}},
-        },
+        x: kt.charts.dayAxis(steps.map(({day}) => day)),
         y: {
           field: "value",
           type: "quantitative",
@@ -772,7 +775,6 @@ kt.charts.differences(element, rows, unit)
         title: "Allocation over time",
         description:
           "Shares of the NAV: what is held, what is sold short (below zero), and both together.",
-        format: ".0%",
         height: 230,
         say: (value) => format.percent(value, 1),
       },

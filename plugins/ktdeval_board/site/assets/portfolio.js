@@ -227,7 +227,6 @@ kt.portfolio.beside(place, [steps, steps])
         description:
           "The Herfindahl-Hirschman index is 1 over the number of names where their weights are " +
           "equal; invested is the share not held in cash.",
-        format: ".0%",
         height: 150,
         say: (value) => format.percent(value, 1),
       },

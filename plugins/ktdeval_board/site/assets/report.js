@@ -159,7 +159,10 @@ kt.maskWords(mask), kt.modeWords(mode)
       ? ` It is in tie group ${format.tie(rank.tie)}: entrants of one group can't be told apart ` +
         `by their daily returns.`
       : "";
-    return [`It is ranked ${ordinal(rank.rank)} of ${rank.of}.${alpha}${tie}`];
+    const place = rank.tied_with
+      ? `It is ${kt.rankWords(rank)}.`
+      : `It is ranked ${ordinal(rank.rank)} of ${rank.of}.`;
+    return [`${place}${alpha}${tie}`];
   }
 
   /** Windows won against buying the benchmark, by the median over seeds. */

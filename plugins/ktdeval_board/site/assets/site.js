@@ -11,6 +11,8 @@
 //     links to these addresses
 // kt.modelKey(name)
 //     first 16 hex digits of the SHA-256 of a name: kt.load(`model/${kt.modelKey(name)}`)
+// kt.rankWords(rank)
+//     "3 of 20", or "tied at 1 of 20 with 17 others"
 // kt.cutoffWord(cutoff), kt.isCutoffDay(cutoff)
 //     a day, "nothing trained" or "not known"; whether it is a day
 // kt.fail(error)
@@ -29,6 +31,12 @@ Object.assign(
     /* The end of training data as a word: a day, or one of two states that are never mixed. */
     const cutoffWord = (cutoff) =>
       cutoff === "none" ? "nothing trained" : isCutoffDay(cutoff) ? cutoff : "not known";
+
+    /** Place of a ranked card: entrants of one tie group share the best rank of the group. */
+    function rankWords({shared_rank: rank, tied_with: others, of}) {
+      if (!others) return `${rank} of ${of}`;
+      return `tied at ${rank} of ${of} with ${kt.plural(others, "other")}`;
+    }
 
     // -- data files: scripts, because a page of a file:// address may not fetch
 
@@ -137,6 +145,17 @@ Object.assign(
       });
     });
 
-    return {page, load, address, modelLink, cardLink, compareLink, cutoffWord, isCutoffDay, fail};
+    return {
+      page,
+      load,
+      address,
+      modelLink,
+      cardLink,
+      compareLink,
+      rankWords,
+      cutoffWord,
+      isCutoffDay,
+      fail,
+    };
   })(),
 );

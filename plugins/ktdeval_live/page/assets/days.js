@@ -5,6 +5,8 @@
   const HEIGHT = 18;
   const LOW = 6; // of cells that are not counted
   const LEAST = 2.5; // pixels of a cell that must be seen
+  const FEW = 8; // days, whose cells do not fill the width
+  const MOST = 80; // pixels of a cell of few days
 
   const ORDER = [
     "decided",
@@ -63,7 +65,8 @@
     const width = Math.floor(place.clientWidth);
     if (!width || place.drawn === width) return;
     place.drawn = width;
-    const cell = width / Math.max(market.deciding, 1);
+    const whole = width / Math.max(market.deciding, 1);
+    const cell = market.deciding <= FEW ? Math.min(whole, MOST) : whole;
     const found = pieces(entry);
     // gaps last, so that none is hidden behind its neighbours
     found.sort((one, other) => isGap(one.state) - isGap(other.state));
@@ -177,10 +180,9 @@
       ),
       entries.length
         ? el(
-            "p.strip-ends",
+            `p.strip-ends${market.deciding <= FEW ? ".few" : ""}`,
             {"aria-hidden": "true"},
-            el("span", {}, ends[0]),
-            el("span", {}, ends[1]),
+            [...new Set(ends)].map((day) => el("span", {}, day)),
           )
         : null,
       gaps(entries),

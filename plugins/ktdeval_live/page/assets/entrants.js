@@ -30,11 +30,12 @@
     const words = live.words.entrants.columns;
     const hasIndex = live.market().index !== null;
     const hasGaps = live.entries().some((entry) => gapCount(entry));
-    const names = ["pick", "entrant", "labels", "held"];
-    if (live.page.kind === "live") names.splice(1, 0, "rank");
-    if (hasGaps) names.push("flat", "bounds");
+    const names = live.page.kind === "live" ? ["pick", "rank", "entrant"] : ["pick", "entrant"];
+    // The figure that ranks comes first, so that a narrow screen shows it.
     if (hasIndex) names.push("excess");
-    names.push("over_hold", "sharpe", "counted", "gaps", "activity");
+    names.push("over_hold", "labels", "held");
+    if (hasGaps) names.push("flat", "bounds");
+    names.push("sharpe", "counted", "gaps", "activity");
     const plain = new Set(["pick", "entrant", "labels"]);
     return names.map((key) => ({
       key,

@@ -11,6 +11,7 @@ from ktdeval.harness import (
     StepSession,
     ToolSpec,
 )
+from ktdeval.trading import Provenance
 from ktdeval.values.jsonio import JsonValue
 
 _EMPTY = "That reply was empty. Answer the user now."
@@ -37,8 +38,7 @@ class ChatAgent:
             if answer is not None:
                 submission = session.parse_submission(answer)
                 if submission.action is not None:
-                    provenance = "model" if failed == 0 else "model_after_retry"
-                    return Decision((), provenance, memory=memory)
+                    return Decision((), _provenance(failed), memory=memory)
 
                 feedback = submission.feedback
             elif reply.tool_calls and session.tool_budget > 0:
@@ -49,6 +49,12 @@ class ChatAgent:
             _refuse(messages, reply, feedback, session)
 
         return Decision((), "fallback", memory=memory)
+
+
+def _provenance(failed: int) -> Provenance:
+    if failed:
+        return "model_after_retry"
+    return "model"
 
 
 def _request(
@@ -80,9 +86,7 @@ def _make_calls(messages: list[Message], reply: Reply, session: StepSession) -> 
         messages.append(Message("tool", result.text, tool_call_id=call.id))
 
 
-def _refuse(
-    messages: list[Message], reply: Reply, feedback: str, session: StepSession
-) -> None:
+def _refuse(messages: list[Message], reply: Reply, feedback: str, session: StepSession) -> None:
     """Append what is wrong with a reply that is no answer, and count an empty one."""
     if not reply.tool_calls:
         session.count_failure("empty_reply")

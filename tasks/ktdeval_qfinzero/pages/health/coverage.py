@@ -43,6 +43,7 @@ class Coverage(Value, frozen=True):
     complete: float | None  #: sum of `have` over sum of `due` on sessions; None without any
     gaps: tuple[Gap, ...]  #: oldest first; at most 200
     outside: int  #: days with data that are no session of the calendar
+    session_places: tuple[int, ...]  #: which of `days` are sessions
 
 
 def coverage_of(name: str, days_by_instrument: Mapping[str, Days], calendar: str = "") -> Coverage:
@@ -77,6 +78,7 @@ def coverage_of(name: str, days_by_instrument: Mapping[str, Days], calendar: str
         complete=complete,
         gaps=gaps_of(days[is_session], have[is_session]),
         outside=int((~is_session).sum()),
+        session_places=tuple(np.flatnonzero(is_session).tolist()),
     )
 
 
@@ -94,6 +96,7 @@ def _nothing(name: str, calendar: str) -> Coverage:
         complete=None,
         gaps=(),
         outside=0,
+        session_places=(),
     )
 
 

@@ -137,7 +137,7 @@ def test_a_chat_killed_in_the_middle_is_resumed_and_scores_as_the_command_line_d
             assert ANSWER.split()[0] in told
 
         _check_as_the_command_line(tmp_path, chat)
-        assert len(stub.questions) == 7
+        assert len(stub.questions) == 9
 
 
 def _check_as_the_command_line(home: Path, chat: str) -> None:
@@ -192,9 +192,9 @@ def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_
             assert is_shown(tab, "empty: empty")
 
             go(tab, server, "/playground")
-            tab.click("text=Begin")
+            tab.click("button:has-text('Begin')")
             tab.fill("#instruction", "List the symbols.")
-            tab.click("text=Send")
+            tab.click("button:has-text('Send')")
             wait_until(tab, f"{IS_READY} && document.querySelector('.turn')")
             tab.click("text=Make this a sample")
             tab.click("text=Keep the sample")

@@ -40,12 +40,12 @@ from ktdeval_qfinzero.access.dispatch import (
     is_json,
 )
 from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
+from ktdeval_qfinzero.access.pages.routes import page_routes
+from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation
-from ktdeval_qfinzero.pages.routes import page_routes
-from ktdeval_qfinzero.pages.settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.schemas import Schema, schema_of
 
 MCP_PATH: Final = "/mcp"

@@ -35,10 +35,10 @@ from ktdeval_qfinzero.access.commands.options import (
 from ktdeval_qfinzero.access.dispatch import LOOPBACK_NAMES, Security
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
 from ktdeval_qfinzero.access.mcp import serve_stdio
+from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.served_market import MarketRules, load_rules, served
 from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.pages.settings import PageSettings
 
 if TYPE_CHECKING:
     from types import FrameType

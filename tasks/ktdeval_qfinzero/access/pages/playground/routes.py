@@ -19,22 +19,18 @@ from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.values.jsonio import dumps_compact
 from ktdeval.values.typed import Value, to_plain
-from ktdeval_qfinzero.access.workspaces import Workspaces, first_moment
-from ktdeval_qfinzero.chat.config import MOST_INSTRUCTION_CHARS
-from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
-from ktdeval_qfinzero.moments import moment_text, parse_moment
-from ktdeval_qfinzero.pages.answers import body_of, json_answer, page, text_in
-from ktdeval_qfinzero.pages.playground.models import check_choice, offered_models
-from ktdeval_qfinzero.pages.playground.runs import ChatRuns
-from ktdeval_qfinzero.pages.playground.sample_rows import (
+from ktdeval_qfinzero.access.pages.answers import body_of, json_answer, page, text_in
+from ktdeval_qfinzero.access.pages.playground.models import check_choice, offered_models
+from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
+from ktdeval_qfinzero.access.pages.playground.sample_rows import (
     SUITES,
     add_sample,
     check_name,
     gold_calls,
     gold_task,
 )
-from ktdeval_qfinzero.pages.playground.shown import listed_chats, shown_chat
-from ktdeval_qfinzero.pages.playground.store import (
+from ktdeval_qfinzero.access.pages.playground.shown import listed_chats, shown_chat
+from ktdeval_qfinzero.access.pages.playground.store import (
     ChatHead,
     ChatStore,
     RecordedTurn,
@@ -42,7 +38,11 @@ from ktdeval_qfinzero.pages.playground.store import (
     new_id,
     now_text,
 )
-from ktdeval_qfinzero.pages.settings import PageSettings
+from ktdeval_qfinzero.access.pages.settings import PageSettings
+from ktdeval_qfinzero.access.workspaces import Workspaces, first_moment
+from ktdeval_qfinzero.chat.config import MOST_INSTRUCTION_CHARS
+from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
+from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.grading import RecordedCall

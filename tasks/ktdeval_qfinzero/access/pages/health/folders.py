@@ -11,6 +11,8 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.values.typed import Value
+from ktdeval_qfinzero.access.pages.health.coverage import Coverage, Days, coverage_of
+from ktdeval_qfinzero.access.pages.health.file_days import SUFFIXES, DayCache
 from ktdeval_qfinzero.data.folder import file_problem
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
@@ -20,8 +22,6 @@ from ktdeval_qfinzero.data.layout import (
     generation_of,
     load_manifest,
 )
-from ktdeval_qfinzero.pages.health.coverage import Coverage, Days, coverage_of
-from ktdeval_qfinzero.pages.health.file_days import SUFFIXES, DayCache
 
 _MOST_FILES: Final = 20_000
 _DEEPEST: Final = 6

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from ktdeval.errors import DataError
-from ktdeval_qfinzero.pages.health.coverage import Days
+from ktdeval_qfinzero.access.pages.health.coverage import Days
 
 _MOST_BYTES: Final = 512 << 20
 _KEPT_FILES: Final = 50_000

@@ -13,6 +13,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ktdeval.values.typed import Value
+from ktdeval_qfinzero.access.pages.answers import body_of, download, json_answer, page, wants_html
+from ktdeval_qfinzero.access.pages.health.checks import Checks
+from ktdeval_qfinzero.access.pages.health.coverage import sessions_after
+from ktdeval_qfinzero.access.pages.health.export import to_csv, to_ics
+from ktdeval_qfinzero.access.pages.health.file_days import DayCache
+from ktdeval_qfinzero.access.pages.health.folders import FolderState, folder_state
+from ktdeval_qfinzero.access.pages.health.probes import Probe, not_probed, probe_all
+from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, generated_folder
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
@@ -21,14 +29,6 @@ from ktdeval_qfinzero.esp.answers import EventShown, EventsPage
 from ktdeval_qfinzero.esp.arguments import EconomicCalendar, NewsQuery
 from ktdeval_qfinzero.esp.queries import economic_calendar, search_news
 from ktdeval_qfinzero.moments import DAY, day_start, moment_text
-from ktdeval_qfinzero.pages.answers import body_of, download, json_answer, page, wants_html
-from ktdeval_qfinzero.pages.health.checks import Checks
-from ktdeval_qfinzero.pages.health.coverage import sessions_after
-from ktdeval_qfinzero.pages.health.export import to_csv, to_ics
-from ktdeval_qfinzero.pages.health.file_days import DayCache
-from ktdeval_qfinzero.pages.health.folders import FolderState, folder_state
-from ktdeval_qfinzero.pages.health.probes import Probe, not_probed, probe_all
-from ktdeval_qfinzero.pages.settings import PageSettings
 from ktdeval_qfinzero.view import View
 
 _MOST_EVENTS: Final = 5_000

@@ -6,11 +6,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ktdeval_qfinzero.access.pages.answers import give_asset, json_answer, page, wants_html
+from ktdeval_qfinzero.access.pages.health.routes import health_routes
+from ktdeval_qfinzero.access.pages.playground.routes import Playground, playground_routes
+from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces
-from ktdeval_qfinzero.pages.answers import give_asset, json_answer, page, wants_html
-from ktdeval_qfinzero.pages.health.routes import health_routes
-from ktdeval_qfinzero.pages.playground.routes import Playground, playground_routes
-from ktdeval_qfinzero.pages.settings import PageSettings
 
 _TERMINAL = "/terminal"
 

@@ -10,9 +10,14 @@ from ktdeval.cards import load_card
 from ktdeval.errors import CardError, KtdevalError
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import Value
-from ktdeval_qfinzero.pages.playground.runs import ChatRuns
-from ktdeval_qfinzero.pages.playground.store import ChatStore, RecordedTurn, answer_of_record, short
-from ktdeval_qfinzero.pages.playground.telling import (
+from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
+from ktdeval_qfinzero.access.pages.playground.store import (
+    ChatStore,
+    RecordedTurn,
+    answer_of_record,
+    short,
+)
+from ktdeval_qfinzero.access.pages.playground.telling import (
     TalkPart,
     redacted,
     redacted_part,

@@ -14,14 +14,14 @@ from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, RunResult, evaluate_watched
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.values.typed import Value
-from ktdeval_qfinzero.errors import ServiceError, conflict
-from ktdeval_qfinzero.pages.playground.telling import (
+from ktdeval_qfinzero.access.pages.playground.telling import (
     TalkPart,
     redacted,
     redacted_part,
     told_messages,
     told_reply,
 )
+from ktdeval_qfinzero.errors import ServiceError, conflict
 
 _MOST_SHOWN: Final = 2_000
 

@@ -100,3 +100,4 @@ from ktdeval.runner.verify import (
     verify_card as verify_card,
     verify_records as verify_records,
 )
+from ktdeval.runner.watched import Watcher as Watcher, evaluate_watched as evaluate_watched

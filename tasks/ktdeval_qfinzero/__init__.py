@@ -4,13 +4,13 @@ clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.values.lazy import later
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @hookimpl
@@ -37,7 +37,26 @@ def ktdeval_tasks() -> Sequence[Spec]:
     """Calling and planning, each recorded, written down or made."""
     from ktdeval.plugins.task_files import task_maker, task_specs
 
-    make = task_maker(
+    make_suite = task_maker(
         "ktdeval_qfinzero.suite.task:SuiteTask", "ktdeval_qfinzero.suite.config:SuiteConfig"
     )
+    make_chat = task_maker(
+        "ktdeval_qfinzero.chat.task:ChatTask", "ktdeval_qfinzero.chat.config:ChatConfig"
+    )
+
+    def make(name: str, config: Mapping[str, Any], where: str) -> Any:
+        """Make a task of the suite, or a turn of a chat where the config has a conversation."""
+        if "conversation" in config:
+            return make_chat(name, config, where)
+        return make_suite(name, config, where)
+
     return task_specs(f"{__path__[0]}/qfinzero.yaml", make)
+
+
+@hookimpl
+def ktdeval_agents() -> Sequence[Spec]:
+    """The agent of a chat."""
+    summary = "One loop for a chat: tools are called until a reply is text, which is the answer"
+    return [
+        Spec("chat", lambda *_: later("ktdeval_qfinzero.chat.agent:ChatAgent")()(), summary),
+    ]

@@ -40,6 +40,8 @@ from ktdeval_qfinzero.access.dispatch import (
     is_json,
 )
 from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
+from ktdeval_qfinzero.access.pages.routes import page_routes
+from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import moment_text
@@ -54,9 +56,14 @@ _TRUTH = {"true": True, "false": False}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security) -> Starlette:
+def server_app(
+    catalogue: Catalogue,
+    workspaces: Workspaces,
+    security: Security,
+    pages: PageSettings = DEFAULT_PAGES,
+) -> Starlette:
     """Make the application. `workspaces`: what calls act on; HTTP and MCP clients share their
-    number; `security`: who may call.
+    number; `security`: who may call; `pages`: what the pages show and do.
     """
     mcp = McpEndpoint(catalogue, workspaces)
     document = answer_of(
@@ -80,6 +87,7 @@ def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security)
                 for each in catalogue.operations
             ),
             Route(MCP_PATH, mcp),
+            *page_routes(workspaces, pages),
         ],
         middleware=[
             Middleware(Guard, security),

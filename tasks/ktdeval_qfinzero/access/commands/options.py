@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import FilePath
+from ktdeval.cli import FilePath, Number
 from ktdeval.errors import UsageError
+from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Limits, first_moment
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.rows import Dataset
@@ -69,6 +70,77 @@ def data_options(function: Decorated) -> Decorated:
         ),
     )
     return source_options(moment(function))
+
+
+def page_options(function: Decorated) -> Decorated:
+    """Options of the server's pages, as one argument `pages`."""
+
+    @wraps(function)
+    def with_pages(
+        *,
+        chats: Path,
+        offered: tuple[str, ...],
+        watched: tuple[Path, ...],
+        chat_tokens: int,
+        chat_cost: float | None,
+        **others: Any,
+    ) -> Any:
+        pages = PageSettings(
+            chats=chats,
+            models=offered,
+            watched=watched,
+            max_tokens=chat_tokens,
+            max_cost=chat_cost,
+        )
+        return function(pages=pages, **others)
+
+    usual = PageSettings()
+    options = (
+        click.option(
+            "--chats",
+            type=FilePath(),
+            default=usual.chats,
+            show_default=True,
+            metavar="DIR",
+            help="folder of the playground's chats, each a run",
+        ),
+        click.option(
+            "--model",
+            "offered",
+            multiple=True,
+            metavar="NAME",
+            help=(
+                "model with parameters that the playground offers, as"
+                " 'builtin/script(file=talk.yaml)'; may be repeated"
+            ),
+        ),
+        click.option(
+            "--watch",
+            "watched",
+            type=FilePath(),
+            multiple=True,
+            metavar="FOLDER",
+            help="further folder of data that the health page describes; may be repeated",
+        ),
+        click.option(
+            "--chat-tokens",
+            type=click.IntRange(1),
+            default=usual.max_tokens,
+            show_default=True,
+            help="most tokens of one chat, in and out",
+        ),
+        click.option(
+            "--chat-cost",
+            type=Number(0, 1_000_000),
+            default=None,
+            help="most US dollars of one chat; needs a known price",
+        ),
+    )
+    decorated: Decorated = with_pages
+    for option in reversed(options):
+        decorated = option(decorated)
+
+    return decorated
 
 
 def open_data(source: Source) -> Dataset:

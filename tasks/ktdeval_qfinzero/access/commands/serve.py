@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,17 @@ import uvicorn
 from ktdeval.cli import FilePath, Number, example
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import make_folder
-from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
+from ktdeval_qfinzero.access.commands.options import (
+    Source,
+    data_options,
+    open_data,
+    page_options,
+    start_at,
+)
 from ktdeval_qfinzero.access.dispatch import LOOPBACK_NAMES, Security
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
 from ktdeval_qfinzero.access.mcp import serve_stdio
+from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.served_market import MarketRules, load_rules, served
 from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
@@ -204,6 +212,7 @@ def serve(app: ASGIApp, bound: socket.socket) -> None:
     metavar="DIR",
     help="folder in which each client's broker leaves its log",
 )
+@page_options
 def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     transport: str,
     host: str,
@@ -215,6 +224,7 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     idle_minutes: float,
     rules: Path | None,
     logs: Path | None,
+    pages: PageSettings,
 ) -> None:
     """Serve prices, events and the paper broker until Ctrl-C.
 
@@ -245,6 +255,7 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
             operations,
             Workspaces(dataset, start_at(dataset, limits, as_of), time.monotonic, logs),
             security,
+            replace(pages, data=source.folder, seed=source.seed),
         )
         address = address_of(bound)
 

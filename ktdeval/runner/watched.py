@@ -1,0 +1,77 @@
+"""Run a config while somebody watches its model calls, such as the reader of a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from ktdeval.calls.stop import StopSignal
+from ktdeval.harness.messages import Model, ModelRequest, Reply
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner.access import EpisodeAccess, ModelAccess
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.events import Event
+from ktdeval.runner.run import RunResult, SharedRun, execute_run, prepare_run
+from ktdeval.tasks.spec import EpisodeSpec
+
+
+class Watcher(Protocol):
+    """Sees requests and replies; it can't change them, and what it raises ends the run."""
+
+    def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:
+        """See a request before the model is asked."""
+
+    def answered(self, spec: EpisodeSpec, reply: Reply) -> None:
+        """See a reply, once it is recorded."""
+
+
+class _WatchedModel:
+    """Model of an episode with a watcher; all but `reply` is the model's own."""
+
+    def __init__(self, model: Model, spec: EpisodeSpec, watcher: Watcher) -> None:
+        self._model = model
+        self._spec = spec
+        self._watcher = watcher
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer a request; errors as of the model."""
+        self._watcher.asked(self._spec, request)
+        reply = self._model.reply(request)
+        self._watcher.answered(self._spec, reply)
+        return reply
+
+
+class _WatchedAccess:
+    """Access to the model of a run with a watcher; all but `for_episode` is the access's own."""
+
+    def __init__(self, access: ModelAccess, watcher: Watcher) -> None:
+        self._access = access
+        self._watcher = watcher
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._access, name)
+
+    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:
+        """Return the access of one episode."""
+        given = self._access.for_episode(spec, emit)
+        return given._replace(model=_WatchedModel(given.model, spec, self._watcher))
+
+
+def evaluate_watched(
+    config: RunConfig, plugins: Plugins, stop: StopSignal, watcher: Watcher
+) -> RunResult:
+    """Run a config from plan to cards, like `evaluate`; its folder may hold a part of the plan, as
+    that of a chat, which grows turn by turn. `stop`: ends the run between two calls.
+
+    Raises KtdevalError, or KeyboardInterrupt after `stop.interrupt()`.
+    """
+    prepared = prepare_run(config, plugins, stop, SharedRun())
+    try:
+        access = cast("ModelAccess", _WatchedAccess(prepared.access, watcher))
+        return execute_run(replace(prepared, access=access))
+    finally:
+        prepared.close()

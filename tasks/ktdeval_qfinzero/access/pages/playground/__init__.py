@@ -1,0 +1,1 @@
+"""Chats with models that call the tools, each a run on disk."""

@@ -1,0 +1,78 @@
+"""Models that a chat may be held with, and the check of a chosen one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import Final, Literal
+
+from ktdeval.errors import KtdevalError
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import split_model
+from ktdeval.values.typed import Value
+from ktdeval_qfinzero.errors import invalid
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}){1,4}")
+_KEY_FIELD: Final = "api_key_env"
+
+
+class OfferedModel(Value, frozen=True):
+    """A model, or a provider of models, of which one is named after the slash."""
+
+    name: str
+    kind: Literal["model", "provider"]
+    summary: str
+
+
+def offered_models(plugins: Plugins, own: Sequence[str]) -> list[OfferedModel]:
+    """Return what can be chosen: the server's own models with their parameters, then all models
+    that take no file of the server.
+    """
+    offered = [
+        OfferedModel(name=text, kind="model", summary="offered by this server") for text in own
+    ]
+    for name, spec in plugins.specs("models").items():
+        if _is_remote(spec.params):
+            offered.append(OfferedModel(name=f"{name}/", kind="provider", summary=spec.summary))
+        elif name.startswith("builtin/") and name != "builtin/script":
+            offered.append(OfferedModel(name=name, kind="model", summary=spec.summary))
+
+    return offered
+
+
+def check_choice(plugins: Plugins, own: Sequence[str], text: str) -> str:
+    """Return a chosen model. A browser names a model and no parameter: no address that a key could
+    be sent to, and no file. Raises ServiceError.
+    """
+    if text in own:
+        return text
+    if not _NAME.fullmatch(text):
+        raise invalid("model", "expected PROVIDER/NAME, as `ktdeval models` lists them")
+
+    try:
+        spec_name, _ = plugins.model_spec_name(text)
+        spec = plugins.spec("models", spec_name)
+    except KtdevalError as error:
+        raise invalid("model", str(error)) from error
+
+    if not _is_remote(spec.params) and not text.startswith("builtin/"):
+        raise invalid(
+            "model",
+            "this model reads files of the server; start the server with --model to offer it",
+        )
+
+    name, args = split_model(text)
+    try:
+        plugins.make_model(name, args)
+    except KtdevalError as error:
+        raise invalid("model", str(error)) from error
+
+    return text
+
+
+def _is_remote(params: type | None) -> bool:
+    """Whether a model's parameters are those of one behind a network, with a key of its own."""
+    if params is None or not is_dataclass(params):
+        return False
+    return any(field.name == _KEY_FIELD for field in fields(params))

@@ -1,0 +1,149 @@
+"""Runs of chats on threads of this process, and what they have shown so far."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ktdeval.calls import StopSignal
+from ktdeval.errors import KtdevalError
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, RunResult, evaluate_watched
+from ktdeval.tasks import EpisodeSpec
+from ktdeval.values.typed import Value
+from ktdeval_qfinzero.access.pages.playground.telling import (
+    TalkPart,
+    redacted,
+    redacted_part,
+    told_messages,
+    told_reply,
+)
+from ktdeval_qfinzero.errors import ServiceError, conflict
+
+_MOST_SHOWN: Final = 2_000
+
+
+class Shown(Value, frozen=True):
+    """One event of a running turn."""
+
+    kind: Literal["part", "asked", "ended"]
+    part: TalkPart | None = None  #: of a `part`
+    message: str = ""  #: of `ended`: why the turn did not finish; empty where it did
+
+
+@dataclass
+class Running:
+    """A run under way; its events only grow."""
+
+    stop: StopSignal
+    events: list[Shown] = field(default_factory=list)
+    is_over: bool = False
+    message: str = ""  #: why it did not finish
+
+    def show(self, event: Shown) -> None:
+        """Add an event, up to a bound."""
+        if len(self.events) < _MOST_SHOWN or event.kind == "ended":
+            self.events.append(event)
+
+
+class _Watcher:
+    """Adds what is asked and answered to the events of a run, without secrets."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._seen = 0
+
+    def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:  # noqa: ARG002 - one at a time
+        new = request.messages[self._seen :]
+        if self._seen:
+            self._show(told_messages(new))
+
+        self._seen = len(request.messages)
+        self._running.show(Shown(kind="asked"))
+
+    def answered(self, spec: EpisodeSpec, reply: Reply) -> None:  # noqa: ARG002 - one at a time
+        self._show(told_reply(reply))
+        self._seen += 1  # the reply stands among the next request's messages
+
+    def _show(self, parts: list[TalkPart]) -> None:
+        for part in parts:
+            self._running.show(Shown(kind="part", part=redacted_part(part)))
+
+
+class ChatRuns:
+    """Runs by the ids of their chats. `most`: how many may run at once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._runs: dict[str, Running] = {}
+
+    def running(self, chat_id: str) -> Running | None:
+        """Return the last run of a chat in this process; None without one."""
+        with self._lock:
+            return self._runs.get(chat_id)
+
+    def is_running(self, chat_id: str) -> bool:
+        """Whether a model is answering in a chat."""
+        run = self.running(chat_id)
+        return run is not None and not run.is_over
+
+    def begin(self, chat_id: str, prepare: Callable[[], RunConfig]) -> Running:
+        """Begin a run on a thread. `prepare`: gives its options, while no other run of the chat can
+        begin. Raises ServiceError: the chat runs already, or too many do; and what `prepare` raises.
+        """
+        with self._lock:
+            before = self._runs.get(chat_id)
+            if before is not None and not before.is_over:
+                raise conflict("the model is answering in this chat already")
+
+            under_way = [run for run in self._runs.values() if not run.is_over]
+            if len(under_way) >= self._most:
+                raise ServiceError(
+                    "unavailable", f"{self._most} chats are being answered; wait for one of them"
+                )
+
+            config = prepare()
+            self._forget_finished()
+            running = self._runs[chat_id] = Running(StopSignal())
+
+        thread = threading.Thread(target=_run, args=(config, running), daemon=True)
+        thread.start()
+        return running
+
+    def stop_all(self) -> None:
+        """Ask all runs to end; what they have recorded is resumed later."""
+        with self._lock:
+            for run in self._runs.values():
+                run.stop.interrupt()
+
+    def _forget_finished(self) -> None:
+        """Keep the events of few finished runs: their turns are on disk."""
+        over = [chat_id for chat_id, run in self._runs.items() if run.is_over and not run.message]
+        for chat_id in over[: -self._most]:
+            del self._runs[chat_id]
+
+
+def _run(config: RunConfig, running: Running) -> None:
+    """Run to the end, and keep why it did not finish."""
+    message = "the run failed, which is a defect; the server's log says more"
+    try:
+        result = evaluate_watched(config, load_plugins(), running.stop, _Watcher(running))
+        message = _problem_of(result)
+    except KeyboardInterrupt:
+        message = "stopped; resume it to go on"
+    except KtdevalError as error:
+        message = str(error)
+    finally:
+        running.message = redacted(" ".join(message.split()))[:1000]
+        running.show(Shown(kind="ended", message=running.message))
+        running.is_over = True
+
+
+def _problem_of(result: RunResult) -> str:
+    if not result.failed:
+        return ""
+    return result.failed[0].error or "the turn did not finish"

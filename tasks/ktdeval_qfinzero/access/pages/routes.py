@@ -1,0 +1,48 @@
+"""All routes of the pages, and the index that leads to them."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ktdeval_qfinzero.access.pages.answers import give_asset, json_answer, page, wants_html
+from ktdeval_qfinzero.access.pages.health.routes import health_routes
+from ktdeval_qfinzero.access.pages.playground.routes import Playground, playground_routes
+from ktdeval_qfinzero.access.pages.settings import PageSettings
+from ktdeval_qfinzero.access.workspaces import Workspaces
+
+_TERMINAL = "/terminal"
+
+
+def page_routes(workspaces: Workspaces, settings: PageSettings) -> list[Route]:
+    """Return the routes of `/`, the health page and the playground. `workspaces`: those of the
+    server.
+    """
+
+    async def give_index(request: Request) -> Response:
+        if wants_html(request):
+            return page("index")
+
+        info = workspaces.dataset.info
+        paths = {getattr(route, "path", "") for route in request.app.routes}
+        pages = ["/health", "/playground"]
+        if _TERMINAL in paths:
+            pages.append(_TERMINAL)
+
+        return json_answer(
+            {
+                "name": "QFinZero services",
+                "dataset": {"name": info.name, "content_id": info.content_id},
+                "pages": list(pages),
+                "openapi": "/openapi.json",
+                "mcp": "/mcp",
+            }
+        )
+
+    return [
+        Route("/", give_index, methods=["GET"]),
+        *health_routes(workspaces, settings),
+        *playground_routes(Playground(workspaces, settings)),
+        Route("/playground/assets/{name}", give_asset, methods=["GET"]),
+    ]

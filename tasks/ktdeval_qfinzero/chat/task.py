@@ -1,0 +1,162 @@
+"""Task of one turn of a chat: config in, one question out, its figures summarised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from math import fsum
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.stats import wilson
+from ktdeval.tasks import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window
+from ktdeval.values.fields import to_mapping
+from ktdeval.values.jsonio import JsonValue, sha256_hex
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_qfinzero.chat.config import ChatConfig
+from ktdeval_qfinzero.chat.samples import (
+    FORM,
+    PROMPTS,
+    ChatSamples,
+    check_dataset_of,
+    prompt_text,
+)
+from ktdeval_qfinzero.data.folder import open_dataset
+from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.suite.brief import tool_hashes
+from ktdeval_qfinzero.suite.samples import embedded_dataset
+
+_LEVEL = 0.95
+_NO_TURN = Score(None, 0, reason="no turn was answered")
+
+
+class _Definition(Value, frozen=True):
+    formula: str
+    unit: str
+    most: float | None
+    better: Literal["higher", "lower", ""]
+    headline: bool = True
+
+
+class _Definitions(Value, frozen=True):
+    source: str
+    scores: dict[str, _Definition]
+
+
+@cache
+def definitions() -> Mapping[str, ScoreDefinition]:
+    """Define the scores of a chat, in the order shown."""
+    path = Path(__file__).with_name("scores.yaml")
+    read = from_plain(load_yaml(path), _Definitions, path.name)
+    return {
+        name: ScoreDefinition(
+            each.formula, each.unit, (0.0, each.most), each.better, read.source, each.headline
+        )
+        for name, each in read.scores.items()
+    }
+
+
+@cache
+def _dataset_in(folder: str) -> Dataset:
+    return open_dataset(Path(folder))
+
+
+class ChatTask:
+    """One turn of a chat. Implements `ktdeval.api.ScoringTask`."""
+
+    tools: tuple[str, ...] = ()  # none; the sample brings its own
+    target_task: str | None = None
+    mask = None
+    mode = "chat_native_live"
+    windows: Mapping[str, Window] = {}
+    default_windows: tuple[str, ...] = ()
+
+    def __init__(self, name: str, config: ChatConfig) -> None:
+        self.name = name
+        self.version = config.version
+        self.harness = config.harness
+        self.scores = definitions()
+        self._config = config
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """Data that the chat is about. Raises DataError: they are not there, or have changed."""
+        config = self._config
+        folder = config.conversation.data
+        if folder is None:
+            dataset = embedded_dataset(config.data_seed)
+        else:
+            dataset = _dataset_in(folder)
+
+        check_dataset_of(dataset, config, self.name)
+        return dataset
+
+    def describe(self) -> Mapping[str, JsonValue]:
+        """Whole config without the dataset's folder, the form, and hashes of prompts and tools."""
+        plain = to_mapping(self._config)
+        conversation = dict(plain["conversation"])
+        conversation.pop("data")
+        return {
+            "name": self.name,
+            "mode": self.mode,
+            **plain,
+            "conversation": conversation,
+            "form": {"name": FORM.name, "parameters": FORM.parameters},
+            "prompts": {f"{name}.md": sha256_hex(prompt_text(name)) for name in PROMPTS},
+            "service_tools": tool_hashes(),
+        }
+
+    def samples(
+        self,
+        spec: EpisodeSpec,  # noqa: ARG002
+        snapshot: None,  # noqa: ARG002
+        target_task: TargetTask | None,  # noqa: ARG002
+    ) -> ChatSamples:
+        """Return the question of the turn."""
+        return ChatSamples(self.name, self._config, self.dataset)
+
+    def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
+        """Compute the figures over all records together; pure."""
+        asked = [record for record in records if record.provenance != "error"]
+        answered = [record for record in asked if record.answer is not None]
+        failed = len(records) - len(asked)
+        return {
+            "accepted": _accepted(answered),
+            "answered": _share(len(answered), len(asked), _NO_TURN),
+            "calls": _calls(answered),
+            "unanswered": _share(failed, len(records), Score(None, 0, reason="there is no turn")),
+        }
+
+
+def _accepted(answered: Sequence[AnswerRecord]) -> Score:
+    """Average the share of accepted calls over turns with calls, without an interval: calls of a
+    turn are not independent, and a card has one turn.
+    """
+    shares: list[float] = []
+    for record in answered:
+        calls = _count_of(record, "calls")
+        if calls:
+            shares.append(_count_of(record, "accepted") / calls)
+
+    if not shares:
+        return Score(None, 0, reason="no call was made")
+    return Score(fsum(shares) / len(shares), len(shares))
+
+
+def _calls(answered: Sequence[AnswerRecord]) -> Score:
+    if not answered:
+        return _NO_TURN
+
+    counts = [_count_of(record, "calls") for record in answered]
+    return Score(fsum(counts) / len(counts), len(counts))
+
+
+def _share(count: int, total: int, undefined: Score) -> Score:
+    if not total:
+        return undefined
+    return Score(count / total, total, wilson(count, total, _LEVEL))
+
+
+def _count_of(record: AnswerRecord, name: str) -> int:
+    return int(str(record.scores[name]))

@@ -1,0 +1,206 @@
+"""Health page and playground in a real browser: a chat with a stub model that is killed in the
+middle and resumed, by keyboard alone, light and dark, on a laptop and on a telephone.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from browser_pages import (
+    Chromium,
+    axe_violations,
+    is_shown,
+    needs_browser,
+    press,
+    scrolls_sideways,
+    wait_until,
+)
+from chat_stub import ANSWER, ChatStub, chat_stub
+from playground_server import PlaygroundServer, playground_server
+from run_support import ktdeval
+
+pytestmark = [needs_browser, pytest.mark.slow]
+
+QUESTION = "What did AVLN close at?"
+IS_READY = "document.getElementById('chat').dataset.state === 'ready'"
+IS_UNFINISHED = "document.getElementById('chat').dataset.state === 'unfinished'"
+IS_DRAWN = "!document.getElementById('content').hasAttribute('aria-busy')"
+
+
+@contextmanager
+def opened(
+    chromium: Chromium, server: PlaygroundServer, width: int = 1280, scheme: str = "light"
+) -> Iterator[Any]:
+    """A page in which nothing may go wrong, and which may ask this server only."""
+    troubles: list[str] = []
+    context = chromium.browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    tab = context.new_page()
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab.on(
+        "request",
+        lambda request: request.url.startswith(server.address) or troubles.append(request.url),
+    )
+    yield tab
+    context.close()
+    assert troubles == []
+
+
+def go(tab: Any, server: PlaygroundServer, path: str) -> None:
+    tab.goto(f"{server.address}{path}")
+    wait_until(tab, IS_DRAWN)
+
+
+def focused(tab: Any, key: str, selector: str) -> None:
+    """Move through a page by a key until an element has the focus."""
+    for _ in range(40):
+        if tab.evaluate(f"document.activeElement.matches({json.dumps(selector)})"):
+            return
+        press(tab, key)
+    pytest.fail(f"{selector} is not reached by {key}")
+
+
+def records(run: Path) -> dict[str, bytes]:
+    """Answers and transcripts of a run's episodes."""
+    found = [*run.glob("episodes/*/*.zst")]
+    assert found
+    return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in found}
+
+
+def command(home: Path, *words: object) -> str:
+    """Run `ktdeval WORDS` in a folder; return what it prints."""
+    done = ktdeval(*words, cwd=home)
+    assert done.code == 0, done.err
+    return done.out
+
+
+def model_of(stub: ChatStub) -> str:
+    return f"openai_compatible/stub(base_url={stub.base_url})"
+
+
+def test_a_chat_killed_in_the_middle_is_resumed_and_scores_as_the_command_line_does(
+    chromium: Chromium, tmp_path: Path
+) -> None:
+    with chat_stub(hold_at=2) as stub:
+        model = model_of(stub)
+        words = ("--model", model, "--watch", str(tmp_path))
+        with playground_server(tmp_path, *words) as server, opened(chromium, server) as tab:
+            go(tab, server, "/playground")
+            focused(tab, "Tab", "form button")
+            press(tab, "Enter")
+            wait_until(tab, "document.activeElement.id === 'instruction'")
+            tab.keyboard.type(QUESTION)
+            press(tab, "Control+Enter")
+            wait_until(tab, "document.querySelector('.call pre')")  # shown while it runs
+            assert stub.held.wait(60)
+            address = tab.evaluate("location.hash")
+            tab.goto("about:blank")
+            server.kill()
+            stub.released.set()
+
+        chat = address.removeprefix("#")
+        run = tmp_path / "ktdeval-chats" / chat / "run"
+        assert not list(run.glob("episodes/*/episode.json"))
+
+        with playground_server(tmp_path, *words) as server:
+            with opened(chromium, server, 390, "dark") as tab:
+                go(tab, server, f"/playground{address}")
+                wait_until(tab, IS_UNFINISHED)
+                tab.focus("text=Resume")
+                press(tab, "Enter")
+                wait_until(tab, IS_READY)
+
+                assert is_shown(tab, QUESTION)
+                assert is_shown(tab, ANSWER)  # as text
+                assert tab.title() == "Playground"
+                assert (
+                    tab.evaluate("document.querySelectorAll('main img, main script').length") == 0
+                )
+                assert not scrolls_sideways(tab)
+                assert axe_violations(tab) == []
+
+            assert len(stub.questions) == 3  # the first reply was paid for once
+            follow_up = server.ask(chat, "And the day before?")
+            assert follow_up[-1] == {"kind": "ended", "part": None, "message": ""}
+            told = str(stub.questions[-1]["messages"])
+            assert QUESTION in told
+            assert "And the day before?" in told
+            assert ANSWER.split()[0] in told
+
+        _check_as_the_command_line(tmp_path, chat)
+        assert len(stub.questions) == 9
+
+
+def _check_as_the_command_line(home: Path, chat: str) -> None:
+    """Run the same two turns by the command line in another folder: the same records and cards."""
+    folder = home / "ktdeval-chats" / chat
+    cards = {path.name: json.loads(path.read_text()) for path in folder.glob("run/cards/*.json")}
+    assert len(cards) == 2
+
+    other = home / "other"
+    shutil.copytree(folder, other, ignore=shutil.ignore_patterns("run"))
+    options = yaml.safe_load((other / "run.yaml").read_text())
+    options["out"] = str(other / "run")
+    (other / "run.yaml").write_text(yaml.safe_dump(options))
+    command(home, "run", "--config", other / "run.yaml")
+    assert records(other / "run") == records(folder / "run")
+
+    command(home, "score", folder / "run")
+    assert "verified" in command(home, "card", "verify", folder / "run")
+    assert "2 of 2 episodes" in command(home, "view", folder / "run")
+    for name, before in cards.items():
+        scored = json.loads((folder / "run" / "cards" / name).read_text())
+        by_command = json.loads((other / "run" / "cards" / name).read_text())
+        for card in (before, scored, by_command):
+            del card["provenance"]
+        assert before == scored == by_command
+
+
+def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_path: Path) -> None:
+    bars = "date,code\n2025-01-02,A\n2025-01-03,A\n2025-01-08,A\n"
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "bars.csv").write_text(bars)
+    (tmp_path / "empty").mkdir()
+    script = "otherwise: [{call: upq_symbols_list, arguments: {}}, Done.]\n"
+    (tmp_path / "talk.yaml").write_text(script)
+    words = ("--model", "builtin/script(file=talk.yaml)", "--watch", "data", "--watch", "empty")
+
+    with playground_server(tmp_path, *words) as server:
+        for width, scheme in ((1280, "dark"), (390, "light")):
+            with opened(chromium, server, width, scheme) as tab:
+                for path in ("/", "/health", "/playground"):
+                    go(tab, server, path)
+                    assert not scrolls_sideways(tab)
+                    assert axe_violations(tab) == []
+
+        with opened(chromium, server) as tab:
+            go(tab, server, "/health")
+            wait_until(tab, "document.body.innerText.includes('initialize')")
+            tab.focus("summary:has-text('bars.csv')")
+            press(tab, "Enter")
+            label = "document.querySelector('details[open] svg[aria-label^=\"bars.csv\"]')"
+            assert "2 days no data" in tab.evaluate(f"{label}.getAttribute('aria-label')")
+            assert is_shown(tab, "empty: empty")
+
+            go(tab, server, "/playground")
+            tab.click("button:has-text('Begin')")
+            tab.fill("#instruction", "List the symbols.")
+            tab.click("button:has-text('Send')")
+            wait_until(tab, f"{IS_READY} && document.querySelector('.turn')")
+            tab.click("text=Make this a sample")
+            tab.click("text=Keep the sample")
+            wait_until(tab, "document.querySelector('#sample .command')")
+            assert axe_violations(tab) == []
+
+    tasks = tmp_path / "ktdeval-chats" / "samples" / "my_planning.yaml"
+    words = ("--model", "builtin/trivial", "--tasks", tasks, "--quiet")
+    assert "my_planning" in command(tmp_path, "run", *words)

@@ -121,7 +121,12 @@ def parse_envelope(data: bytes, where: str) -> Envelope:
         raise SignatureError(f"{where}: is not strict JSON: {error}") from error
 
     envelope = from_plain(value, Envelope, where, SignatureError)
-    if envelope_bytes(envelope) != data:
+    try:
+        canonical = envelope_bytes(envelope)
+    except UnicodeEncodeError as error:
+        raise SignatureError(f"{where}: has half a surrogate pair, which is no text") from error
+
+    if canonical != data:
         raise SignatureError(f"{where}: is not in canonical form; the file was changed")
 
     ids = [signature.keyid for signature in envelope.signatures]

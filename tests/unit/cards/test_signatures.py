@@ -186,7 +186,7 @@ def small_order_keys() -> list[bytes]:
         if pow(square, (FIELD - 1) // 2, FIELD) == 1:
             y = square_root(square, root)
             coordinates |= {y, FIELD - y}
-    encodings = {y for y in coordinates} | {y + FIELD for y in coordinates if y + FIELD < 2**255}
+    encodings = set(coordinates) | {y + FIELD for y in coordinates if y + FIELD < 2**255}
     return [(y | top << 255).to_bytes(32, "little") for y in sorted(encodings) for top in (0, 1)]
 
 
@@ -223,6 +223,10 @@ def test_a_key_of_small_order_or_another_form_is_refused() -> None:
         "[" * 100_000,
         '{"payload": NaN}',
         "\ufeff{}",
+        '{"payload":"\\ud800","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"'
+        + "0" * 64
+        + '","sig":""}]}',
+        '{"\\ud800":1}',
     ],
 )
 def test_another_form_of_signature_file_is_refused(card: Path, text: str) -> None:

@@ -69,9 +69,9 @@ def _signature(value: object) -> str:
 def _hooks() -> Iterator[str]:
     from ktdeval import hookspecs
 
-    for name, value in sorted(vars(hookspecs).items()):
-        if name.startswith("ktdeval_"):
-            yield f"hook {name}{_signature(value)}"
+    for kind in sorted(hookspecs.HOOKS):
+        yield f"hook ktdeval_{kind}()"
+    yield f"hook ktdeval_event{_signature(hookspecs.ktdeval_event)}"
 
 
 def _commands() -> Iterator[str]:

@@ -412,7 +412,7 @@ def _services() -> dict[str, Parser]:
         ),
         "certificate of stamps": Parser(
             lambda data: certificate_of(text_of(data)),
-            (root.encode(),),
+            (root.encode(), of_another_version(root)),
             ("ktdeval_live/stamps.py",),
         ),
         "time stamp": Parser(
@@ -438,6 +438,20 @@ def root_certificate() -> str:
     builder = builder.not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
     made = builder.not_valid_after(datetime(2040, 1, 1, tzinfo=UTC)).sign(key, None)
     return made.public_bytes(Encoding.PEM).decode()
+
+
+def of_another_version(pem: str) -> bytes:
+    """Return a certificate of version 67, which there is not."""
+    from base64 import b64encode
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    der = x509.load_pem_x509_certificate(pem.encode()).public_bytes(Encoding.DER)
+    changed = der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x42", 1)
+    assert changed != der
+    begin, end = b"-----BEGIN CERTIFICATE-----\n", b"\n-----END CERTIFICATE-----\n"
+    return begin + b64encode(changed) + end
 
 
 TYPED: tuple[type[Exception], ...] = (KtdevalError,)

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rest test-qlib test-ray test-rl docs site test-schemas test-llm test-all lint format build worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rest test-qlib test-ray test-rl docs site fuzz public-api release-check test-schemas test-llm test-all lint format build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
@@ -23,6 +23,9 @@ help:
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
 	@echo "make site     the documentation as a site, in site/"
 	@echo "make build    the wheel and the source archive, in dist/"
+	@echo "make release-check  build both twice, compare the bytes, and write a bill of materials to sbom/"
+	@echo "make fuzz     every parser of untrusted bytes, KTDEVAL_FUZZ_RUNS inputs each (1,000,000): hours"
+	@echo "make public-api  the snapshot of public names, which a test compares"
 	@echo "make benchmarks  every figure beside its peer, appended to benchmarks/history.md: about half an hour on an idle machine"
 	@echo "make worked-example   the runs, tables and page of docs/worked-example.md, in ktdeval-runs/worked-example/"
 	@echo "make screenshots      the pictures of the README, in docs/images/; needs Chromium"
@@ -92,6 +95,16 @@ format: $(VENV)/.installed-dev
 
 build: $(VENV)/.installed-dev
 	$(BIN)/python -m build --no-isolation --outdir dist .
+
+release-check: $(VENV)/.installed-dev
+	PYTHON=$(abspath $(BIN))/python .ci/release-check
+
+# One parser: make fuzz FUZZ="'card' --seconds 60"; by coverage, where atheris is installed: FUZZ="card --engine atheris".
+fuzz: $(VENV)/.installed-dev
+	env $(MEMORY) PYTHONPATH=tests/support:tests/support/fuzzing nice -n 19 $(BIN)/python tests/support/fuzzing/run_fuzz.py $(FUZZ)
+
+public-api: $(VENV)/.installed-dev
+	env PYTHONPATH=tests/support:tests/support/docs $(BIN)/python tests/support/docs/public_api.py
 
 # Not part of CI: figures of a busy machine say little. KTDEVAL_QLIB_PYTHON and KTDEVAL_PEERS add Qlib.
 benchmarks: $(VENV)/.installed-dev

@@ -49,6 +49,12 @@ class CardError(KtdevalError):
     """A result card is not valid."""
 
 
+class SignatureError(KtdevalError):
+    """A signature or a key is absent, malformed, not trusted, or on other bytes."""
+
+    exit_code = 1
+
+
 class VerificationError(KtdevalError):
     """A card, ledger or snapshot differs from what its records give; names the first line that
     differs.

@@ -111,6 +111,24 @@ from ktdeval.cards.schema import (
     struct_types as struct_types,
 )
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines
+from ktdeval.cards.signatures import (
+    SIGNED_CARD as SIGNED_CARD,
+    SIGNED_VERDICT as SIGNED_VERDICT,
+    check_envelope as check_envelope,
+    check_signature as check_signature,
+    parse_envelope as parse_envelope,
+    sign_file as sign_file,
+    signature_path as signature_path,
+)
+from ktdeval.cards.signing_keys import (
+    PrivateKey as PrivateKey,
+    PublicKey as PublicKey,
+    public_key as public_key,
+    read_private_key as read_private_key,
+    read_public_key as read_public_key,
+    read_public_keys as read_public_keys,
+    write_key_pair as write_key_pair,
+)
 from ktdeval.cards.system import (
     System as System,
     check_match as check_match,

@@ -26,6 +26,7 @@ from ktdeval.cli.run import (
     collector_held_back as collector_held_back,
     run_shown as run_shown,
 )
+from ktdeval.cli.signing import passphrase_of_key as passphrase_of_key
 from ktdeval.cli.table import (
     grid_lines as grid_lines,
     print_json as print_json,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ktdeval.cli.examples import example
-from ktdeval.cli.options import RunPath, config_option, json_option, open_plugins
+from ktdeval.cli.options import FilePath, RunPath, config_option, json_option, open_plugins
+from ktdeval.cli.signing import keygen, sign
 from ktdeval.cli.table import line_width, print_json
 from ktdeval.errors import KtdevalError, VerificationError
 
@@ -43,10 +44,14 @@ _PATH = click.argument("path", type=RunPath())
 @example("ktdeval card show ktdeval-runs/my-run")
 @click.group()
 def card() -> None:
-    """Show, validate and verify result cards.
+    """Show, validate, verify and sign result cards.
 
     PATH is a card file, or a run folder with all its cards.
     """
+
+
+card.add_command(keygen)
+card.add_command(sign)
 
 
 @example("ktdeval card show ktdeval-runs/my-run --all")
@@ -111,8 +116,20 @@ def validate(path: Path) -> None:
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")
 @_PATH
 @config_option("data", "data_args", "items", "plugin")
+@click.option(
+    "--signed-by",
+    type=FilePath(),
+    metavar="KEY|DIR",
+    help="first require a signature by this public key, or by one of a folder's *.pub",
+)
 @json_option
-def verify(path: Path, plugin: tuple[str, ...] | None, as_json: bool, **changes: object) -> None:
+def verify(
+    path: Path,
+    plugin: tuple[str, ...] | None,
+    signed_by: Path | None,
+    as_json: bool,
+    **changes: object,
+) -> None:
     """Re-execute the recorded decisions, recompute every figure, and name the first difference.
 
     --data and --data-args are needed only if the snapshot has moved since the run, --items if the
@@ -120,6 +137,9 @@ def verify(path: Path, plugin: tuple[str, ...] | None, as_json: bool, **changes:
     """
     from ktdeval.cli.progress import work_shown
     from ktdeval.runner.verify import verify_card
+
+    if signed_by is not None:
+        _require_signatures(path, signed_by, is_shown=not as_json)
 
     plugins = open_plugins(plugin or ())
     moved = {name: value for name, value in changes.items() if value is not None}
@@ -147,6 +167,19 @@ def verify(path: Path, plugin: tuple[str, ...] | None, as_json: bool, **changes:
         )
 
     _judge_cards(path, judge, "verified")
+
+
+def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:
+    """Raise SignatureError unless each card is signed by one of the keys."""
+    from ktdeval.cards.check import card_files
+    from ktdeval.cards.signatures import SIGNED_CARD, check_signature
+    from ktdeval.cards.signing_keys import read_public_keys
+
+    trusted = read_public_keys(keys)
+    for file in card_files([path]):
+        signers = check_signature(file, SIGNED_CARD, trusted)
+        if is_shown:
+            click.echo(f"{file}: signed by {', '.join(signers)}")
 
 
 def _print_verifications(path: Path, verify_file: Callable[[Path], Verification]) -> None:

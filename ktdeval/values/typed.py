@@ -77,6 +77,10 @@ def from_plain(
         return converted(value, type_)
     except msgspec.ValidationError as problem:
         raise error(str(_misfit(problem, type_, where))) from problem
+    except UnicodeEncodeError as problem:
+        raise error(
+            f"{where}: a name of a field has half a surrogate pair, which is no text"
+        ) from problem
 
 
 def converted(value: Any, type_: type[T], from_attributes: bool = False) -> T:

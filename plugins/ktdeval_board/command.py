@@ -38,6 +38,7 @@ COMMANDS = {
         "certify",
         "Verify the certificate of a mask with the runs of its attacks, and add both.",
     ),
+    "sign": _in("sign", "sign", "Sign verdicts with a maintainer's key."),
     "build": _in("site", "build", "Write the static site of a board."),
     "serve": _in("site", "serve", "Build the site and serve it on this machine."),
     "export": _in(

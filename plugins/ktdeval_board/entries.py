@@ -29,6 +29,7 @@ from ktdeval_board.rules import (
     load_excuses,
     load_rules,
 )
+from ktdeval_board.signed import verdict_signers
 
 T = TypeVar("T")
 Card = TradingCard | ScoringCard
@@ -71,6 +72,7 @@ class Entry:
     errata: tuple[Erratum, ...] = ()  #: later statements of maintainers on it, oldest first
     baseline: Baseline | None = None  #: the baseline of its model; None for an entrant
     is_certified: bool = False  #: whether this board has verified the certificate of its mask
+    signed_by: tuple[str, ...] = ()  #: names of the maintainers who signed the verdict
 
     @property
     def tier(self) -> Tier:
@@ -223,7 +225,7 @@ def load_board(path: Path) -> Board:
     A card that has a verdict on its very bytes is not validated again, so that large boards are
     quick to build. Raises ConfigError: there is no board here, or
     its rules or errata are not valid; CardError: a card, submission or verdict can't be read or is
-    not valid; `check` names everything that is wrong.
+    not valid; SignatureError: a verdict's signature does not hold; `check` names everything that is wrong.
     """
     folder = BoardFolder(path)
     rules = load_rules(path)
@@ -249,6 +251,12 @@ def _load_entry(
     if verdict is not None and verdict.card != files.card_id:
         raise CardError(f"{path}: is the verdict on another card")
 
+    signers: tuple[str, ...] = ()
+    if verdict is not None:
+        signers = verdict_signers(path, rules)
+        if rules.verdict_signatures == "required" and not signers:
+            verdict = None  # `check` says so; the card is unchecked until a maintainer signs
+
     card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
     submission = read_untrusted(files.submission, Submission, most)
     own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
@@ -257,7 +265,16 @@ def _load_entry(
     certified = is_certified(folder, card)
 
     return Entry(
-        files.card_id, files, card, division, submission, verdict, own, baseline, certified
+        files.card_id,
+        files,
+        card,
+        division,
+        submission,
+        verdict,
+        own,
+        baseline,
+        certified,
+        signers,
     )
 
 

@@ -18,6 +18,7 @@ from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.documents import Day, Sha256, in_words
 from ktdeval_board.layout import path_segment
+from ktdeval_board.signers import Signer, signer_problems
 
 RULES_FILE = "board.yaml"
 ERRATA_FILE = "errata.yaml"
@@ -168,6 +169,10 @@ class Rules(Value, frozen=True, kw_only=False):
     limits: Limits = Limits()  #: Largest sizes
     #: Level of the model confidence sets that form tie groups
     tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05
+    signers: tuple[Signer, ...] = ()  #: Maintainers who sign verdicts
+    #: required: a card without a verdict that a signer signed is unchecked; optional: a signature
+    #: that is there must hold
+    verdict_signatures: Literal["required", "optional"] = "optional"
 
     @property
     def draws_keys(self) -> bool:
@@ -401,6 +406,7 @@ def _problems(rules: Rules) -> Iterator[str]:
 
     yield from _address_problems(rules)
     yield from _twin_problems(rules)
+    yield from signer_problems(rules.signers, rules.verdict_signatures == "required")
     if not rules.title.strip():
         yield "title: expected one line of text"
 

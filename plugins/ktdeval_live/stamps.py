@@ -89,7 +89,7 @@ def certificate_of(pem: str) -> cryptography.x509.Certificate:
 
     try:
         return x509.load_pem_x509_certificate(pem.encode())
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise ConfigError(
             f"publish.stamp.certificate: is no certificate in PEM: {error}"
         ) from error

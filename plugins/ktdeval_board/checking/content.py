@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ktdeval.cards import ScoringCard, TradingCard, parse_card
-from ktdeval.errors import CardError, KtdevalError
+from ktdeval.cards import ScoringCard, TradingCard, parse_card, signature_path
+from ktdeval.errors import CardError, KtdevalError, SignatureError
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.values.jsonio import JsonValue, file_sha256
 from ktdeval.values.typed import from_plain
@@ -40,6 +40,7 @@ from ktdeval_board.registrations import (
     names_registration,
 )
 from ktdeval_board.rules import Erratum, Excuse, Rules, load_excuses
+from ktdeval_board.signed import lacks_signature
 
 T = TypeVar("T")
 
@@ -245,8 +246,8 @@ class _Documents:
             own,
             rules.baseline_of(card.model.name),
             certified,
-            where,
-            records,
+            where=where,
+            records=records,
         )
 
     def _verdict(self, files: CardFiles) -> Verdict | None:
@@ -270,7 +271,23 @@ class _Documents:
             )
             return None
 
+        self._check_signature(path)
         return verdict
+
+    def _check_signature(self, verdict: Path) -> None:
+        """Refuse a verdict's signature that does not hold, and the want of one that the rules ask
+        for.
+        """
+        try:
+            is_wanting = lacks_signature(verdict, self._rules)
+        except SignatureError as error:
+            advice = "sign the verdict again with `ktdeval leaderboard sign`"
+            self._refuse(signature_path(verdict), "signature", f"{error}; {advice}")
+            return
+
+        if is_wanting:
+            message = "no signer of the board signed it; run `ktdeval leaderboard sign`"
+            self._refuse(verdict, "signature", message)
 
     def read(
         self, path: Path, max_bytes: int, is_known: bool = False, **more: Any

@@ -63,6 +63,7 @@ _MET_IN_READING = {
         "kind",
         "snapshot",
         "verdict",
+        "signature",
         "drawn-key",
         "registration",
     ),

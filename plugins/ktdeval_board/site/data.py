@@ -305,6 +305,7 @@ def card_data(
         "path": board.folder.relative(entry.files.card),
         "submission": to_plain(entry.submission),
         "verdict": to_plain(entry.verdict),
+        "signed_by": list(entry.signed_by),
         "labels": entry.labels,
         "errata": [{name: getattr(each, name) for name in _ERRATUM} for each in entry.errata],
         "division": None if entry.division is None else entry.division.id,

@@ -6,13 +6,31 @@ import csv
 import importlib.util
 import io
 import zipfile
+import zlib
 from datetime import date, datetime, time
 from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import ParseError
 
 from ktdeval.errors import DataError
 from ktdeval_data.reading.options import Reading
 
 WORKBOOK = ".xlsx"
+# What zipfile, XML and openpyxl raise for a damaged file
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    ParseError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def is_workbook(file: Path) -> bool:
@@ -32,15 +50,22 @@ def sheet_as_text(file: Path, reading: Reading) -> str:
 
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+        return _first_sheet(book, file.name, reading)
+    except _DAMAGED as error:
         raise DataError(
             f"{file}: no workbook that can be read; save it again as .xlsx, or as .csv",
         ) from error
 
+
+def _first_sheet(book: Any, name: str, reading: Reading) -> str:
+    """Return the cells of a workbook's first sheet as CSV."""
+    if not book.worksheets:
+        raise ValueError("no sheet")
+
     sheet = book.worksheets[0]
     if len(book.worksheets) > 1:
         left_out = ", ".join(other.title for other in book.worksheets[1:])
-        reading.note(f"{file.name}: its first sheet, {sheet.title}, is read; not read: {left_out}")
+        reading.note(f"{name}: its first sheet, {sheet.title}, is read; not read: {left_out}")
 
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")

@@ -13,7 +13,7 @@ from typing import Any
 
 from ktdeval.calls import Refusal
 from ktdeval.harness import NO_TOOL, ModelRequest, Reply, ToolCall
-from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval.values.jsonio import TOO_DEEP, JsonValue, loads_strict
 
 _ARGUMENT_FIELDS = ("arguments", "input", "args")  # names of the field in the three APIs
 
@@ -63,8 +63,13 @@ def loads_reply(content: bytes) -> JsonValue:
     try:
         return loads_strict(content)
     except ValueError:
-        body: JsonValue = json.loads(content)
-        loads_strict(json.dumps(_without_arguments(body)))  # raises if anything else is not strict
+        try:
+            body: JsonValue = json.loads(content)
+            # raises if anything else is not strict
+            loads_strict(json.dumps(_without_arguments(body)))
+        except RecursionError:
+            raise ValueError(TOO_DEEP) from None
+
         return body
 
 

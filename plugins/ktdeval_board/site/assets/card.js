@@ -529,7 +529,7 @@ Address: #card=ID */
     );
   }
 
-  function verdictSection({entry: {verdict}}) {
+  function verdictSection({entry: {verdict, signed_by: signers}}) {
     if (!verdict)
       return section(
         "What the board found",
@@ -546,6 +546,7 @@ Address: #card=ID */
       ),
       kt.facts([
         ["Checked on", verdict.checked_on],
+        ["Signed by", signers.join(", ") || "nobody"],
         ["With version", verdict.suite_version],
         ["Episodes executed again", format.count(verdict.episodes)],
         ["Steps executed again", format.count(verdict.steps)],

@@ -1,0 +1,256 @@
+"""Detached signatures on cards and verdicts: a DSSE envelope around an in-toto statement.
+
+The statement names the SHA-256 of the file that is signed and what the file is. A signature file has
+one form only, canonical JSON, so that each changed byte is found. It has no time: a signer's clock
+would prove nothing.
+
+Sources: the DSSE protocol and envelope v1.0.2 (secure-systems-lab), in-toto Statement v1.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from ktdeval.cards.fields.basics import Sha256
+from ktdeval.cards.signing_keys import PrivateKey, PublicKey
+from ktdeval.errors import SignatureError, explained
+from ktdeval.values.jsonio import file_sha256, loads_untrusted, read_plain, write_atomic
+from ktdeval.values.typed import Value, encode_canonical, from_plain
+
+SUFFIX = ".sig"  #: Ending of signature files, after the whole name of the signed file
+MOST_BYTES = 65_536  #: of a signature file
+MOST_SIGNATURES = 32
+
+PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
+Predicate = Literal["urn:ktdeval:signed:card:1", "urn:ktdeval:signed:verdict:1"]
+SIGNED_CARD: Predicate = "urn:ktdeval:signed:card:1"
+SIGNED_VERDICT: Predicate = "urn:ktdeval:signed:verdict:1"
+Base64 = Annotated[str, Meta(max_length=MOST_BYTES)]
+
+
+class Digest(Value, frozen=True, kw_only=True):
+    """Hash of the signed file's bytes."""
+
+    sha256: Sha256
+
+
+class Subject(Value, frozen=True, kw_only=True):
+    """The signed file, by its hash alone: a name may change."""
+
+    digest: Digest
+
+
+class NoFurtherClaim(Value, frozen=True, kw_only=True):
+    """Predicate without fields: its type says all that is claimed."""
+
+
+class Statement(Value, frozen=True, kw_only=True):
+    """What is signed: an in-toto statement about one file."""
+
+    type: Literal["https://in-toto.io/Statement/v1"] = field(
+        name="_type", default="https://in-toto.io/Statement/v1"
+    )
+    predicate_type: Predicate = field(name="predicateType")
+    subject: Annotated[tuple[Subject, ...], Meta(min_length=1, max_length=1)]
+    predicate: NoFurtherClaim = NoFurtherClaim()
+
+
+class Signature(Value, frozen=True, kw_only=True):
+    """One signature, with the id of its key."""
+
+    keyid: Sha256
+    sig: Base64  #: 64 bytes in base64
+
+
+class Envelope(Value, frozen=True, kw_only=True):
+    """Content of a signature file."""
+
+    payload: Base64  #: The statement in canonical JSON, in base64
+    payload_type: Literal["application/vnd.in-toto+json"] = field(
+        name="payloadType", default=PAYLOAD_TYPE
+    )
+    signatures: Annotated[tuple[Signature, ...], Meta(min_length=1, max_length=MOST_SIGNATURES)]
+
+
+def signature_path(signed: Path) -> Path:
+    """Return the path of a file's signature file."""
+    return signed.with_name(f"{signed.name}{SUFFIX}")
+
+
+def statement_bytes(sha256: str, predicate: Predicate) -> bytes:
+    """Return the only form of a statement about a file."""
+    subject = Subject(digest=Digest(sha256=sha256))
+    return encode_canonical(Statement(predicate_type=predicate, subject=(subject,))).encode()
+
+
+def pre_authentication(payload: bytes) -> bytes:
+    """Return the bytes that a key signs: DSSE's encoding of type and payload with their lengths."""
+    kind = PAYLOAD_TYPE.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def envelope_bytes(envelope: Envelope) -> bytes:
+    """Return the only form of a signature file."""
+    return (encode_canonical(envelope) + "\n").encode()
+
+
+def sign(sha256: str, predicate: Predicate, key: PrivateKey) -> Signature:
+    """Sign the statement about a file of this SHA-256."""
+    made = key.sign(pre_authentication(statement_bytes(sha256, predicate)))
+    return Signature(keyid=key.public.id, sig=base64.b64encode(made).decode("ascii"))
+
+
+def parse_envelope(data: bytes, where: str) -> Envelope:
+    """Decode a signature file.
+
+    Raises SignatureError: it is not JSON of this form, is written in another way than the canonical
+    one, or has a key id twice or out of order.
+    """
+    if len(data) > MOST_BYTES:
+        raise SignatureError(f"{where}: has more than {MOST_BYTES:,} bytes")
+
+    try:
+        value = loads_untrusted(data, levels=8)
+    except ValueError as error:
+        raise SignatureError(f"{where}: is not strict JSON: {error}") from error
+
+    envelope = from_plain(value, Envelope, where, SignatureError)
+    try:
+        canonical = envelope_bytes(envelope)
+    except UnicodeEncodeError as error:
+        raise SignatureError(f"{where}: has half a surrogate pair, which is no text") from error
+
+    if canonical != data:
+        raise SignatureError(f"{where}: is not in canonical form; the file was changed")
+
+    ids = [signature.keyid for signature in envelope.signatures]
+    if ids != sorted(set(ids)):
+        raise SignatureError(f"{where}: key ids are doubled or out of order; the file was changed")
+
+    return envelope
+
+
+def check_envelope(
+    data: bytes,
+    sha256: str,
+    predicate: Predicate,
+    trusted: Mapping[str, PublicKey],
+    where: str,
+) -> tuple[str, ...]:
+    """Return the ids of the trusted keys that signed a file of this SHA-256, at least one.
+
+    A signature that names a trusted key must verify; one of an unknown key says nothing. Raises
+    SignatureError: the signature file is malformed, is about another file, holds a false signature,
+    or none of a trusted key. `where`: the signature file, for messages.
+    """
+    envelope = parse_envelope(data, where)
+    payload = _decoded(envelope.payload, where)
+    if payload != statement_bytes(sha256, predicate):
+        raise SignatureError(f"{where}: {_other_statement(payload, sha256, predicate, where)}")
+
+    signed = []
+    for signature in envelope.signatures:
+        key = trusted.get(signature.keyid)
+        made = _decoded(signature.sig, where)
+        if key is None:
+            continue
+
+        if not key.has_signed(pre_authentication(payload), made):
+            raise SignatureError(
+                f"{where}: the signature of key {signature.keyid[:12]} does not verify; the file"
+                " was changed, or another key made it"
+            )
+
+        signed.append(signature.keyid)
+
+    if not signed:
+        ids = ", ".join(signature.keyid[:12] for signature in envelope.signatures)
+        raise SignatureError(
+            f"{where}: signed by {ids}, none of which is trusted here; add the signer's public key"
+            " if you trust it"
+        )
+
+    return tuple(signed)
+
+
+def sign_file(path: Path, predicate: Predicate, key: PrivateKey) -> Path:
+    """Sign a file, and return the path of its signature file.
+
+    Signatures of other keys on the same bytes are kept; those on earlier bytes are replaced. Raises
+    SignatureError: the file or its signature file can't be read; StoreError: it can't be written.
+    """
+    with explained(f"{path}: can't read", kind=SignatureError):
+        sha256 = file_sha256(path)
+
+    payload = base64.b64encode(statement_bytes(sha256, predicate)).decode("ascii")
+    own = sign(sha256, predicate, key)
+    signatures = {own.keyid: own}
+    target = signature_path(path)
+    if target.is_file():
+        earlier = parse_envelope(_read(target), str(target))
+        if earlier.payload == payload:
+            signatures = {each.keyid: each for each in earlier.signatures} | signatures
+
+    ordered = tuple(signatures[key_id] for key_id in sorted(signatures))
+    write_atomic(target, envelope_bytes(Envelope(payload=payload, signatures=ordered)))
+    return target
+
+
+def check_signature(
+    path: Path, predicate: Predicate, trusted: Mapping[str, PublicKey]
+) -> tuple[str, ...]:
+    """Return the ids of the trusted keys that signed a file. Raises SignatureError as of
+    `check_envelope`, and where there is no signature file.
+    """
+    with explained(f"{path}: can't read", kind=SignatureError):
+        sha256 = file_sha256(path)
+
+    target = signature_path(path)
+    if not target.is_file():
+        raise SignatureError(f"{path}: is not signed ({target.name} is missing)")
+
+    return check_envelope(_read(target), sha256, predicate, trusted, str(target))
+
+
+def _read(path: Path) -> bytes:
+    with explained(f"{path}: can't read the signature", kind=SignatureError):
+        return read_plain(path, MOST_BYTES)
+
+
+def _decoded(text: str, where: str) -> bytes:
+    """Return the bytes of base64 in its only form: without spare bits, which a file could hide in."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise SignatureError(f"{where}: is not base64; the file was changed") from error
+
+    if base64.b64encode(data).decode("ascii") != text:
+        raise SignatureError(f"{where}: is not canonical base64; the file was changed")
+
+    return data
+
+
+def _other_statement(payload: bytes, sha256: str, predicate: Predicate, where: str) -> str:
+    """Return in words what a statement is about instead."""
+    try:
+        stated = from_plain(loads_untrusted(payload, levels=8), Statement, where, SignatureError)
+    except (ValueError, SignatureError):
+        return "holds no statement of this suite; the file was changed"
+
+    if stated.predicate_type != predicate:
+        return f"is a signature of kind {stated.predicate_type}, expected {predicate}"
+
+    found = stated.subject[0].digest.sha256
+    if found != sha256:
+        return (
+            f"signs another file ({found[:12]}…, this one is {sha256[:12]}…): the signed file"
+            " was changed afterwards"
+        )
+
+    return "is not in canonical form; the file was changed"

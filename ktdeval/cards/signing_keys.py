@@ -1,0 +1,256 @@
+"""Ed25519 keys (RFC 8032) that sign cards and verdicts, and their files.
+
+A private key is PKCS #8 in PEM, readable by its owner only; a public key is SubjectPublicKeyInfo in
+PEM. Both are what `openssl genpkey -algorithm ed25519` writes. The arithmetic is that of
+`cryptography`, which is imported when a key is used.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ktdeval.errors import SignatureError, StoreError, UsageError, explained
+from ktdeval.values.jsonio import read_plain, sha256_hex, write_atomic
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+PUBLIC_SUFFIX = ".pub"  #: Ending of files of public keys
+MOST_KEY_BYTES = 16_384
+KEY_BYTES = 32  #: of a public key
+SIGNATURE_BYTES = 64
+_FIELD_PRIME = 2**255 - 19
+_SIGN_BIT = 1 << 255
+_ORDER_8 = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
+_SMALL_ORDER = frozenset(
+    {
+        0,
+        1,
+        _FIELD_PRIME - 1,
+        int.from_bytes(_ORDER_8, "little"),
+        _FIELD_PRIME - int.from_bytes(_ORDER_8, "little"),
+    }
+)
+"""Coordinates y of the points whose order divides 8. Such a key accepts signatures that nobody made."""
+
+#: Called without arguments for the passphrase of an encrypted key
+AskPassphrase = Callable[[], str]
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """Public key, checked: canonical, and not of small order."""
+
+    raw: bytes  #: 32 bytes, as in RFC 8032
+
+    @property
+    def id(self) -> str:
+        """SHA-256 of the raw key, as 64 hexadecimal digits."""
+        return sha256_hex(self.raw)
+
+    def has_signed(self, message: bytes, signature: bytes) -> bool:
+        """Return whether a signature of this key is on exactly these bytes."""
+        crypto = _library()
+        if len(signature) != SIGNATURE_BYTES:
+            return False
+
+        try:
+            crypto.ed25519.Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, message)
+        except crypto.InvalidSignature:
+            return False
+
+        return True
+
+    def to_pem(self) -> bytes:
+        """Return the file of the key."""
+        crypto = _library()
+        forms = crypto.serialization
+        key = crypto.ed25519.Ed25519PublicKey.from_public_bytes(self.raw)
+        pem: bytes = key.public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+        return pem
+
+
+class PrivateKey:
+    """Private key in memory. Its text form shows its id alone."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"PrivateKey({self.public.id[:12]}…)"
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        """Draw a key from the system's own randomness."""
+        return cls(_library().ed25519.Ed25519PrivateKey.generate())
+
+    @classmethod
+    def from_seed(cls, seed: bytes) -> PrivateKey:
+        """Return the key of a seed of 32 bytes, the private key of RFC 8032."""
+        return cls(_library().ed25519.Ed25519PrivateKey.from_private_bytes(seed))
+
+    @property
+    def public(self) -> PublicKey:
+        """Its public key."""
+        return PublicKey(self._key.public_key().public_bytes_raw())
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature of 64 bytes, the same for the same message."""
+        return self._key.sign(message)
+
+    def to_pem(self, passphrase: str) -> bytes:
+        """Return the file of the key, encrypted unless the passphrase is empty."""
+        forms = _library().serialization
+        encryption = forms.NoEncryption()
+        if passphrase:
+            encryption = forms.BestAvailableEncryption(passphrase.encode())
+
+        return self._key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, encryption)
+
+
+def public_key(raw: bytes, where: str) -> PublicKey:
+    """Return a public key from its 32 bytes.
+
+    Raises SignatureError: another length, a coordinate that is not canonical, or a point of small
+    order, for which signatures on any message can be made up.
+    """
+    if len(raw) != KEY_BYTES:
+        raise SignatureError(f"{where}: expected a key of {KEY_BYTES} bytes, got {len(raw)}")
+
+    coordinate = int.from_bytes(raw, "little") & (_SIGN_BIT - 1)
+    if coordinate >= _FIELD_PRIME:
+        raise SignatureError(f"{where}: the key is not in its canonical form; make another one")
+    if coordinate in _SMALL_ORDER:
+        raise SignatureError(
+            f"{where}: the key is a point of small order, which verifies made-up signatures; make"
+            " another one with `ktdeval card keygen`"
+        )
+
+    return PublicKey(raw)
+
+
+def read_public_key(path: Path) -> PublicKey:
+    """Read the file of a public key. Raises SignatureError: it can't be read, or is no Ed25519
+    public key.
+    """
+    data = _read(path)
+    if b"PRIVATE KEY" in data:
+        raise SignatureError(
+            f"{path}: is a private key; name the public one, which `ktdeval card keygen` writes to"
+            f" a file ending in {PUBLIC_SUFFIX}"
+        )
+
+    crypto = _library()
+    try:
+        key = crypto.serialization.load_pem_public_key(data)
+    except (ValueError, TypeError, crypto.UnsupportedAlgorithm) as error:
+        raise SignatureError(f"{path}: is no public key in PEM; give an Ed25519 one") from error
+
+    if not isinstance(key, crypto.ed25519.Ed25519PublicKey):
+        raise SignatureError(f"{path}: is a key of another kind; give an Ed25519 one")
+
+    return public_key(key.public_bytes_raw(), str(path))
+
+
+def read_public_keys(path: Path) -> dict[str, PublicKey]:
+    """Read one public key, or all `*.pub` of a folder, by id. Raises SignatureError: one can't be
+    read, or the folder has none.
+    """
+    files = [path]
+    if path.is_dir():
+        files = sorted(path.glob(f"*{PUBLIC_SUFFIX}"))
+        if not files:
+            raise SignatureError(f"{path}: has no public key (*{PUBLIC_SUFFIX}); put one there")
+
+    keys = [read_public_key(file) for file in files]
+    return {key.id: key for key in keys}
+
+
+def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
+    """Read the file of a private key; `passphrase` is asked for only if it is encrypted.
+
+    Raises SignatureError: others may read the file, it can't be read, it is no Ed25519 key, or the
+    passphrase is wrong. No message holds any part of the key.
+    """
+    data = _read(path)
+    with explained(f"{path}: can't read", kind=SignatureError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+
+    if mode & 0o077:
+        raise SignatureError(f"{path}: others may read this private key; run `chmod 600 {path}`")
+
+    crypto = _library()
+    secret: bytes | None = None
+    if b"ENCRYPTED" in data:
+        secret = passphrase().encode()
+
+    try:
+        key = crypto.serialization.load_pem_private_key(data, secret)
+    except (ValueError, TypeError, crypto.UnsupportedAlgorithm):
+        reason = "is no private key in PEM"
+        if secret is not None:
+            reason = "can't be decrypted: the passphrase is wrong, or the file is damaged"
+
+        # Without its cause, which could quote the file.
+        raise SignatureError(f"{path}: {reason}") from None
+
+    if not isinstance(key, crypto.ed25519.Ed25519PrivateKey):
+        raise SignatureError(f"{path}: is a key of another kind; give an Ed25519 one")
+
+    return PrivateKey(key)
+
+
+def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
+    """Write a private key with mode 0600, and the public one next to it; return the latter's path.
+
+    Raises UsageError: one of the files is there; StoreError: it can't be written.
+    """
+    public_path = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
+    for file in (path, public_path):
+        if os.path.lexists(file):
+            raise UsageError(f"{file}: is there already, and no key is overwritten; choose another")
+
+    with explained(f"{path}: can't write the key", "choose another folder", StoreError):
+        # O_EXCL: the mode holds from the first byte, and no link is followed.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(key.to_pem(passphrase))
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    write_atomic(public_path, key.public.to_pem())
+    return public_path
+
+
+def _read(path: Path) -> bytes:
+    with explained(f"{path}: can't read the key", kind=SignatureError):
+        return read_plain(path, MOST_KEY_BYTES)
+
+
+class _Library:
+    """Parts of `cryptography` that are used here."""
+
+    def __init__(self) -> None:
+        from cryptography.exceptions import (  # noqa: PLC0415 - an extra
+            InvalidSignature,
+            UnsupportedAlgorithm,
+        )
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - an extra
+        from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415 - an extra
+
+        self.InvalidSignature = InvalidSignature
+        self.UnsupportedAlgorithm = UnsupportedAlgorithm
+        self.serialization = serialization
+        self.ed25519 = ed25519
+
+
+def _library() -> _Library:
+    try:
+        return _Library()
+    except ImportError as error:
+        raise UsageError("signatures need the extra `sign`: pip install 'ktdeval[sign]'") from error

@@ -1,0 +1,80 @@
+"""`ktdeval card keygen` and `card sign`, and the passphrase of private keys."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ktdeval.cli.options import FilePath, RunPath
+from ktdeval.errors import UsageError
+
+PASSPHRASE = "KTDEVAL_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
+
+
+def passphrase_of_key() -> str:
+    """Return the passphrase of an encrypted key, from the environment or typed without an echo.
+
+    Raises UsageError: there is neither the variable nor a terminal.
+    """
+    given = os.environ.get(PASSPHRASE)
+    if given is not None:
+        return given
+
+    if not sys.stdin.isatty():
+        raise UsageError(f"the key is encrypted: set {PASSPHRASE}, or run this in a terminal")
+
+    typed: str = click.prompt("Passphrase of the key", hide_input=True, err=True)
+    return typed
+
+
+@click.command()
+@click.option(
+    "--out", type=FilePath(), required=True, metavar="FILE", help="file of the private key"
+)
+@click.option(
+    "--encrypt", is_flag=True, help=f"encrypt it with a passphrase: {PASSPHRASE}, or typed twice"
+)
+def keygen(out: Path, encrypt: bool) -> None:
+    """Make an Ed25519 key to sign with: FILE, for you alone, and FILE.pub, for others."""
+    from ktdeval.cards.signing_keys import PrivateKey, write_key_pair
+
+    passphrase = ""
+    if encrypt:
+        passphrase = os.environ.get(PASSPHRASE) or click.prompt(
+            "Passphrase", hide_input=True, confirmation_prompt=True, err=True
+        )
+
+    key = PrivateKey.generate()
+    public_path = write_key_pair(out, key, passphrase)
+    click.echo(f"private key  {out} (mode 0600; give it to nobody)")
+    click.echo(f"public key   {public_path}")
+    click.echo(f"for a board  key: '{key.public.raw.hex()}'")
+    click.echo(f"key id       {key.public.id}")
+
+
+@click.command()
+@click.argument("path", type=RunPath())
+@click.option(
+    "--key", type=FilePath(), required=True, metavar="FILE", help="file of your private key"
+)
+def sign(path: Path, key: Path) -> None:
+    """Sign a card: write CARD.sig next to it, which `card verify --signed-by` checks.
+
+    PATH is a card file, or a run folder with all its cards. The card itself is not changed. A
+    signature says who vouches for these bytes, not when.
+    """
+    from ktdeval.cards.check import card_files, load_card
+    from ktdeval.cards.signatures import SIGNED_CARD, sign_file
+    from ktdeval.cards.signing_keys import read_private_key
+
+    files = card_files([path])
+    for file in files:
+        load_card(file)
+
+    private = read_private_key(key, passphrase_of_key)
+    for file in files:
+        signature = sign_file(file, SIGNED_CARD, private)
+        click.echo(f"{signature}: signed by key {private.public.id}")

@@ -1,0 +1,72 @@
+"""`ktdeval leaderboard sign`: sign the verdicts of a board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ktdeval.cards import SIGNED_VERDICT, count, read_private_key, sign_file, signature_path
+from ktdeval.cli import FilePath, passphrase_of_key
+from ktdeval.errors import SignatureError, UsageError
+from ktdeval_board.documents import Verdict
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.options import board_argument
+from ktdeval_board.reading import read_own
+from ktdeval_board.rules import Rules, load_rules
+from ktdeval_board.signed import verdict_signers
+
+
+@click.command()
+@board_argument
+@click.option(
+    "--key", type=FilePath(), required=True, metavar="FILE", help="file of your private key"
+)
+@click.option(
+    "--card", "only", multiple=True, metavar="ID", help="sign this card's verdict alone; repeatable"
+)
+def sign(board: Path, key: Path, only: tuple[str, ...]) -> None:
+    """Sign the verdicts of a board that have no signature that holds. For maintainers.
+
+    Look at the verdicts first: your signature says that you stand by them. The key must be one of
+    `signers` in board.yaml.
+    """
+    rules = load_rules(board)
+    private = read_private_key(key, passphrase_of_key)
+    if private.public.raw.hex() not in {each.key for each in rules.signers}:
+        raise UsageError(
+            f"{key}: is the key of no signer of the board; add its public key to signers in"
+            f" board.yaml: {private.public.raw.hex()}"
+        )
+
+    signed = 0
+    found = set[str]()
+    for files in BoardFolder(board).submitted():
+        verdict = BoardFolder(board).verdict(files.card_id)
+        if (only and files.card_id not in only) or not verdict.is_file():
+            continue
+
+        found.add(files.card_id)
+        if _is_signed(verdict, rules):
+            continue
+
+        if read_own(verdict, Verdict).card != files.card_id:
+            raise SignatureError(f"{verdict}: is the verdict on another card; it is not signed")
+
+        signed += 1
+        click.echo(f"{sign_file(verdict, SIGNED_VERDICT, private)}: signed")
+
+    missing = sorted(set(only) - found)
+    if missing:
+        raise UsageError(f"--card {missing[0]}: no such card with a verdict on the board")
+
+    click.echo(f"signed {count(signed, 'verdict')} by key {private.public.id}")
+
+
+def _is_signed(verdict: Path, rules: Rules) -> bool:
+    """Return whether a signature holds. One that does not is removed, to be replaced."""
+    try:
+        return bool(verdict_signers(verdict, rules))
+    except SignatureError:
+        signature_path(verdict).unlink(missing_ok=True)
+        return False

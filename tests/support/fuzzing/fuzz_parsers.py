@@ -1,0 +1,469 @@
+"""Parsers of untrusted bytes, each as a function of bytes, with inputs to begin from.
+
+A parser returns or raises a typed error; anything else is a defect. `UNCOVERED` names the modules
+that parse but have no entry here, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+from ktdeval.errors import KtdevalError
+from paths import REPOSITORY
+
+PRACTICE = REPOSITORY / "leaderboards" / "practice"
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A parser under test."""
+
+    parse: Callable[[bytes], object]
+    seeds: tuple[bytes, ...]
+    modules: tuple[str, ...]  #: modules whose parsing it reaches
+    #: further errors that its callers catch, as its docstring says
+    expected: tuple[type[Exception], ...] = ()
+
+
+def text_of(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode("utf-8")
+
+
+def of_file(load: Callable[[Path], object], name: str) -> Callable[[bytes], object]:
+    """Return a parser of bytes from one of a file."""
+
+    def parse(data: bytes) -> object:
+        path = Path(gettempdir()) / f"ktdeval-fuzz-{name}"
+        path.write_bytes(data)
+        return load(path)
+
+    return parse
+
+
+def first(pattern: str) -> bytes:
+    return next(iter(sorted(PRACTICE.glob(pattern)))).read_bytes()
+
+
+def parsers() -> dict[str, Parser]:
+    """Return all parsers by name. Imports are inside: a run needs one of them."""
+    return {**_values(), **_records(), **_plans(), **_replies(), **_tables(), **_services()}
+
+
+def _values() -> dict[str, Parser]:
+    from ktdeval.cards.check import parse_card
+    from ktdeval.cards.signatures import SIGNED_CARD, check_envelope, parse_envelope
+    from ktdeval.cards.signing_keys import PrivateKey, read_private_key, read_public_key
+    from ktdeval.values.jsonio import loads_untrusted, sha256_hex
+    from ktdeval.values.user_input import parse_assignments
+    from ktdeval.values.yamlio import parse_yaml
+
+    own = PrivateKey.from_seed(bytes(32))
+    trusted = {own.public.id: own.public}
+    envelope = _envelope(own)
+    return {
+        "json": Parser(
+            loads_untrusted,
+            (b'{"a":[1,2.5,"x",null]}',),
+            ("ktdeval/values/jsonio.py",),
+            (ValueError,),
+        ),
+        "yaml": Parser(
+            lambda data: parse_yaml(data, "f.yaml"),
+            (b"a: &x [1, 2]\nb: *x\n<<: {c: !!str 1}\n",),
+            ("ktdeval/values/yamlio.py",),
+        ),
+        "option values": Parser(
+            lambda data: parse_assignments([text_of(data)], "--args"),
+            (b"seed=1", b"a=[1,2]", b'x={"y":1}'),
+            ("ktdeval/values/user_input.py",),
+        ),
+        "card": Parser(
+            lambda data: parse_card(text_of(data), "card"),
+            (first("cards/*/*/*/" + "[0-9a-f]" * 64 + ".json"),),
+            ("ktdeval/cards/check.py", "ktdeval/cards/fields/basics.py", "ktdeval/cards/system.py"),
+        ),
+        "signature": Parser(
+            lambda data: check_envelope(data, sha256_hex(b"x"), SIGNED_CARD, trusted, "x.sig"),
+            (envelope,),
+            ("ktdeval/cards/signatures.py",),
+        ),
+        "signature form": Parser(lambda data: parse_envelope(data, "x.sig"), (envelope,), ()),
+        "public key": Parser(
+            of_file(read_public_key, "key.pub"),
+            (own.public.to_pem(),),
+            ("ktdeval/cards/signing_keys.py",),
+        ),
+        "private key": Parser(
+            of_file(_private(read_private_key), "key"), (own.to_pem(""), own.to_pem("x")), ()
+        ),
+    }
+
+
+def _private(read: Callable[..., object]) -> Callable[[Path], object]:
+    def load(path: Path) -> object:
+        path.chmod(0o600)
+        return read(path, lambda: "x")
+
+    return load
+
+
+def _envelope(key: Any) -> bytes:
+    from base64 import b64encode
+
+    from ktdeval.cards.signatures import (
+        SIGNED_CARD,
+        Envelope,
+        envelope_bytes,
+        sign,
+        statement_bytes,
+    )
+    from ktdeval.values.jsonio import sha256_hex
+
+    sha256 = sha256_hex(b"x")
+    payload = b64encode(statement_bytes(sha256, SIGNED_CARD)).decode()
+    return envelope_bytes(Envelope(payload=payload, signatures=(sign(sha256, SIGNED_CARD, key),)))
+
+
+def _records() -> dict[str, Parser]:
+    from ktdeval.calls.record import DamagedError, reply_of
+    from ktdeval.runner.ledger_file import load_ledger
+    from ktdeval.runner.registration import load_drawn_key
+    from ktdeval.runner.store import ManifestFile
+    from ktdeval.stores.beats import Beat
+    from ktdeval.stores.claims import ClaimRecord
+    from ktdeval.stores.sum_log import Entry as SumEntry
+    from ktdeval.values.bounded import open_unpacked
+    from ktdeval.values.typed import decode_json
+    from ktdeval_board.reading import DOCUMENTS, read_untrusted
+
+    records = {
+        "manifest": Parser(
+            lambda data: decode_json(data, ManifestFile, "manifest.json"),
+            (first("records/*/manifest.json"),),
+            ("ktdeval/runner/store.py",),
+        ),
+        "claim": Parser(
+            lambda data: decode_json(data, ClaimRecord, "claim"),
+            (b"{}",),
+            ("ktdeval/stores/claims.py",),
+        ),
+        "heartbeat": Parser(
+            lambda data: decode_json(data, Beat, "beat"), (b"{}",), ("ktdeval/stores/beats.py",)
+        ),
+        "sum log": Parser(
+            lambda data: decode_json(data, SumEntry, "sum"),
+            (b"{}",),
+            ("ktdeval/stores/sum_log.py",),
+        ),
+        "cached reply": Parser(
+            lambda data: reply_of(data, "cache"),
+            (b"{}",),
+            ("ktdeval/calls/record.py",),
+            (DamagedError,),
+        ),
+        "ledger": Parser(
+            of_file(load_ledger, "ledger.parquet"),
+            (first("records/*/episodes/*/ledger.parquet"),),
+            ("ktdeval/runner/ledger_file.py", "ktdeval/values/bounded.py"),
+        ),
+        "transcript": Parser(
+            of_file(_unpacked(open_unpacked), "transcript.jsonl.zst"),
+            (first("records/*/episodes/*/transcript.jsonl.zst"),),
+            (),
+        ),
+        "drawn key": Parser(
+            of_file(lambda path: load_drawn_key(str(path)), "key.json"),
+            (first("keys/*.json"),),
+            ("ktdeval/runner/registration.py",),
+        ),
+    }
+    seeds = {"submission": "cards/*/*/*/*.submission.json", "records": "cards/*/*/*/*.records.json"}
+    for name, type_ in DOCUMENTS.items():
+        modules = ("ktdeval_board/reading.py",) if name == "submission" else ()
+        seed = first(seeds[name]) if name in seeds else b'{"schema_version":1}'
+        load = of_file(
+            lambda path, type_=type_: read_untrusted(path, type_, 10_000_000), "doc.json"
+        )
+        records[f"board {name}"] = Parser(load, (seed,), modules)
+    return records
+
+
+def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
+    def load(path: Path) -> object:
+        from ktdeval.runner.store import TranscriptEntry
+        from ktdeval.values.typed import decode_json
+
+        with opened(path) as stream:
+            for line in stream.read(1 << 20).splitlines()[:20]:
+                decode_json(line, TranscriptEntry, "transcript")
+        return None
+
+    return load
+
+
+def _plans() -> dict[str, Parser]:
+    from ktdeval.calls.prices import load_price_table
+    from ktdeval.runner.config import load_config
+    from ktdeval_agents.graph import load_team
+    from ktdeval_board.rules import load_rules
+    from ktdeval_grid.plan import load_plan as load_grid
+    from ktdeval_live.chain import read_chain
+    from ktdeval_live.plan import load_entrant, load_plan as load_live
+
+    return {
+        "run config": Parser(
+            of_file(lambda path: load_config(path, {}), "run.yaml"),
+            (b"model: builtin/momentum\ntasks: [blinded_open_research]\nseeds: 2\n",),
+            ("ktdeval/runner/config.py",),
+        ),
+        "price table": Parser(
+            of_file(load_price_table, "prices.yaml"),
+            (
+                b"as_of: 2025-01-01\nsource: x\ncurrency: USD\nmodels: [{match: a/*, input: 1, output: 2}]\n",
+            ),
+            ("ktdeval/calls/prices.py",),
+        ),
+        "team": Parser(
+            of_file(load_team, "team.yaml"),
+            (b"roles: {a: {prompt: x}}\nstages: [{roles: [a]}]\n",),
+            ("ktdeval_agents/graph.py",),
+        ),
+        "grid plan": Parser(
+            of_file(load_grid, "grid.yaml"),
+            (b"models: [builtin/momentum]\ntasks: [blinded_open_research]\n",),
+            ("ktdeval_grid/plan.py",),
+        ),
+        "live plan": Parser(
+            of_file(load_live, "live.yaml"), (b"name: x\n",), ("ktdeval_live/plan.py",)
+        ),
+        "entrant": Parser(of_file(load_entrant, "entrant.yaml"), (b"model: a/b\n",), ()),
+        "live chain": Parser(
+            of_file(read_chain, "chain.jsonl"),
+            (b'{"number":1,"before":"","event":{"kind":"gap"}}\n',),
+            ("ktdeval_live/chain.py",),
+        ),
+        "board rules": Parser(
+            _in_folder("board.yaml", load_rules),
+            ((PRACTICE / "board.yaml").read_bytes(),),
+            ("ktdeval_board/rules.py",),
+        ),
+    }
+
+
+def _in_folder(name: str, load: Callable[[Path], object]) -> Callable[[bytes], object]:
+    def parse(data: bytes) -> object:
+        folder = Path(gettempdir()) / "ktdeval-fuzz-folder"
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+        return load(folder)
+
+    return parse
+
+
+def _replies() -> dict[str, Parser]:
+    from ktdeval.calls.http_errors import read_refusal, refusal_of
+    from ktdeval.harness.reading import json_object
+    from ktdeval.harness.written_calls import read_blocks, read_envelope, split_thought
+    from ktdeval.observation.recorded import shown_state
+    from ktdeval_agents.answers import read_answers
+    from ktdeval_models.remote.called import is_object, loads_reply, sent_arguments
+
+    block = b'Text\n```tool_call\n{"name":"get_bars","arguments":{"stock_id":"asset_0001"}}\n```\n'
+    envelope = b'{"content":"x","tool_calls":[{"name":"f","arguments":{"a":[1,"}"]}}]}'
+    refusal = b'{"error":{"message":"too long","type":"invalid_request_error","code":"x"}}'
+    return {
+        "provider reply": Parser(
+            loads_reply, (envelope,), ("ktdeval_models/remote/called.py",), (ValueError,)
+        ),
+        "provider error": Parser(
+            lambda data: refusal_of(400, data, {"retry-after": "1"}),
+            (refusal,),
+            ("ktdeval/calls/http_errors.py",),
+        ),
+        "provider error body": Parser(
+            lambda data: read_refusal(429, _json_or_text(data)), (refusal,), ()
+        ),
+        "written calls": Parser(
+            lambda data: read_blocks(text_of(data)), (block,), ("ktdeval/harness/written_calls.py",)
+        ),
+        "call envelope": Parser(lambda data: read_envelope(text_of(data)), (envelope,), ()),
+        "thought": Parser(lambda data: split_thought(text_of(data)), (b"<think>a</think>b",), ()),
+        "tool arguments": Parser(
+            lambda data: json_object(text_of(data)),
+            (b'{"stock_id":"asset_0001","lookback":3}',),
+            ("ktdeval/harness/reading.py",),
+            (ValueError,),
+        ),
+        "sent arguments": Parser(
+            lambda data: (is_object(text_of(data)), sent_arguments(text_of(data))),
+            (b'{"a":1}',),
+            (),
+        ),
+        "recorded prompt": Parser(
+            lambda data: shown_state(text_of(data)),
+            (b'x\n```json\n{"account":{}}\n```\n',),
+            ("ktdeval/observation/recorded.py",),
+            (ValueError,),
+        ),
+        "team answers": Parser(
+            lambda data: read_answers([text_of(data)]),
+            (b'{"answers":[{"name":"a","value":1}]}',),
+            ("ktdeval_agents/answers.py",),
+        ),
+    }
+
+
+def _json_or_text(data: bytes) -> Any:
+    from ktdeval.values.jsonio import loads_untrusted
+
+    try:
+        return loads_untrusted(data)
+    except ValueError:
+        return text_of(data)
+
+
+def _tables() -> dict[str, Parser]:
+    import io
+
+    import openpyxl
+    import pandas as pd
+
+    from ktdeval.tasks.sample_files import read_samples
+    from ktdeval_board.exchange.lm_eval import import_results
+    from ktdeval_data.reading.options import Reading
+    from ktdeval_data.reading.text_table import open_table
+    from ktdeval_data.reading.workbook import sheet_as_text
+
+    table = b"date,code,open,high,low,close,volume\n2024-01-02,600519,1,2,0.5,1.5,100\n"
+    book, sheet = io.BytesIO(), openpyxl.Workbook()
+    sheet.active.append(["date", "code", "close"])
+    sheet.active.append(["2024-01-02", "600519", 1.5])
+    sheet.save(book)
+    parquet = io.BytesIO()
+    pd.DataFrame({"question": ["x"], "answer": [1]}).to_parquet(parquet)
+    known = ("date", "code", "close")
+    return {
+        "market csv": Parser(
+            of_file(lambda path: open_table(path, known, Reading()).header, "bars.csv"),
+            (table, "日期;代码;收盘\n2024/1/2;600519;1,5\n".encode("gb18030")),
+            (
+                "ktdeval_data/reading/text_table.py",
+                "ktdeval_data/columns.py",
+            ),
+            (ValueError,),  # `read_table`, which calls it, makes a DataError of it
+        ),
+        "market xlsx": Parser(
+            of_file(lambda path: sheet_as_text(path, Reading()), "bars.xlsx"),
+            (book.getvalue(),),
+            ("ktdeval_data/reading/workbook.py",),
+        ),
+        "samples jsonl": Parser(
+            of_file(lambda path: read_samples(str(path)), "samples.jsonl"),
+            (b'{"id":"1","question":"x","answer":1}\n',),
+            ("ktdeval/tasks/sample_files.py",),
+        ),
+        "lm-eval results": Parser(
+            of_file(lambda path: import_results(path, 1_000_000), "results.json"),
+            ((REPOSITORY / "tests/support/board/lm_eval_results.json").read_bytes(),),
+            ("ktdeval_board/exchange/lm_eval.py",),
+        ),
+    }
+
+
+def _services() -> dict[str, Parser]:
+    from ktdeval_live.plan import Stamping
+    from ktdeval_live.stamps import _checked, certificate_of
+    from ktdeval_qfinzero.access.dispatch import check_json
+    from ktdeval_qfinzero.cursors import read_cursor, write_cursor
+    from ktdeval_qfinzero.errors import ServiceError
+    from ktdeval_qfinzero.moments import parse_moment
+    from ktdeval_qfinzero.pmb.log import read_lines
+
+    cursor = write_cursor("a", 1).encode()
+    root = root_certificate()
+    rule = Stamping(url="http://x", certificate=root)
+    return {
+        "qfinzero body": Parser(
+            check_json,
+            (b'{"order":{"qty":1}}',),
+            ("ktdeval_qfinzero/access/dispatch.py",),
+            (ServiceError,),
+        ),
+        "qfinzero cursor": Parser(
+            lambda data: read_cursor(text_of(data), (str, int)),
+            (cursor,),
+            ("ktdeval_qfinzero/cursors.py",),
+            (ServiceError,),
+        ),
+        "qfinzero moment": Parser(
+            lambda data: parse_moment(text_of(data), "start"),
+            (b"2025-01-06T14:30:00+02:00", b"2025-01-06"),
+            (),
+            (ServiceError,),
+        ),
+        "qfinzero log": Parser(
+            lambda data: read_lines(text_of(data).splitlines()),
+            (b'{"seq":1,"prev":"","kind":"x"}\n',),
+            ("ktdeval_qfinzero/pmb/log.py",),
+        ),
+        "certificate of stamps": Parser(
+            lambda data: certificate_of(text_of(data)),
+            (root.encode(), of_another_version(root)),
+            ("ktdeval_live/stamps.py",),
+        ),
+        "time stamp": Parser(
+            lambda data: _checked(data, "0" * 64, rule, "stamp"),
+            (b"\x30\x03\x02\x01\x00", b"\x30\x80\x06\x09*\x86H\x86\xf7\r\x01\x07\x02\x00\x00"),
+            (),
+        ),
+    }
+
+
+def root_certificate() -> str:
+    """Return a certificate that signs itself, in PEM."""
+    from datetime import UTC, datetime
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import NameOID
+
+    key = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "root")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1)
+    builder = builder.not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
+    made = builder.not_valid_after(datetime(2040, 1, 1, tzinfo=UTC)).sign(key, None)
+    return made.public_bytes(Encoding.PEM).decode()
+
+
+def of_another_version(pem: str) -> bytes:
+    """Return a certificate of version 67, which there is not."""
+    from base64 import b64encode
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    der = x509.load_pem_x509_certificate(pem.encode()).public_bytes(Encoding.DER)
+    changed = der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x42", 1)
+    assert changed != der
+    begin, end = b"-----BEGIN CERTIFICATE-----\n", b"\n-----END CERTIFICATE-----\n"
+    return begin + b64encode(changed) + end
+
+
+TYPED: tuple[type[Exception], ...] = (KtdevalError,)
+
+
+def outcome(parser: Parser, data: bytes) -> Exception | None:
+    """Return the defect that an input shows: an exception that is not typed; None if there is none."""
+    try:
+        parser.parse(data)
+    except (*TYPED, *parser.expected):
+        return None
+    except Exception as error:  # noqa: BLE001 - what is looked for
+        return error
+
+    return None

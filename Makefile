@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rest test-qlib test-ray test-rl docs site fuzz public-api release-check test-schemas test-llm test-all lint format build worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rest test-inspect test-qlib test-ray test-rl docs site fuzz public-api release-check test-schemas test-llm test-all lint format build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"
 	@echo "make test-rl   training of policies, with the extra rl (torch)"
 	@echo "make test-ray  grids on two nodes of a Ray cluster, with the extra ray"
+	@echo "make test-inspect ktdeval's tasks as evaluations of Inspect, with inspect-ai in an environment of its own"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
 	@echo "make test-llm    runs of a real, very small language model on this machine: about ten minutes on two cores, half of them to compile llama.cpp"
 	@echo "make lint     ruff, mypy and import-linter"
@@ -69,6 +70,13 @@ test-ray: $(VENV)/.installed-dev
 	$(PIP) install -e '.[ray]'
 	$(PYTEST) tests/accept/test_accept_ray.py
 
+# An environment of its own: inspect-ai brings dozens of packages. CI does not run it.
+INSPECT_VENV ?= .venv-inspect
+INSPECT := plugins/ktdeval-inspect
+test-inspect: $(INSPECT_VENV)/.installed
+	cd $(INSPECT) && $(abspath $(INSPECT_VENV))/bin/python -m pytest -p no:logging -rs tests
+	cd $(INSPECT) && $(abspath $(INSPECT_VENV))/bin/inspect-evals-lint ktdeval_inspect
+
 # Engines that are not installed are skipped with the way to get them; see docs/schemas.md.
 test-schemas: $(VENV)/.installed-dev
 	@command -v npm >/dev/null && npm ci --no-audit --no-fund --silent --prefix tests/support/schemas/ajv || echo "no npm here: ajv is skipped"
@@ -81,7 +89,7 @@ test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 tests/llm
 
 test-all: test test-rest
-	@echo "not run: make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"
+	@echo "not run: make test-inspect, make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -124,7 +132,7 @@ screenshots: $(VENV)/.installed-dev
 	$(BIN)/python docs/recording.py
 
 clean:
-	rm -rf $(VENV) $(LLM_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LLM_VENV) $(INSPECT_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ktdeval needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; say PYTHON=/path/to/python3.11")'
@@ -144,4 +152,9 @@ $(VENV)/.installed-qlib: $(VENV)/.installed-dev
 
 $(LLM_VENV)/.installed: tests/support/llm/llm_environment.py
 	@$(PYTHON) $< $(LLM_VENV)
+	@touch $@
+
+$(INSPECT_VENV)/.installed: $(INSPECT)/pyproject.toml
+	$(PYTHON) -m venv $(INSPECT_VENV)
+	$(INSPECT_VENV)/bin/python -m pip --disable-pip-version-check --quiet install -e . -e '$(INSPECT)[test]'
 	@touch $@

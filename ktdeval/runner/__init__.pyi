@@ -83,6 +83,7 @@ from ktdeval.runner.run_paths import (
 from ktdeval.runner.score import (
     check_ran as check_ran,
     describe_environment as describe_environment,
+    make_card as make_card,
     open_recorded_snapshot as open_recorded_snapshot,
     open_task_files as open_task_files,
     recorded_market as recorded_market,

@@ -13,7 +13,10 @@ from pathlib import Path
 from paths import REPOSITORY
 
 SOURCES = sorted(
-    path for root in ("ktdeval", "tasks", "plugins") for path in (REPOSITORY / root).rglob("*.py")
+    path
+    for root in ("ktdeval", "tasks", "plugins")
+    for path in (REPOSITORY / root).rglob("*.py")
+    if "ktdeval-inspect" not in path.parts  # a package of its own
 )
 
 

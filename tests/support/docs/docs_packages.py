@@ -33,7 +33,7 @@ def brought_in() -> dict[Path, Path]:
     """Return for each page outside docs the page under docs that is its copy."""
     copies = {REPOSITORY / page: FOLDER / name for page, name in ROOT_PAGES.items()}
     for root in ("tasks", "plugins"):
-        for page in sorted((REPOSITORY / root).glob("*/*.md")):
+        for page in sorted((REPOSITORY / root).glob("ktdeval_*/*.md")):
             package = page.parent.name.removeprefix("ktdeval_")
             name = package if page.name == "README.md" else page.stem
             copies[page] = FOLDER / f"{name}.md"

@@ -52,7 +52,12 @@ from ktdeval_board.exchange.board_data import (
     write_folder,
 )
 from ktdeval_board.exchange.frame import MAKERS
-from ktdeval_board.exchange.results import make_record, record_path, repository_of
+from ktdeval_board.exchange.results import (
+    SCHEMA_VERSION,
+    make_record,
+    record_path,
+    repository_of,
+)
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.daily import facts_of
 from ktdeval_board.ranking.describe import EXTRA
@@ -613,8 +618,8 @@ def test_a_folder_that_holds_something_is_left_alone_and_an_export_that_fails_le
 
 # ---- every_eval_ever
 
-RECORD_SCHEMA = json.loads((SUPPORT / "board" / "every_eval_ever.json").read_text())
-"""What the shared schema asks of the fields that are written, stated in our own words."""
+RECORD_SCHEMA = json.loads((SUPPORT / "board" / "every_eval_ever" / "eval.schema.json").read_text())
+"""The published schema, unchanged; see the README beside it."""
 
 
 def records_of(folder: Path) -> dict[str, Mapping[str, Any]]:
@@ -633,7 +638,8 @@ def test_records_follow_the_shared_schema_and_state_the_boards_trust(
         == cards["baseline"].isna().sum()
         == len({record["evaluation_id"] for record in records.values()})
     )
-    validator = jsonschema.Draft202012Validator(RECORD_SCHEMA)
+    validator = jsonschema.Draft7Validator(RECORD_SCHEMA)
+    assert RECORD_SCHEMA["version"] == SCHEMA_VERSION
     uuid = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
     for path, record in records.items():
         validator.validate(record)

@@ -1,0 +1,59 @@
+"""Task of Inspect: any task of ktdeval, by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+
+from ktdeval_inspect.running import InspectRun
+from ktdeval_inspect.scoring import task_figures
+from ktdeval_inspect.solving import run_ktdeval_episode
+
+
+@task
+def ktdeval_task(
+    task: str = "blinded_open_research",
+    windows: str | list[str] | None = None,
+    seeds: int = 1,
+    limit: int | None = None,
+    out: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Task:
+    """Evaluate a model on a task of ktdeval; each episode is a sample.
+
+    Args:
+        task: Name of one task, as `ktdeval tasks` lists them.
+        windows: Windows of a trading task, separated by commas; all of them by default.
+        seeds: Number of seeds of each window.
+        limit: Most steps of an episode (days, or questions).
+        out: Run folder; a new one for each evaluation where not given.
+        options: Further options of a run by name, such as `{"agent": "hedge_fund"}`.
+    """
+    given: dict[str, Any] = {**(options or {}), "tasks": (task,), "seeds": seeds}
+    for name, value in (("limit", limit), ("out", out)):
+        if value is not None:
+            given[name] = value
+
+    if windows is not None:
+        names = windows.split(",") if isinstance(windows, str) else windows
+        given["windows"] = tuple(names)
+
+    run = InspectRun(given)
+    samples = []
+    for planned in run.samples:
+        samples.append(
+            Sample(
+                id=planned.id,
+                input=f"{run.task_name}: {planned.id}",
+                metadata={"window": planned.window, "seed": planned.seed},
+            )
+        )
+
+    return Task(
+        dataset=MemoryDataset(samples, name=run.task_name),
+        solver=run_ktdeval_episode(run),
+        scorer=task_figures(),
+        metadata={"ktdeval_task": run.task_name, "ktdeval_run": str(run.folder)},
+    )

@@ -105,6 +105,7 @@ build: $(VENV)/.installed-dev
 	$(BIN)/python -m build --no-isolation --outdir dist .
 
 release-check: $(VENV)/.installed-dev
+	$(PIP) install -e '.[release]'
 	PYTHON=$(abspath $(BIN))/python .ci/release-check
 
 # One parser: make fuzz FUZZ="'card' --seconds 60"; by coverage, where atheris is installed: FUZZ="card --engine atheris".

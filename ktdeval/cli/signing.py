@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ktdeval.cli.examples import example
 from ktdeval.cli.options import FilePath, RunPath
 from ktdeval.errors import UsageError
 
@@ -30,6 +31,7 @@ def passphrase_of_key() -> str:
     return typed
 
 
+@example("ktdeval card keygen --out me.key")
 @click.command()
 @click.option(
     "--out", type=FilePath(), required=True, metavar="FILE", help="file of the private key"
@@ -55,6 +57,7 @@ def keygen(out: Path, encrypt: bool) -> None:
     click.echo(f"key id       {key.public.id}")
 
 
+@example("ktdeval card sign ktdeval-runs/my-run --key me.key")
 @click.command()
 @click.argument("path", type=RunPath())
 @click.option(

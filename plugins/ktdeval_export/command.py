@@ -13,6 +13,7 @@ from ktdeval.cli import (
     OutputPath,
     RunPath,
     config_option,
+    example,
     json_option,
     open_plugins,
     plugin_option,
@@ -29,11 +30,13 @@ from ktdeval_export.metadata import AuditEntry
 _MOST_SHOWN = 20
 
 
+@example("ktdeval export chat ktdeval-runs/my-run --out steps.jsonl")
 @click.group()
 def export() -> None:
     """Write runs as training data, refused unless a leak audit passes."""
 
 
+@example("ktdeval export chat ktdeval-runs/my-run --out steps.jsonl")
 @export.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
 @click.option("--out", type=OutputPath("file"), required=True, metavar="FILE", help="file of rows")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, config_option, open_plugins
+from ktdeval.cli import OutputPath, config_option, example, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.lazy import later
@@ -17,11 +17,13 @@ TEMPLATE = Path(__file__).with_name("openenv_template")
 _NAMES = {"Dockerfile.txt": "Dockerfile", "app.txt": "app.py", "init.txt": "__init__.py"}
 
 
+@example("ktdeval openenv serve --tasks market_blinded --data synthetic_us")
 @click.group()
 def openenv() -> None:
     """Serve a task as an OpenEnv environment, or write the folder of one."""
 
 
+@example("ktdeval openenv serve --tasks market_blinded --data synthetic_us")
 @openenv.command()
 @config_option("tasks", "data", "data_args", "windows", "limit", "plugin")
 @click.option("--host", default="127.0.0.1", show_default=True, help="address to listen at")
@@ -67,6 +69,7 @@ def task_source(options: dict[str, Any]) -> TaskSource:
     return TaskSource(tuple(tasks), plugins, MarketChoice(**given))
 
 
+@example("ktdeval openenv new environment --tasks market_blinded")
 @openenv.command()
 @click.argument("folder", type=OutputPath("folder"))
 @config_option("tasks", "data", "plugin")

@@ -24,7 +24,10 @@ def parsing_modules() -> set[str]:
     found = set()
     for root, base in (("ktdeval", ""), ("plugins", "plugins"), ("tasks", "tasks")):
         for path in (REPOSITORY / root).rglob("*.py"):
-            if CALLS.search(path.read_text(encoding="utf-8")):
+            # A package of its own, which is no part of an installation.
+            if "ktdeval-inspect" not in path.parts and CALLS.search(
+                path.read_text(encoding="utf-8")
+            ):
                 found.add(path.relative_to(REPOSITORY / base).as_posix())
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cards import SIGNED_VERDICT, count, read_private_key, sign_file, signature_path
-from ktdeval.cli import FilePath, passphrase_of_key
+from ktdeval.cli import FilePath, example, passphrase_of_key
 from ktdeval.errors import SignatureError, UsageError
 from ktdeval_board.documents import Verdict
 from ktdeval_board.layout import BoardFolder
@@ -17,6 +17,7 @@ from ktdeval_board.rules import Rules, load_rules
 from ktdeval_board.signed import verdict_signers
 
 
+@example("ktdeval leaderboard sign board --key maintainer.key")
 @click.command()
 @board_argument
 @click.option(

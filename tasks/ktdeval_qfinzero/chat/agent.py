@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ktdeval.errors import ConfigError
 from ktdeval.harness import (
     Decision,
     Message,
@@ -13,6 +14,7 @@ from ktdeval.harness import (
 )
 from ktdeval.trading import Provenance
 from ktdeval.values.jsonio import JsonValue
+from ktdeval_qfinzero.chat.samples import FORM
 
 _EMPTY = "That reply was empty. Answer the user now."
 _ENDED = "No further call can be made in this turn. Answer the user now."
@@ -26,8 +28,13 @@ class ChatAgent:
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Answer one turn; a decision with provenance `fallback` without a valid answer. Raises
-        ModelError: the model call failed.
+        ModelError: the model call failed; ConfigError: the task is no chat.
         """
+        if session.submit_tool.name != FORM.name:
+            raise ConfigError(
+                "agent chat answers turns of a chat (`ktdeval serve qfinzero`); leave out --agent"
+            )
+
         messages = [Message("system", observation.system), Message("user", observation.user)]
         tools = (*session.tools, session.submit_tool)
         failed = 0

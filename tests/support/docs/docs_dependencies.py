@@ -26,7 +26,7 @@ def dependencies() -> dict[str, str]:
     extras = {
         name: texts
         for name, texts in project()["project"]["optional-dependencies"].items()
-        if name != "dev"
+        if name not in ("dev", "release")
     }
     by_extra = {"": project()["project"]["dependencies"], **extras}
     names = {

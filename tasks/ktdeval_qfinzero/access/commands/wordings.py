@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import OutputPath, RunPath
+from ktdeval.cli import OutputPath, RunPath, example
 from ktdeval.values.jsonio import dumps_pretty, write_atomic
 from ktdeval.values.typed import to_plain
 from ktdeval_qfinzero.rewording import wordings_of
 
 
+@example("ktdeval qfinzero wordings runs/words --out words.json")
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
 @click.option(

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cli.examples import example
-from ktdeval.cli.options import FilePath, RunPath
+from ktdeval.cli.options import FilePath, OutputPath, RunPath
 from ktdeval.errors import UsageError
 
 PASSPHRASE = "KTDEVAL_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
@@ -34,7 +34,7 @@ def passphrase_of_key() -> str:
 @example("ktdeval card keygen --out me.key")
 @click.command()
 @click.option(
-    "--out", type=FilePath(), required=True, metavar="FILE", help="file of the private key"
+    "--out", type=OutputPath("file"), required=True, metavar="FILE", help="file of the private key"
 )
 @click.option(
     "--encrypt", is_flag=True, help=f"encrypt it with a passphrase: {PASSPHRASE}, or typed twice"

@@ -35,8 +35,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Return the models that act by a trained policy or by recorded actions."""
-    from ktdeval_gym.actions import ActionsParams
-    from ktdeval_gym.params import PolicyParams
+    from ktdeval_gym.params import ActionsParams, PolicyParams
 
     return [
         Spec(

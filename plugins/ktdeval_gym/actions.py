@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,9 +18,10 @@ from ktdeval.errors import DataError, ModelError, UsageError, explained
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval.observation import ObservedAsset, ObservedState
-from ktdeval.values.fields import option, user_path
+from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import JsonValue, make_folder, read_plain, sha256_hex, write_atomic
 from ktdeval.values.typed import Value, decode_json, encode_canonical
+from ktdeval_gym.params import ActionsParams
 
 MOST_BYTES = 64 << 20
 SMALLEST_CHANGE = 0.005  #: of a weight; a smaller difference makes no order
@@ -135,16 +135,6 @@ def orders_of(state: ObservedState, weights: Sequence[float], why: str) -> list[
 
 
 # ---- the model
-
-
-@dataclass(frozen=True)
-class ActionsParams:
-    """Parameters of `gym/actions`."""
-
-    file: str = option(help="recorded actions, as an environment with `out` writes them")
-    sha256: str | None = option(
-        None, help="SHA-256 that the file must have; recorded with each run"
-    )
 
 
 class ActionsModel:

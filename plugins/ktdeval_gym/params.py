@@ -1,4 +1,4 @@
-"""Parameters of the model `rl/policy`."""
+"""Parameters of the models `rl/policy` and `gym/actions`."""
 
 from __future__ import annotations
 
@@ -17,4 +17,14 @@ class PolicyParams:
     )
     trained: str | None = option(
         None, help="days of training that the file must name, FIRST:LAST; recorded with each run"
+    )
+
+
+@dataclass(frozen=True)
+class ActionsParams:
+    """Parameters of `gym/actions`."""
+
+    file: str = option(help="recorded actions, as an environment with `out` writes them")
+    sha256: str | None = option(
+        None, help="SHA-256 that the file must have; recorded with each run"
     )

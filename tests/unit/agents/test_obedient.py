@@ -63,7 +63,8 @@ def test_an_agent_that_a_task_gives_nothing_to_decide_on_refuses_it(agent: str, 
 
 
 def test_every_agent_is_asked() -> None:
-    own = {"team"}  # a file of the user's own, whose instructions are not ours
+    # a file of the user's own, whose instructions are not ours; and one for chats alone
+    own = {"team", "chat"}
     assert sorted(TABLES["agents"]) == sorted(set(PLUGINS.specs("agents")) - own)
 
 

@@ -19,6 +19,7 @@ import yaml
 
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.spreadsheets import without_formula
 from ktdeval_board.exchange.board_data import (
     FRAME_SUMMARIES,
     FRAMES,
@@ -43,7 +44,6 @@ _ARROW: dict[Type, pa.DataType] = {
     "number": pa.float64(),
     "day": pa.timestamp("ms"),  # as in the frames, so that pandas reads back what it wrote
 }
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_parquet(data: BoardData, folder: Path) -> Exported:
@@ -107,17 +107,13 @@ def _columns(data: BoardData, frame: Frame) -> tuple[Column, ...]:
 def _plain(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
     match column.type:
         case "texts" | "counts":
-            values = values.map(lambda parts: _no_formula("; ".join(map(str, parts))))
+            values = values.map(lambda parts: without_formula("; ".join(map(str, parts))))
         case "text":
-            values = values.map(_no_formula, na_action="ignore")
+            values = values.map(without_formula, na_action="ignore")
         case "day":
             values = values.dt.strftime("%Y-%m-%d")
 
     return values
-
-
-def _no_formula(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def _write_columns(data: BoardData, folder: Path, exported: Exported) -> None:
@@ -129,7 +125,7 @@ def _write_columns(data: BoardData, folder: Path, exported: Exported) -> None:
                 "frame": frame,
                 "column": column.name,
                 "type": column.type,
-                "unit": _no_formula(column.unit),
+                "unit": without_formula(column.unit),
                 "meaning": column.meaning,
             }
             rows.append(row)

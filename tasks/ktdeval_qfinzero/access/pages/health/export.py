@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ktdeval.values.jsonio import sha256_hex
+from ktdeval.values.spreadsheets import without_formula
 from ktdeval_qfinzero.esp.answers import EventShown
 
 COLUMNS: Final = (
     "time_utc", "title", "country", "market", "importance", "status", "outcome", "source",
     "event_id",
 )  # fmt: skip
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _FOLD_BYTES: Final = 75
 _PRIORITY: Final = {"high": 1, "medium": 5, "low": 9}
 
@@ -40,15 +40,9 @@ def to_csv(events: Sequence[EventShown]) -> str:
             event.source,
             event.event_id,
         )
-        writer.writerow([event.time_utc, *map(_plain_text, texts)])
+        writer.writerow([event.time_utc, *map(without_formula, texts)])
 
     return stream.getvalue()
-
-
-def _plain_text(text: str) -> str:
-    if text.startswith(_FORMULA):
-        return f"'{text}"
-    return text
 
 
 def to_ics(events: Sequence[EventShown], name: str) -> str:
@@ -63,7 +57,12 @@ def to_ics(events: Sequence[EventShown], name: str) -> str:
         lines += _entry(event)
 
     lines.append("END:VCALENDAR")
-    return "".join(f"{folded}\r\n" for line in lines for folded in _folded(line))
+
+    folded: list[str] = []
+    for line in lines:
+        folded += _folded(line)
+
+    return "".join(f"{piece}\r\n" for piece in folded)
 
 
 def _entry(event: EventShown) -> list[str]:

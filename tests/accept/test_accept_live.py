@@ -57,7 +57,16 @@ def assert_sound(test: LiveFolder) -> None:
 # ---- days as they should come
 
 
-@pytest.mark.parametrize(("market", "first", "last"), SPANS.values(), ids=SPANS)
+QUICK_SPANS = ("half day after a holiday", "days without a close")
+
+
+@pytest.mark.parametrize(
+    ("market", "first", "last"),
+    [
+        pytest.param(*span, id=name, marks=[] if name in QUICK_SPANS else [pytest.mark.exhaustive])
+        for name, span in SPANS.items()
+    ],
+)
 def test_days_that_are_dropped_one_at_a_time_give_the_ledger_of_a_replay(
     tmp_path: Path, market: str, first: str, last: str
 ) -> None:

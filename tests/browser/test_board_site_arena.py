@@ -58,7 +58,13 @@ def cells_of(tab: Any, rows: str) -> list[list[str]]:
     )
 
 
-@pytest.mark.parametrize(("width", "scheme", "panels"), [(1280, "light", 6), (390, "dark", 6)])
+@pytest.mark.parametrize(
+    ("width", "scheme", "panels"),
+    [
+        pytest.param(1280, "light", 6, marks=pytest.mark.exhaustive),
+        (390, "dark", 6),
+    ],
+)
 def test_ninety_six_lines_are_drawn_in_a_panel_for_each_agent(
     session: Reader, width: int, scheme: str, panels: int
 ) -> None:

@@ -49,7 +49,14 @@ def test_every_page_is_built(site: Path) -> None:
 
 
 @needs_browser
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1280, "light"),
+        (390, "dark"),
+        pytest.param(390, "light", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_pages_can_be_read_by_everybody(
     site: Path, chromium: Chromium, width: int, scheme: Any
 ) -> None:

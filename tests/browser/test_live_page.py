@@ -29,7 +29,12 @@ from loops import not_empty
 pytestmark = needs_browser
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\"></script>"
-SCREENS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+SCREENS = [
+    (1280, "light"),
+    (390, "dark"),
+    pytest.param(1280, "dark", marks=pytest.mark.exhaustive),
+    pytest.param(390, "light", marks=pytest.mark.exhaustive),
+]
 PANELS = ".panel-plot svg"
 
 

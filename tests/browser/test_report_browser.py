@@ -54,8 +54,15 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "report.html"
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390], ids=["laptop", "telephone"])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        pytest.param(1280, False, id="laptop-light"),
+        pytest.param(390, True, id="telephone-dark"),
+        pytest.param(1280, True, id="laptop-dark", marks=pytest.mark.exhaustive),
+        pytest.param(390, False, id="telephone-light", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_the_page_fits_the_screen_and_follows_its_scheme(
     session: Reader, page: Path, width: int, dark: bool
 ) -> None:

@@ -89,8 +89,15 @@ def chosen(tab: Any) -> tuple[str, str, str]:
 # -- the look of it
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390], ids=["laptop", "telephone"])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        pytest.param(1280, False, id="laptop-light"),
+        pytest.param(390, True, id="telephone-dark"),
+        pytest.param(1280, True, id="laptop-dark", marks=pytest.mark.exhaustive),
+        pytest.param(390, False, id="telephone-light", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_pages_fit_the_screen_and_follow_its_scheme(
     session: Reader, runs_folder: Path, talk: Path, width: int, dark: bool
 ) -> None:

@@ -331,7 +331,9 @@ def before(remembering: MarketSnapshot) -> Mapping[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param("sign_flip", marks=pytest.mark.exhaustive), *KINDS[1:]]
+)
 def test_market_path_styles_and_clustering_stay_and_the_memory_of_residuals_goes(
     kind: Kind,
     remembering: MarketSnapshot,

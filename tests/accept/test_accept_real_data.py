@@ -122,7 +122,14 @@ def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspende
     assert any(code == suspended and np.isnan(raw["open"].loc[day, code]) for day, code in booked)
 
 
-@pytest.mark.parametrize("model", ["reversal", "random", "low_volatility"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "random",
+        pytest.param("reversal", marks=pytest.mark.exhaustive),
+        pytest.param("low_volatility", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_books_of_other_strategies_agree_too(
     model: str, raw: dict[str, pd.DataFrame], snapshot: Path, tmp_path: Path
 ) -> None:

@@ -155,12 +155,13 @@ def test_every_field_of_a_record_of_a_wrong_type_is_one_line(
     """
     run = Path(shutil.copytree(original, tmp_path / "run"))
     chosen = list if is_searching() else of_each_kind
+    values = (None, [[1]]) if is_searching() else ([[1]],)
     (folder,) = episodes(run)
     entry, mark = read_transcript(folder)[1], json.loads((folder / "episode.json").read_text())
 
     def records() -> Iterator[tuple[str, Callable[[], Any]]]:
         for place in chosen(places(entry)):
-            for wrong in (None, [[1]]):
+            for wrong in values:
                 false = with_value(entry, place, wrong)
                 yield f"{place} = {wrong!r}", lambda false=false: replace_second(folder, false)
         replace_second(folder, entry)
@@ -175,7 +176,7 @@ def test_every_field_of_a_record_of_a_wrong_type_is_one_line(
                 )
 
     verify, _, view, _, replay = commands(run, market, tmp_path)
-    assert check_each(run, records(), verify, view, replay) > 200
+    assert check_each(run, records(), verify, view, replay) > 100
     assert check_each(run, marks(WRONG[:4]), verify) > 100
     assert check_each(run, marks(WRONG[:1]), view, replay) > 50
 

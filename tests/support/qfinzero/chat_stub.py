@@ -22,7 +22,7 @@ ANSWER = "AVLN closed at <script>document.title='owned'</script> ![x](http://exa
 
 @dataclass
 class ChatStub:
-    """What a stub has been asked. `hold_at`: number of the question of a chat, from 1, that is held
+    """What a stub has been asked and answered. `hold_at`: number of the question of a chat, from 1, that is held
     back until `released`. `streams`: whether it streams; otherwise it refuses to.
     """
 
@@ -37,6 +37,12 @@ class ChatStub:
     def questions(self) -> list[Any]:
         """Requests of chats: those that offer tools of the services."""
         return [body for body in self.bodies if _is_of_chat(body)]
+
+    def hold(self, at: int) -> None:
+        """Hold the answer to a further question back."""
+        self.held.clear()
+        self.released.clear()
+        self.hold_at = at
 
 
 def _is_of_chat(body: Any) -> bool:
@@ -82,13 +88,13 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         stub = self.server.stub
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        stub.bodies.append(body)
-        is_held = _is_of_chat(body) and len(stub.questions) == stub.hold_at
         if body.get("stream") and not stub.streams:
             error = {"message": "Unknown parameter: 'stream_options'", "param": "stream_options"}
             self._answer(json.dumps({"error": error}).encode(), 400)
             return
 
+        stub.bodies.append(body)
+        is_held = _is_of_chat(body) and len(stub.questions) == stub.hold_at
         message = _message(body)
         finish = "tool_calls" if message.get("tool_calls") else "stop"
         answer = {

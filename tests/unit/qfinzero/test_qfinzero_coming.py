@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ktdeval.harness import ReplyPiece
 from ktdeval_qfinzero.access.pages.playground.coming import ComingReply, growth, shown_parts
@@ -27,6 +27,7 @@ def reply_of(pieces: list[ReplyPiece]) -> ComingReply:
     return coming
 
 
+@settings(max_examples=40)
 @given(PIECES, PIECES)
 def test_a_reader_who_takes_what_has_grown_sees_the_reply_as_it_is(
     before: list[ReplyPiece], after: list[ReplyPiece]

@@ -17,9 +17,11 @@ from adapter_server import LOOK, SUBMIT, Prepared, ask, failure_of, prepared
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ReplyPiece
 from ktdeval.values.jsonio import loads_strict
+from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.called import loads_reply
 from ktdeval_models.remote.openai import make_compatible, make_openai
-from ktdeval_models.remote.params import CompatibleParams, OpenAIParams
+from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, OpenAIParams
+from ktdeval_models.remote.streams.anthropic import MessageAssembler
 from ktdeval_models.remote.streams.chat import ChatAssembler
 from ktdeval_models.remote.streams.events import Event, EventReader
 from ktdeval_models.remote.streams.responses import ResponsesAssembler
@@ -318,6 +320,63 @@ def test_the_responses_api_streams_the_response_that_it_ends_with() -> None:
     assert server.bodies[1]["stream"] is True
 
 
+def test_anthropic_streams_blocks_that_add_up_to_the_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    texts = [
+        {"type": "thinking", "thinking": "Hm. 😀", "signature": "c2ln"},
+        {"type": "text", "text": "Ich schaue nach."},
+    ]
+    calls = [
+        {"type": "tool_use", "id": "t1", "name": "get_snapshot", "input": {"id": "é"}},
+        {"type": "tool_use", "id": "t2", "name": "get_snapshot", "input": {}},
+    ]
+    end = {"stop_reason": "tool_use", "stop_sequence": None}
+    usage = {"input_tokens": 7, "output_tokens": 30, "cache_read_input_tokens": 2}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "claude-x"}
+    whole = {**message, "content": [*texts, *calls], **end, "usage": usage}
+
+    begun = {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    events: list[Any] = [{"type": "message_start", "message": begun}, {"type": "ping"}]
+    for index, block in enumerate([*texts, *calls]):
+        empty = {name: "" if name in ("text", "thinking", "signature") else value for name, value in block.items()}  # fmt: skip
+        if "input" in block:
+            empty["input"] = {}
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        for delta in _deltas_of(block):
+            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    tail = [{"type": "message_delta", "delta": end, "usage": {"output_tokens": 30}}, {"type": "message_stop"}]  # fmt: skip
+    overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+
+    streams = (_events(*events, *tail), _events(*events), _events(*events, overloaded))
+    answers = [Prepared(stream, headers=EVENTS) for stream in streams]
+    with prepared(Prepared(whole), *answers, Prepared(overloaded)) as server:
+        model = AnthropicModel("claude-x", AnthropicParams(base_url=server.address))
+        request, heard = heard_by(ask(tools=(LOOK,)))
+        assert model.reply(ask(tools=(LOOK,))) == model.reply(request)
+        cut, error, unstreamed = (failure_of(model, request) for _ in range(3))
+
+    assert "ends early" in str(cut)
+    assert str(error) == str(unstreamed)
+    assert "".join(piece.text for piece in heard[:6] if piece.kind == "text") == texts[1]["text"]
+
+
+def _deltas_of(block: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The deltas that fill a block, its texts cut in two."""
+    deltas = []
+    for name in ("thinking", "signature", "text"):
+        text = block.get(name, "")
+        for piece in filter(None, (text[:4], text[4:])):
+            deltas.append({"type": f"{name}_delta", name: piece})
+
+    text = json.dumps(block["input"], separators=(",", ":")) if block.get("input") else ""
+    for piece in filter(None, (text[:5], text[5:])):
+        deltas.append({"type": "input_json_delta", "partial_json": piece})
+    return deltas
+
+
 HOSTILE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3)
@@ -334,8 +393,11 @@ HOSTILE = st.recursive(
 )  # fmt: skip
 
 
+ASSEMBLERS = (ChatAssembler, ResponsesAssembler, MessageAssembler)
+
+
 @settings(max_examples=60)
-@given(st.lists(HOSTILE, max_size=4), st.sampled_from([ChatAssembler, ResponsesAssembler]))
+@given(st.lists(HOSTILE, max_size=4), st.sampled_from(ASSEMBLERS))
 def test_events_of_any_shape_are_an_answer_or_a_malformed_body(
     events: list[Any], kind: Any
 ) -> None:

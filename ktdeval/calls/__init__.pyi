@@ -23,6 +23,7 @@ from ktdeval.calls.http_errors import (
     one_line as one_line,
     read_refusal as read_refusal,
     refusal_of as refusal_of,
+    refused_body as refused_body,
     retry_after_s as retry_after_s,
 )
 from ktdeval.calls.record import (

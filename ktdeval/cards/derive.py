@@ -14,6 +14,7 @@ from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.decisions import Decisions
 from ktdeval.cards.fields.labels import Authorship, TradingConditions, derive_labels
 from ktdeval.cards.fields.ranking import derive_rankable
+from ktdeval.cards.fields.task import never_ranked
 from ktdeval.cards.fields.tokens import UsageCounts
 
 
@@ -49,5 +50,6 @@ def derive_common(
             step,
             is_placebo=snapshot is not None and snapshot.is_placebo,
             never_traded=trading is not None and trading.is_untraded,
+            never_ranked=never_ranked(card.task.config),
         ),
     }

@@ -79,6 +79,7 @@ from ktdeval.harness.stance import (
     Target as Target,
     stance_schema as stance_schema,
 )
+from ktdeval.harness.streaming import Listener as Listener, ReplyPiece as ReplyPiece
 from ktdeval.harness.tools import (
     Refusal as Refusal,
     Tool as Tool,

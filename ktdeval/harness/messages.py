@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 from ktdeval.errors import ModelError, PluginError
+from ktdeval.harness.streaming import Listener
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.shortening import shorten
 from ktdeval.observation.state import ObservedState
@@ -164,6 +165,9 @@ class ModelRequest:
     #: seed for a model of this process that draws (`draws_chance`), the same under every mask: it
     #: must not leave; None for others
     chance: int | None = None
+    #: is told pieces of the reply as they come; None where nobody watches. It changes neither the
+    #: reply nor its record.
+    listener: Listener | None = field(default=None, compare=False, repr=False)
 
     @property
     def chance_seed(self) -> int:

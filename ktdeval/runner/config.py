@@ -152,6 +152,9 @@ class RunConfig:
         None,
         help="folder of the run, or a URL (s3://BUCKET/x); default: a new folder in ktdeval-runs",
     )
+    extend: bool = option(
+        False, help="add tasks that the run in --out lacks; otherwise it must have the same ones"
+    )
     plugin: tuple[str, ...] = option((), help="further plugin, a module or a path to one")
     quiet: bool = option(False, help="no progress bar")
 

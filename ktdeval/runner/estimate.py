@@ -26,6 +26,7 @@ from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import context_warnings, largest_prompts
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.growth import growth_of
 from ktdeval.runner.journal import count_said
 from ktdeval.runner.measure import (
     ASSUMED,
@@ -194,7 +195,10 @@ class _Estimator:
             check_registered(self.plan.specs, drawn)
 
         manifest = run_manifest(config, self.plan, snapshot, remote, self.price, recorded)
-        self.difference = "" if recorded is None else recorded.difference(manifest)
+        self.difference = ""
+        if recorded is not None:
+            self.difference = recorded.difference(manifest, growth_of(config))
+
         self.folder = None if self.difference else recorded
         self.paid = Spent()
         self.too_long = 0  #: calls so far whose prompt did not fit the model's context

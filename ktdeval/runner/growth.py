@@ -1,4 +1,6 @@
-"""Growth of a plan: a run folder that holds a part of a run may get further episodes."""
+"""Growth of a plan: a run folder that holds a part of a run may get further episodes, and any may
+get further tasks with `--extend`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ktdeval.errors import StoreError
-from ktdeval.runner.store import ANOTHER_RUN, FACETS, RunFolder, RunManifest
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.store import ANOTHER_RUN, FACETS, Growth as Growth, RunFolder, RunManifest
 from ktdeval.tasks.spec import EpisodeSpec
 
 _MAY_GROW = ("task", "window", "seed")  #: facets that episodes may be added along
+
+
+def growth_of(config: RunConfig, *, is_part: bool = False) -> Growth:
+    """Return what a run may add to the one that its folder holds. `is_part`: the folder holds a part
+    of a run.
+    """
+    if is_part:
+        return "any"
+    return "tasks" if config.extend else "none"
 
 
 def grown_manifest(recorded: RunFolder, planned: RunManifest) -> RunManifest:

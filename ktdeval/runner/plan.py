@@ -11,6 +11,7 @@ from typing import Any
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.cards.check import ATTACHED, load_card
 from ktdeval.cards.fields.cutoff import run_cutoff
+from ktdeval.cards.fields.task import NEVER_RANKED
 from ktdeval.errors import DataError, PluginError, UsageError
 from ktdeval.harness.messages import ToolProtocol
 from ktdeval.market.calendar import window_rows
@@ -28,7 +29,7 @@ from ktdeval.tasks.scoring import (
 )
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.tasks.task import Task, describe_task
-from ktdeval.tasks.task_parts import ChecksWindows
+from ktdeval.tasks.task_parts import ChecksWindows, NeverRanked
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue, content_hash
@@ -53,8 +54,13 @@ def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
 
 
 def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
-    """Return everything of a task that can change an outcome, its target task included."""
+    """Return everything of a task that can change an outcome, its target task included, and why it
+    is never ranked.
+    """
     description = describe_task(task, plugins.tools(task.tools))
+    if isinstance(task, NeverRanked):
+        description[NEVER_RANKED] = task.never_ranked
+
     if not is_scoring(task):
         return description
 

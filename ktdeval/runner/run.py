@@ -36,7 +36,7 @@ from ktdeval.runner.context_check import check_context
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
-from ktdeval.runner.growth import grown_manifest
+from ktdeval.runner.growth import Growth, grown_manifest, growth_of
 from ktdeval.runner.marks import LogEntry
 from ktdeval.runner.models import RunModel, choices, further_models, known_context, offered
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
@@ -148,7 +148,8 @@ def prepare_run(
         if shared is not None and recorded is not None:
             manifest = grown_manifest(recorded, manifest)
 
-        folder = _create_folder(claim, manifest, access, may_grow=shared is not None)
+        growth = growth_of(config, is_part=shared is not None)
+        folder = _create_folder(claim, manifest, access, growth)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
         undo.pop_all()
@@ -235,14 +236,14 @@ def _connect(name: str, plugins: Plugins, remote: RemoteModel | None) -> None:
 
 
 def _create_folder(
-    claim: FolderClaim, manifest: RunManifest, access: ModelAccess, may_grow: bool
+    claim: FolderClaim, manifest: RunManifest, access: ModelAccess, growth: Growth
 ) -> RunFolder:
     """Write the manifest of a run, with the identity of its record of calls."""
     if access.log is not None:
         identity = access.log.identity
         entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
         manifest = replace(manifest, call_log=entry)
-    return RunFolder.create(claim, manifest, may_grow)
+    return RunFolder.create(claim, manifest, growth)
 
 
 def _check_fit(

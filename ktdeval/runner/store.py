@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import structs
@@ -81,6 +81,8 @@ from ktdeval.values.jsonio import (
 from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
 
 ANOTHER_RUN = "holds another run ({}); choose another --out, or the command that began it"
+Growth = Literal["none", "tasks", "any"]
+"""What a plan may have that its recorded run has not: nothing, whole tasks, or any episodes."""
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 
 
@@ -251,30 +253,25 @@ class RunFolder:
         self._remote: RemoteRun | None = remote_run_at(path)
 
     @classmethod
-    def create(cls, claim: FolderClaim, manifest: RunManifest, may_grow: bool = False) -> RunFolder:
+    def create(
+        cls, claim: FolderClaim, manifest: RunManifest, growth: Growth = "none"
+    ) -> RunFolder:
         """Begin a new run in a claimed folder, or open that of the same run to resume it; the claim
-        is released with the folder. `may_grow`: there may be further episodes now. Raises
-        StoreError where it can't be written, or has another run.
+        is released with the folder. `growth`: what may have been added since. Raises StoreError
+        where it can't be written, or has another run.
         """
         folder = cls(claim.path, manifest)
         folder._claim = claim
         with explained(f"{claim.path}: can't write", "free space or choose another --out"):
-            folder._begin(may_grow)
+            folder._begin(growth)
         return folder
 
-    def _begin(self, may_grow: bool) -> None:
+    def _begin(self, growth: Growth) -> None:
         """Write the plan, or check that it equals the one that is there; then delete what a killed
         process left.
         """
         if (self.path / MANIFEST).exists():
-            recorded = RunFolder.load(self.path)
-            planned = self.manifest
-            if may_grow:
-                had = {spec.id for spec in recorded.manifest.specs}
-                kept = tuple(spec for spec in planned.specs if spec.id in had)
-                planned = replace(planned, specs=kept)
-
-            difference = recorded.difference(planned)
+            difference = RunFolder.load(self.path).difference(self.manifest, growth)
             if difference:
                 raise StoreError(f"{self.path}: {ANOTHER_RUN.format(difference)}")
 
@@ -290,10 +287,13 @@ class RunFolder:
             for stray in self.path.glob(f"{folder}.*.*"):
                 stray.unlink()
 
-    def difference(self, planned: RunManifest) -> str:
-        """Return what keeps a planned run from resuming this one; empty where nothing does."""
+    def difference(self, planned: RunManifest, growth: Growth = "none") -> str:
+        """Return what keeps a planned run from resuming this one; empty where nothing does.
+        `growth`: what it may have that this one has not.
+        """
+        kept = _kept_specs(self.manifest, planned, growth)
         return _manifest_difference(
-            self.manifest, planned, carded=any(self.path.glob("cards/*.json"))
+            self.manifest, replace(planned, specs=kept), carded=any(self.path.glob("cards/*.json"))
         )
 
     @classmethod
@@ -541,6 +541,21 @@ def _manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded:
         return f"metrics: {before}; now {_metric_names(planned)}; {advice}"
 
     return ""
+
+
+def _kept_specs(
+    recorded: RunManifest, planned: RunManifest, growth: Growth
+) -> tuple[EpisodeSpec, ...]:
+    """Return the planned episodes that the recorded run must have: all, those of its tasks, or those
+    that it has.
+    """
+    if growth == "tasks":
+        tasks = {spec.task for spec in recorded.specs}
+        return tuple(spec for spec in planned.specs if spec.task in tasks)
+    if growth == "any":
+        known = {spec.id for spec in recorded.specs}
+        return tuple(spec for spec in planned.specs if spec.id in known)
+    return planned.specs
 
 
 def _metric_names(manifest: RunManifest) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, cast
 
 from ktdeval.calls.stop import StopSignal
 from ktdeval.harness.messages import Model, ModelRequest, Reply
+from ktdeval.harness.streaming import ReplyPiece
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.access import EpisodeAccess, ModelAccess
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.events import Event
-from ktdeval.runner.run import RunResult, SharedRun, execute_run, prepare_run
+from ktdeval.runner.run import RunResult, execute_run, prepare_run
 from ktdeval.tasks.spec import EpisodeSpec
 
 
@@ -21,6 +23,9 @@ class Watcher(Protocol):
 
     def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:
         """See a request before the model is asked."""
+
+    def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:
+        """Hear a piece of a reply that is still being received, where the provider streams."""
 
     def answered(self, spec: EpisodeSpec, reply: Reply) -> None:
         """See a reply, once it is recorded."""
@@ -40,7 +45,8 @@ class _WatchedModel:
     def reply(self, request: ModelRequest) -> Reply:
         """Answer a request; errors as of the model."""
         self._watcher.asked(self._spec, request)
-        reply = self._model.reply(request)
+        listener = partial(self._watcher.heard, self._spec)
+        reply = self._model.reply(replace(request, listener=listener))
         self._watcher.answered(self._spec, reply)
         return reply
 
@@ -64,12 +70,11 @@ class _WatchedAccess:
 def evaluate_watched(
     config: RunConfig, plugins: Plugins, stop: StopSignal, watcher: Watcher
 ) -> RunResult:
-    """Run a config from plan to cards, like `evaluate`; its folder may hold a part of the plan, as
-    that of a chat, which grows turn by turn. `stop`: ends the run between two calls.
+    """Run a config from plan to cards, like `evaluate`. `stop`: ends the run between two calls.
 
     Raises KtdevalError, or KeyboardInterrupt after `stop.interrupt()`.
     """
-    prepared = prepare_run(config, plugins, stop, SharedRun())
+    prepared = prepare_run(config, plugins, stop)
     try:
         access = cast("ModelAccess", _WatchedAccess(prepared.access, watcher))
         return execute_run(replace(prepared, access=access))

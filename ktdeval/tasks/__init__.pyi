@@ -44,6 +44,7 @@ from ktdeval.tasks.task_parts import (
     NeedsAShares as NeedsAShares,
     NeedsAssets as NeedsAssets,
     NeedsMinutes as NeedsMinutes,
+    NeverRanked as NeverRanked,
     UsualToolCalls as UsualToolCalls,
     WarmsUp as WarmsUp,
 )

@@ -34,6 +34,13 @@ class NeedsAShares(Protocol):
 
 
 @runtime_checkable
+class NeverRanked(Protocol):
+    """Task whose results may not be compared, such as one that a person steers."""
+
+    never_ranked: str  #: why, as its cards say it; part of the task's description
+
+
+@runtime_checkable
 class UsualToolCalls(Protocol):
     """Scoring task whose samples have an environment."""
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +27,11 @@ from browser_pages import (
     wait_until,
 )
 from chat_stub import ANSWER, ChatStub, chat_stub
+from ktdeval_qfinzero.access.pages.playground.store import ChatStore
+from ktdeval_qfinzero.chat.task import ChatTask
 from playground_server import PlaygroundServer, playground_server
 from run_support import ktdeval
+from terminal import Terminal
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
@@ -88,11 +94,10 @@ def model_of(stub: ChatStub) -> str:
 
 
 def test_a_chat_killed_in_the_middle_is_resumed_and_scores_as_the_command_line_does(
-    chromium: Chromium, tmp_path: Path
+    chromium: Chromium, tmp_path: Path, terminal: Terminal
 ) -> None:
     with chat_stub(hold_at=2) as stub:
-        model = model_of(stub)
-        words = ("--model", model, "--watch", str(tmp_path))
+        words = ("--model", model_of(stub), "--watch", str(tmp_path))
         with playground_server(tmp_path, *words) as server, opened(chromium, server) as tab:
             go(tab, server, "/playground")
             focused(tab, "Tab", "form button")
@@ -102,69 +107,109 @@ def test_a_chat_killed_in_the_middle_is_resumed_and_scores_as_the_command_line_d
             press(tab, "Control+Enter")
             wait_until(tab, "document.querySelector('.call pre')")  # shown while it runs
             assert stub.held.wait(60)
+            # the half of the answer that has come
+            wait_until(tab, "document.getElementById('coming').innerText.includes('AVLN closed')")
             address = tab.evaluate("location.hash")
             tab.goto("about:blank")
             server.kill()
             stub.released.set()
 
         chat = address.removeprefix("#")
-        run = tmp_path / "ktdeval-chats" / chat / "run"
-        assert not list(run.glob("episodes/*/episode.json"))
+        folder = tmp_path / "ktdeval-chats" / chat
+        assert not list(folder.glob("run/episodes/*/episode.json"))
 
         with playground_server(tmp_path, *words) as server:
             with opened(chromium, server, 390, "dark") as tab:
-                go(tab, server, f"/playground{address}")
-                wait_until(tab, IS_UNFINISHED)
-                tab.focus("text=Resume")
-                press(tab, "Enter")
-                wait_until(tab, IS_READY)
+                _resume_in(tab, server, address)
+                assert len(stub.questions) == 3  # the first reply was paid for once
+                _keep_a_sample(tab)
 
-                assert is_shown(tab, QUESTION)
-                assert is_shown(tab, ANSWER)  # as text
-                assert tab.title() == "Playground"
-                assert (
-                    tab.evaluate("document.querySelectorAll('main img, main script').length") == 0
-                )
-                assert not scrolls_sideways(tab)
-                assert axe_violations(tab) == []
-
-            assert len(stub.questions) == 3  # the first reply was paid for once
-            follow_up = server.ask(chat, "And the day before?")
-            assert follow_up[-1] == {"kind": "ended", "part": None, "message": ""}
+            _end_while_it_answers(server, stub, chat)
             told = str(stub.questions[-1]["messages"])
             assert QUESTION in told
             assert "And the day before?" in told
             assert ANSWER.split()[0] in told
 
-        _check_as_the_command_line(tmp_path, chat)
-        assert len(stub.questions) == 9
+        # What came before the end is not asked again; then a turn whose run never began.
+        terminal.out("run", "--config", folder / "run.yaml")
+        assert len(stub.questions) == 5
+        store = ChatStore(folder.parent, 9)
+        assert store.add_turn(chat, "And at noon?") == 3
+        store.keep_options(chat)
+        terminal.out("run", "--config", folder / "run.yaml")
+        assert len(stub.questions) == 7
+
+        _check_as_the_command_line(terminal, folder, tmp_path / "other")
+        assert len(stub.questions) == 13
 
 
-def _check_as_the_command_line(home: Path, chat: str) -> None:
-    """Run the same two turns by the command line in another folder: the same records and cards."""
-    folder = home / "ktdeval-chats" / chat
+def _resume_in(tab: Any, server: PlaygroundServer, address: str) -> None:
+    go(tab, server, f"/playground{address}")
+    wait_until(tab, IS_UNFINISHED)
+    tab.focus("text=Resume")
+    press(tab, "Enter")
+    wait_until(tab, IS_READY)
+    assert is_shown(tab, QUESTION)
+    assert is_shown(tab, ANSWER)  # as text
+    assert tab.title() == "Playground"
+    assert tab.evaluate("document.querySelectorAll('main img, main script').length") == 0
+    assert not scrolls_sideways(tab)
+    assert axe_violations(tab) == []
+
+
+def _keep_a_sample(tab: Any) -> None:
+    tab.click("text=Make this a sample")
+    tab.click("text=Keep the sample")
+    wait_until(tab, "document.querySelector('#sample .command')")
+
+
+def _end_while_it_answers(server: PlaygroundServer, stub: ChatStub, chat: str) -> None:
+    """Send a signal to end while a reply is under way, of a provider that refuses to stream: it is
+    waited for, and pages are told.
+    """
+    stub.streams = False
+    stub.hold(at=4)
+    server.json(f"/playground/chats/{chat}/turns", {"instruction": "And the day before?"})
+    assert stub.held.wait(60)
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(server.events, chat)
+        server.process.terminate()
+        while server.call("POST", f"/playground/chats/{chat}/resume", {})[0] != 503:
+            time.sleep(0.02)  # until it has taken the signal
+
+        stub.released.set()
+        events = coming.result()
+
+    notes = [event["message"] for event in events if event["kind"] == "note"]
+    assert "refused: Unknown parameter" in notes[0]
+    assert events[-1]["message"] == "stopped; resume it to go on"
+    assert server.process.wait(60) == -signal.SIGTERM
+
+
+def _check_as_the_command_line(terminal: Terminal, folder: Path, other: Path) -> None:
+    """Run the same turns by the command line in another folder: the same records and cards."""
     cards = {path.name: json.loads(path.read_text()) for path in folder.glob("run/cards/*.json")}
-    assert len(cards) == 2
+    assert len(cards) == 3
 
-    other = home / "other"
     shutil.copytree(folder, other, ignore=shutil.ignore_patterns("run"))
     options = yaml.safe_load((other / "run.yaml").read_text())
     options["out"] = str(other / "run")
     (other / "run.yaml").write_text(yaml.safe_dump(options))
-    command(home, "run", "--config", other / "run.yaml")
+    terminal.out("run", "--config", other / "run.yaml")
     assert records(other / "run") == records(folder / "run")
 
-    command(home, "score", folder / "run")
-    assert "verified" in command(home, "card", "verify", folder / "run")
-    assert "2 of 2 episodes" in command(home, "view", folder / "run")
+    terminal.out("score", folder / "run")
+    assert "verified" in terminal.out("card", "verify", folder / "run")
     for name, before in cards.items():
         scored = json.loads((folder / "run" / "cards" / name).read_text())
         by_command = json.loads((other / "run" / "cards" / name).read_text())
         for card in (before, scored, by_command):
             del card["provenance"]
         assert before == scored == by_command
+        assert before["rankable"]["reasons"] == [ChatTask.never_ranked]
 
 
+@pytest.mark.exhaustive
 def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_path: Path) -> None:
     bars = "date,code\n2025-01-02,A\n2025-01-03,A\n2025-01-08,A\n"
     (tmp_path / "data").mkdir()

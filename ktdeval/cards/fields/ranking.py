@@ -27,12 +27,21 @@ class Rankable(Value, frozen=True):
 
 
 def derive_rankable(
-    coverage: Coverage, limit: int | None, step: str, *, is_placebo: bool, never_traded: bool
+    coverage: Coverage,
+    limit: int | None,
+    step: str,
+    *,
+    is_placebo: bool,
+    never_traded: bool,
+    never_ranked: str = "",
 ) -> Rankable:
     """Return whether a card is rankable, with every reason against it; `step` names a step. Cards
-    of synthetic markets are ranked on their own.
+    of synthetic markets are ranked on their own. `never_ranked`: why the task's cards never are.
     """
     reasons = []
+    if never_ranked:
+        reasons.append(never_ranked)
+
     if is_placebo:
         reasons.append("the market is a placebo, on which there is nothing to select")
 

@@ -19,6 +19,10 @@ from ktdeval.values.typed import Value, from_plain
 TARGET_CONFIG = "subject_config"
 
 
+#: Field of a task's config that says why its cards are never ranked
+NEVER_RANKED = "never_ranked"
+
+
 class TaskPart(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Task that ran.
 
@@ -96,6 +100,14 @@ def target_task(config: Mapping[str, Any]) -> TargetTaskPart | None:
     if not isinstance(target, Mapping):
         return None
     return TargetTaskPart(name=str(target.get("name")), hash=content_hash(target))
+
+
+def never_ranked(config: Mapping[str, Any]) -> str:
+    """Return why a task is never ranked, by its config; empty where it may be."""
+    reason = config.get(NEVER_RANKED)
+    if not reason:
+        return ""
+    return clean(str(reason))
 
 
 # ---- checked

@@ -18,6 +18,7 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
     NO_TOOL,
     CallParams,
+    Listener,
     Message,
     ModelRequest,
     Opaque,
@@ -31,6 +32,8 @@ from ktdeval_models.remote.base import RemoteAdapter, count, text_of, whole_usag
 from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.params import AnthropicParams
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
+from ktdeval_models.remote.streams.anthropic import MessageAssembler
+from ktdeval_models.remote.streams.assembly import Assembler
 from ktdeval_models.remote.words import wire_words
 
 Body = dict[str, Any]
@@ -94,6 +97,10 @@ class AnthropicModel(RemoteAdapter):
         }
         with sdk.Anthropic(api_key=key, **own) as client:
             return base.plain_headers(client)
+
+    def assembler(self, hear: Listener) -> Assembler:
+        """Return what adds up the events of one message."""
+        return MessageAssembler(hear, self.loads)
 
     def settings(self) -> JsonValue:
         """Return parameters that can change a reply, how tools are forced, and the run's options

@@ -23,13 +23,16 @@ from ktdeval.calls import (
     check_base_url,
     error_of,
     json_reply,
+    one_line,
     refusal_of,
 )
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
     MAX_TOKEN_COUNT,
+    Listener,
     ModelRequest,
     Reply,
+    ReplyPiece,
     ToolCall,
     ToolProtocol,
     Usage,
@@ -41,7 +44,9 @@ from ktdeval_models.remote.called import loads_reply, sent_ids, unread_reply
 from ktdeval_models.remote.endings import Ending, read_ending
 from ktdeval_models.remote.forms import Forms, with_tried
 from ktdeval_models.remote.params import RemoteParams, looks_like_key
-from ktdeval_models.remote.transport import Answer, Transport, http_libraries
+from ktdeval_models.remote.streams.assembly import Assembler
+from ktdeval_models.remote.streams.refusals import refuses_stream
+from ktdeval_models.remote.transport import Answer, BodyError, Transport, http_libraries
 
 T = TypeVar("T")
 
@@ -104,6 +109,7 @@ class RemoteAdapter:
         self._routing: Mapping[str, str] = {}
         self._connecting = threading.Lock()
         self.forms = Forms({})  # in which the server takes parts of a request
+        self._unstreamed = ""  # why replies come whole, as learnt from the server; empty: not known
 
     def connect(self) -> None:
         """Import the SDK, find the key, build the client; safe to call again. Makes no network
@@ -202,15 +208,21 @@ class RemoteAdapter:
         """
         forms = self.forms.current()
         tried: list[str] = []
+        stream = self._stream_of(request)
         while True:
             body = self.encode_as(request, forms)
-            answer = self._post(body, request)
+            answer = self._post(body, request, stream)
             if 200 <= answer.status < 300:
                 break
 
             refusal = refusal_of(answer.status, answer.content, answer.headers)
             if (unread := unread_reply(refusal, answer.content, request)) is not None:
                 return unread
+
+            if stream is not None and refuses_stream(refusal):
+                self._unstreamed = f"refused: {one_line(refusal.message, self._secrets)}"
+                stream = self._stream_of(request)
+                continue
 
             further = self.forms.after_refusal(forms, refusal, self.parts_of(body, request))
             if further is None:
@@ -227,11 +239,60 @@ class RemoteAdapter:
 
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
 
-    def _post(self, body: Mapping[str, Any], request: ModelRequest) -> Answer:
+    def assembler(self, hear: Listener) -> Assembler | None:  # noqa: ARG002 - of a subclass
+        """Return what reads one streamed answer; None where replies of this API come whole."""
+        return None
+
+    def _stream_of(self, request: ModelRequest) -> Assembler | None:
+        """Return what reads the answer to a request that somebody watches, and tell the listener that
+        a reply begins, or why it comes whole; None where it is not streamed.
+        """
+        hear = request.listener
+        if hear is None:
+            return None
+
+        stream = None
+        if not self._unstreamed:
+            stream = self.assembler(hear)
+
+        if stream is None:
+            hear(ReplyPiece("whole", self._unstreamed or "not streamed from this API"))
+        else:
+            hear(ReplyPiece("begun"))
+        return stream
+
+    def _post(
+        self, body: Mapping[str, Any], request: ModelRequest, stream: Assembler | None
+    ) -> Answer:
         assert self.client is not None
-        return self.client.post(
-            f"{self.endpoint}{self.path}", body, request.params.timeout_s, self.caller
-        )
+        url = f"{self.endpoint}{self.path}"
+        timeout_s = request.params.timeout_s
+        if stream is None:
+            return self.client.post(url, body, timeout_s, self.caller)
+
+        asked = {**body, **stream.request_fields}
+        answer = self.client.stream(url, asked, stream.take, timeout_s, self.caller)
+        if not answer.is_streamed:
+            return answer
+        return replace(answer, content=self._assembled(stream))
+
+    def _assembled(self, stream: Assembler) -> bytes:
+        """Return a streamed answer in the form of an unstreamed one. Raises ModelError
+        `bad_response`: it is not whole, or its tokens are not counted, which they would be
+        unstreamed; the next attempts are.
+        """
+        try:
+            content = stream.answer()
+        except BodyError as error:
+            problem = str(error)
+        else:
+            if not stream.is_uncounted:
+                return content
+
+            self._unstreamed = "its streams have no count of tokens"
+            problem = "the streamed reply has no count of tokens"
+
+        raise bad_response(self.caller, problem)
 
     def _reply_or_raise(
         self, refusal: Refusal, content: bytes, body: Mapping[str, Any], tried: Sequence[str]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ktdeval.calls import Caller, bad_response
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_models.remote.base import parts, text_of
 
-_THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # Mistral's parts; those of gateways
+THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # Mistral's parts; those of gateways
 
 
 class Texts(NamedTuple):
@@ -36,8 +37,8 @@ def read_content(said: JsonValue, caller: Caller) -> Texts:
 
     for piece in parts({"content": said}, "content", caller):
         kind = piece.get("type")
-        if kind in _THOUGHTS:
-            thoughts.append(_thought(piece))
+        if kind in THOUGHTS:
+            thoughts.append(thought_of(piece))
         elif kind == "refusal":
             refusals.append(text_of(piece.get("refusal")))
         else:
@@ -46,7 +47,8 @@ def read_content(said: JsonValue, caller: Caller) -> Texts:
     return Texts("".join(content), "".join(thoughts), "".join(refusals))
 
 
-def _thought(piece: dict[str, Any]) -> str:
+def thought_of(piece: Mapping[str, Any]) -> str:
+    """Return the reasoning of a part of one of `THOUGHTS`."""
     fields = ("thinking", "text", "reasoning", "summary")
     texts = (text_of(piece.get(name)) for name in fields)
     return next(filter(None, texts), "")

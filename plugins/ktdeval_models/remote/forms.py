@@ -93,19 +93,27 @@ class Forms:
         return tuple(f"{part}: {firsts[part]} was refused, sent {forms[part]}" for part in changed)
 
 
+def is_refusing(refusal: Refusal) -> bool:
+    """Whether a server refuses something of the request, by the status and the words of its
+    error.
+    """
+    return refusal.status in _REFUSED and _REFUSING_WORDS.search(_words_of(refusal)) is not None
+
+
+def _words_of(refusal: Refusal) -> str:
+    return f"{refusal.parameter or ''} {refusal.message}"
+
+
 def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
     """Return the part of a request that a refusal blames, among those sent.
 
     An error of the server itself (500) counts where it names the part and says that it is not
     taken.
     """
-    if refusal.status not in _REFUSED:
+    if not is_refusing(refusal):
         return None
 
-    words = f"{refusal.parameter or ''} {refusal.message}"
-    if _REFUSING_WORDS.search(words) is None:
-        return None
-
+    words = _words_of(refusal)
     for part, names in _NAMES.items():
         if part not in sent or names.search(words) is None:
             continue

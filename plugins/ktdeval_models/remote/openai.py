@@ -12,6 +12,7 @@ from ktdeval.calls import Context, bad_response, one_line, served_text
 from ktdeval.errors import ConfigError
 from ktdeval.harness import (
     CallParams,
+    Listener,
     Message,
     Model,
     ModelRequest,
@@ -46,6 +47,9 @@ from ktdeval_models.remote.params import (
     presets,
 )
 from ktdeval_models.remote.served_context import MODELS, served_context
+from ktdeval_models.remote.streams.assembly import Assembler
+from ktdeval_models.remote.streams.chat import ChatAssembler
+from ktdeval_models.remote.streams.responses import ResponsesAssembler
 from ktdeval_models.remote.words import by_word, wire_words
 
 Body = dict[str, Any]
@@ -223,6 +227,10 @@ class ChatModel(OpenAIAdapter):
             ),
             CALLS_CONTENT: (FREE, EMPTY),
         }
+
+    def assembler(self, hear: Listener) -> Assembler:
+        """Return what adds up the chunks of one reply."""
+        return ChatAssembler(hear, self.loads)
 
     def settings(self) -> JsonValue:
         """Return settings that change how a request is encoded.
@@ -419,6 +427,10 @@ class ResponsesModel(OpenAIAdapter):
         self.check_fields(
             params, ("temperature", "store", "tool_choice", "text", "reasoning", "service_tier")
         )
+
+    def assembler(self, hear: Listener) -> Assembler:
+        """Return what reads the events of one response."""
+        return ResponsesAssembler(hear, self.loads)
 
     def settings(self) -> JsonValue:
         """Return settings that change how a request is encoded."""

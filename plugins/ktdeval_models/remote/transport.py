@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -26,19 +26,38 @@ MAX_REPLY_BYTES = 16 << 20
 # Below the idle timeouts of usual load balancers, above the time between two calls of a step.
 _KEEPALIVE_S = 20.0
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
+_EVENTS = "text/event-stream"
 
 
 class BodyError(Exception):
     """A response began and did not end properly; the message is one line."""
 
 
+Take = Callable[[bytes], bool]
+"""Is given the next bytes of a streamed body; returns whether no further ones are needed."""
+
+
+class _Outgoing(NamedTuple):
+    """A request to send. `take`: reads the body of an answer that is a stream of events; None: it is
+    read whole.
+    """
+
+    method: str
+    url: str
+    content: bytes
+    take: Take | None = None
+
+
 @dataclass(frozen=True)
 class Answer:
-    """A response. Names of `headers` are in lower case."""
+    """A response. Names of `headers` are in lower case. `content` is empty where the body was
+    streamed.
+    """
 
     status: int
     headers: Mapping[str, str]
     content: bytes
+    is_streamed: bool = False
 
 
 class Transport:
@@ -80,16 +99,22 @@ class Transport:
         Only the look-up of the host's name has the system's own limit. Raises ModelError:
         `timeout`, `connection` or `bad_response`.
         """
-        content = dumps_compact(body).encode("utf-8", "surrogatepass")
-        return self._exchange("POST", url, content, timeout_s, caller)
+        return self._exchange(_Outgoing("POST", url, _content(body)), timeout_s, caller)
+
+    def stream(
+        self, url: str, body: Mapping[str, JsonValue], take: Take, timeout_s: float, caller: Caller
+    ) -> Answer:
+        """Send one request, and give `take` the body of a success that is a stream of events, as it
+        comes; any other body is read whole. Limit and errors as of `post`; a BodyError of `take` is a
+        `bad_response`.
+        """
+        return self._exchange(_Outgoing("POST", url, _content(body), take), timeout_s, caller)
 
     def get(self, url: str, timeout_s: float, caller: Caller) -> Answer:
         """Send a GET request; limit and errors as of `post`."""
-        return self._exchange("GET", url, b"", timeout_s, caller)
+        return self._exchange(_Outgoing("GET", url, b""), timeout_s, caller)
 
-    def _exchange(
-        self, method: str, url: str, content: bytes, timeout_s: float, caller: Caller
-    ) -> Answer:
+    def _exchange(self, outgoing: _Outgoing, timeout_s: float, caller: Caller) -> Answer:
         try:
             lane = self._free.pop()
         except IndexError:
@@ -100,7 +125,7 @@ class Transport:
         # Raised outside of the handlers: the traceback then has no link to the library's error,
         # whose message is not filtered for secrets.
         try:
-            return self._send(lane, method, url, content)
+            return self._send(lane, outgoing)
         except BodyError as error:
             failure = bad_response(caller, str(error))
         except self._httpcore.TimeoutException:
@@ -112,9 +137,12 @@ class Transport:
 
         raise failure
 
-    def _send(self, lane: _Lane, method: str, url: str, content: bytes) -> Answer:
+    def _send(self, lane: _Lane, outgoing: _Outgoing) -> Answer:
+        content = outgoing.content
         headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
-        request = self._httpcore.Request(method, self._url(url), headers=headers, content=content)
+        request = self._httpcore.Request(
+            outgoing.method, self._url(outgoing.url), headers=headers, content=content
+        )
         response = lane.connection_to(request.url.origin).handle_request(request)
 
         try:
@@ -122,45 +150,87 @@ class Transport:
             for name, value in response.headers:
                 received[name.lower().decode("latin-1")] = value.decode("latin-1")
 
-            packed = self._read(response)
-            content = _unpacked(packed, received.get("content-encoding", ""))
+            encoding = received.get("content-encoding", "")
+            is_events = received.get("content-type", "").lower().startswith(_EVENTS)
+            if outgoing.take is not None and is_events and 200 <= response.status < 300:
+                self._pass_on(response, encoding, outgoing.take)
+                return Answer(response.status, received, b"", is_streamed=True)
+
+            content = _unpacked(self._read(response), encoding)
             return Answer(response.status, received, content)
         finally:
             response.close()
 
+    def _pass_on(self, response: Any, encoding: str, take: Take) -> None:
+        """Give `take` a body as it comes, uncompressed, until it needs no more."""
+        unpacker = _unpacker(encoding)
+        for chunk in self._chunks(response):
+            if take(chunk if unpacker is None else _unpacked_chunk(unpacker, chunk)):
+                return
+
     def _read(self, response: Any) -> bytes:
         chunks = []
         size = 0
-        try:
-            for chunk in response.stream:
-                size += len(chunk)
-                if size > MAX_REPLY_BYTES:
-                    raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
+        for chunk in self._chunks(response):
+            size += len(chunk)
+            if size > MAX_REPLY_BYTES:
+                raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
 
-                chunks.append(chunk)
-        except (self._httpcore.ProtocolError, self._httpcore.NetworkError) as error:
-            raise BodyError("the reply ends early") from error
+            chunks.append(chunk)
 
         return b"".join(chunks)
+
+    def _chunks(self, response: Any) -> Iterator[bytes]:
+        chunks = iter(response.stream)
+        while True:
+            try:
+                chunk = next(chunks, None)
+            except (self._httpcore.ProtocolError, self._httpcore.NetworkError) as error:
+                raise BodyError("the reply ends early") from error
+
+            if chunk is None:
+                return
+            yield chunk
+
+
+def _content(body: Mapping[str, JsonValue]) -> bytes:
+    return dumps_compact(body).encode("utf-8", "surrogatepass")
+
+
+def _unpacker(encoding: str) -> Any:
+    """Return what unpacks a compressed body in pieces; None where it is not compressed. Raises
+    BodyError: the compression is not known.
+    """
+    if encoding.lower() in ("", "identity"):
+        return None
+    if encoding.lower() not in ("gzip", "deflate"):
+        raise BodyError("the reply can't be unpacked")
+    return zlib.decompressobj(_ZLIB_OR_GZIP)
+
+
+def _unpacked_chunk(unpacker: Any, chunk: bytes) -> bytes:
+    """Return the next bytes of a body uncompressed. Raises BodyError as of `_unpacked`."""
+    try:
+        unpacked: bytes = unpacker.decompress(chunk, MAX_REPLY_BYTES + 1)
+    except zlib.error as error:
+        raise BodyError("the reply can't be unpacked") from error
+
+    if len(unpacked) > MAX_REPLY_BYTES:
+        raise BodyError("the reply can't be unpacked")
+    return unpacked
 
 
 def _unpacked(content: bytes, encoding: str) -> bytes:
     """Return a body uncompressed. Raises BodyError if it is not compressed as its header says, or
     is too large uncompressed.
     """
-    if encoding.lower() in ("", "identity"):
+    unpacker = _unpacker(encoding)
+    if unpacker is None:
         return content
 
-    unpacker = zlib.decompressobj(_ZLIB_OR_GZIP)
-    try:
-        unpacked = unpacker.decompress(content, MAX_REPLY_BYTES + 1)
-    except zlib.error as error:
-        raise BodyError("the reply can't be unpacked") from error
-
-    is_known = encoding.lower() in ("gzip", "deflate")
-    if not is_known or not unpacker.eof or len(unpacked) > MAX_REPLY_BYTES:
+    unpacked = _unpacked_chunk(unpacker, content)
+    if not unpacker.eof:
         raise BodyError("the reply can't be unpacked")
-
     return unpacked
 
 

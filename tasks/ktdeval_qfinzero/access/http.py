@@ -40,6 +40,7 @@ from ktdeval_qfinzero.access.dispatch import (
     is_json,
 )
 from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
+from ktdeval_qfinzero.access.pages.playground.routes import Playground
 from ktdeval_qfinzero.access.pages.routes import page_routes
 from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
@@ -63,7 +64,8 @@ def server_app(
     pages: PageSettings = DEFAULT_PAGES,
 ) -> Starlette:
     """Make the application. `workspaces`: what calls act on; HTTP and MCP clients share their
-    number; `security`: who may call; `pages`: what the pages show and do.
+    number; `security`: who may call; `pages`: what the pages show and do. Its `state.chat_runs` are
+    the runs of chats, for `serve` to end.
     """
     mcp = McpEndpoint(catalogue, workspaces)
     document = answer_of(
@@ -75,9 +77,13 @@ def server_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with mcp.run():
-            yield
+        try:
+            async with mcp.run():
+                yield
+        finally:
+            playground.runs.stop_all()
 
+    playground = Playground(workspaces, pages)
     app = Starlette(
         routes=[
             _route("/openapi.json", "GET", give_document),
@@ -87,7 +93,7 @@ def server_app(
                 for each in catalogue.operations
             ),
             Route(MCP_PATH, mcp),
-            *page_routes(workspaces, pages),
+            *page_routes(workspaces, pages, playground),
         ],
         middleware=[
             Middleware(Guard, security),
@@ -101,6 +107,7 @@ def server_app(
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
+    app.state.chat_runs = playground.runs
     return app
 
 

@@ -69,6 +69,7 @@ class ChatTask:
     target_task: str | None = None
     mask = None
     mode = "chat_native_live"
+    never_ranked = "a person steered the model turn by turn: a chat is not a benchmark"
     windows: Mapping[str, Window] = {}
     default_windows: tuple[str, ...] = ()
 

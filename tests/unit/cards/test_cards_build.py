@@ -59,6 +59,7 @@ from scoring_cases import (
 from tables import on_each_row
 
 REAL = market(synthetic=False)
+STEERED = {**TASK, "never_ranked": "a person steered it"}
 BARE = market(synthetic=False, has_factor=False)
 IDLE = ledger([step(number, 1000) for number in range(5)], 1000, spec())
 
@@ -218,6 +219,9 @@ MADE = {
     "cut": lambda: card(limit=3),
     "18 of 20 samples decided": lambda: scoring_card(
         answers=[(score_spec(), answers(score_spec(), unanswered=2))]
+    ),
+    "of a task that is never ranked": lambda: scoring_card(
+        task=STEERED, specs=[dataclasses.replace(score_spec(), task_hash=content_hash(STEERED))]
     ),
 }
 

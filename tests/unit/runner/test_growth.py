@@ -5,10 +5,12 @@ else may change.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ktdeval.runner.growth import growth_problem, united
+from ktdeval.runner.store import Growth, RunFolder, RunManifest
 from ktdeval.tasks.spec import EpisodeSpec, Window
 
 SPEC = EpisodeSpec(
@@ -60,3 +62,27 @@ def test_anything_else_is_a_difference_with_its_name(name: str, changed: Episode
 def test_recorded_episodes_follow_the_planned_ones() -> None:
     other = replace(SPEC, seed=1)
     assert united([other], [SPEC, other]) == (other, SPEC)
+
+
+OTHER_TASK = replace(SPEC, task="two", task_hash="c" * 64)
+OTHER_SEED = replace(SPEC, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("growth", "planned", "problem"),
+    [
+        ("none", [SPEC, OTHER_TASK], "task: one; now one, two"),
+        ("tasks", [SPEC, OTHER_TASK], ""),
+        ("tasks", [SPEC, OTHER_SEED], "seed: 0; now 0, 1"),
+        ("tasks", [OTHER_TASK], "task: one; now "),
+        ("any", [SPEC, OTHER_SEED], ""),
+    ],
+)
+def test_a_run_that_may_get_tasks_keeps_the_whole_plan_of_those_that_it_has(
+    growth: Growth, planned: list[EpisodeSpec], problem: str, tmp_path: Path
+) -> None:
+    def plan(specs: list[EpisodeSpec]) -> RunManifest:
+        return RunManifest(None, SPEC.snapshot, (), "strict", tuple(specs))
+
+    recorded = RunFolder(tmp_path, plan([SPEC]))
+    assert recorded.difference(plan(planned), growth) == problem

@@ -43,13 +43,16 @@ from ktdeval_qfinzero.catalogue import catalogue
 if TYPE_CHECKING:
     from types import FrameType
 
-    from starlette.types import ASGIApp
+    from starlette.applications import Starlette
+
+    from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
 
 
 _TOKEN = re.compile(r"[!-~]{16,512}")
 _TOKEN_BYTES = 32
 _LONGEST_FAREWELL_S = 2
 """Seconds that open streams of clients are given when the server ends."""
+_LOOKS_S = 0.05  #: between two looks at whether chats have ended
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -123,16 +126,40 @@ def choose_security(
     return Security(None, token)
 
 
-class _QuietServer(uvicorn.Server):
-    """Server that logs no errors for streams that are cut off after it has got a signal to end."""
+class _Server(uvicorn.Server):
+    """Server that ends its chats before it ends, and logs no errors for streams that are cut off
+    after it has got a signal to end.
+    """
+
+    def __init__(self, config: uvicorn.Config, chats: ChatRuns) -> None:
+        super().__init__(config)
+        self._chats = chats
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal."""
+        """Take a signal. After a second one, nothing is waited for."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self.force_exit = self.should_exit
         super().handle_exit(sig, frame)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End chats, then connections. Replies under way are waited for and recorded, since they
+        are paid for; pages are answered meanwhile.
+        """
+        self._chats.stop_all()
+        waits_for = self._chats.under_way
+        if waits_for:
+            click.echo(
+                f"waiting for the replies of {waits_for} chats; a second signal does not wait",
+                err=True,
+            )
 
-def serve(app: ASGIApp, bound: socket.socket) -> None:
+        while self._chats.under_way and not self.force_exit:
+            await anyio.sleep(_LOOKS_S)
+
+        await super().shutdown(sockets)
+
+
+def serve(app: Starlette, bound: socket.socket) -> None:
     """Serve until interrupted. Requests are not logged; defects are, on stderr; Ctrl-C raises
     KeyboardInterrupt.
     """
@@ -146,7 +173,7 @@ def serve(app: ASGIApp, bound: socket.socket) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=_LONGEST_FAREWELL_S,
     )
-    _QuietServer(config).run(sockets=[bound])
+    _Server(config, app.state.chat_runs).run(sockets=[bound])
 
 
 @example("ktdeval serve qfinzero")

@@ -15,7 +15,9 @@ from ktdeval_qfinzero.access.workspaces import Workspaces
 _TERMINAL = "/terminal"
 
 
-def page_routes(workspaces: Workspaces, settings: PageSettings) -> list[Route]:
+def page_routes(
+    workspaces: Workspaces, settings: PageSettings, playground: Playground
+) -> list[Route]:
     """Return the routes of `/`, the health page and the playground. `workspaces`: those of the
     server.
     """
@@ -43,6 +45,6 @@ def page_routes(workspaces: Workspaces, settings: PageSettings) -> list[Route]:
     return [
         Route("/", give_index, methods=["GET"]),
         *health_routes(workspaces, settings),
-        *playground_routes(Playground(workspaces, settings)),
+        *playground_routes(playground),
         Route("/playground/assets/{name}", give_asset, methods=["GET"]),
     ]

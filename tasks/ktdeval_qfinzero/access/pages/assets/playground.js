@@ -113,18 +113,39 @@
 
   // -- a chat
 
+  /** Shows the reply that is being received: each part grows, or is replaced. */
+  function comer(place) {
+    return (parts) => {
+      while (place.children.length > parts.length) place.lastChild.remove();
+      parts.forEach((part, at) => {
+        let box = place.children[at];
+        if (!box || box.dataset.kind !== part.kind) {
+          const fresh = el("div.said.coming", {"data-kind": part.kind}, el("code", {}), el("span", {}));
+          if (box) box.replaceWith(fresh);
+          else place.append(fresh);
+          box = fresh;
+        }
+        box.firstChild.textContent = part.tool ? `${part.tool} ` : "";
+        if (part.adds) box.lastChild.append(part.text);
+        else box.lastChild.textContent = part.text;
+      });
+    };
+  }
+
   function follow(chat, place, redraw) {
     if (source) source.close();
-    const tell = teller(place);
+    const told = el("div", {});
+    const tell = teller(told);
+    const coming = el("div", {id: "coming"});
+    const come = comer(coming);
     const waiting = el("p.quiet", {role: "status"}, "The model is asked …");
-    place.append(waiting);
+    place.append(told, coming, waiting);
     source = new EventSource(`${CHATS}/${chat.id}/events`);
     source.onmessage = (message) => {
       const event = JSON.parse(message.data);
-      if (event.kind === "part") {
-        tell(event.part);
-        place.append(waiting);
-      }
+      if (event.kind === "part") tell(event.part);
+      if (event.kind === "coming") come(event.parts);
+      if (event.kind === "note") told.append(el("p.quiet", {}, event.message));
       if (event.kind === "ended") {
         source.close();
         source = null;

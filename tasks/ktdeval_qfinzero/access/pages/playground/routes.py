@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-import anyio
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -17,9 +15,9 @@ from starlette.routing import Route
 from ktdeval.errors import KtdevalError
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.values.jsonio import dumps_compact
-from ktdeval.values.typed import Value, to_plain
+from ktdeval.values.typed import Value
 from ktdeval_qfinzero.access.pages.answers import body_of, json_answer, page, text_in
+from ktdeval_qfinzero.access.pages.playground.event_stream import run_events
 from ktdeval_qfinzero.access.pages.playground.models import check_choice, offered_models
 from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
 from ktdeval_qfinzero.access.pages.playground.sample_rows import (
@@ -48,8 +46,6 @@ from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.workspace import Workspace
 
-_LOOKS_S: Final = 0.05  #: between two looks at what a run has shown
-_BEAT_S: Final = 15.0  #: between two comments in a silent stream, so that no proxy cuts it off
 _SAMPLES: Final = "samples"
 T = TypeVar("T")
 
@@ -139,7 +135,7 @@ class Playground:
 
         def prepare() -> RunConfig:
             numbers.append(self.store.add_turn(chat_id, instruction))
-            return self.store.config_of(chat_id)
+            return self.store.keep_options(chat_id)
 
         self.store.path_of(chat_id)
         self.runs.begin(chat_id, prepare)
@@ -150,7 +146,7 @@ class Playground:
         turns = self.store.turns(chat_id)
         if not turns or turns[-1].is_complete:
             raise conflict("every turn of this chat is finished")
-        self.runs.begin(chat_id, partial(self.store.config_of, chat_id))
+        self.runs.begin(chat_id, partial(self.store.keep_options, chat_id))
 
     def stop(self, chat_id: str) -> None:
         """Ask a running chat to end between two calls. Raises ServiceError: it does not run."""
@@ -288,7 +284,7 @@ class _Endpoints:
         """Stream what a running turn shows."""
         chat_id = _id(request)
         self._playground.store.path_of(chat_id)
-        stream = _events(self._playground.runs, chat_id, _last_seen(request))
+        stream = run_events(self._playground.runs, chat_id, _last_seen(request))
         return StreamingResponse(
             stream, headers={"cache-control": "no-store"}, media_type="text/event-stream"
         )
@@ -364,34 +360,3 @@ def _renamed(given: dict[str, Any]) -> Callable[[GoldTask], GoldTask]:
         )
 
     return renamed
-
-
-async def _events(runs: ChatRuns, chat_id: str, seen: int) -> AsyncIterator[str]:
-    """Yield the events of a run as server-sent events, until it has ended; each has its number."""
-    silent_s = 0.0
-    while True:
-        running = runs.running(chat_id)
-        if running is None:
-            yield _event(seen, {"kind": "ended", "message": ""})
-            return
-
-        is_over = running.is_over  # before the look: what is shown before the end is not missed
-        for number, shown in enumerate(running.events[seen:], seen):
-            yield _event(number, to_plain(shown))
-            seen = number + 1
-            silent_s = 0.0
-
-        if is_over:
-            return
-
-        await anyio.sleep(_LOOKS_S)
-        silent_s += _LOOKS_S
-        if silent_s >= _BEAT_S:
-            silent_s = 0.0
-            yield ": still at work\n\n"
-
-
-def _event(number: int, value: Any) -> str:
-    # ASCII alone: a text with other line ends would end the field
-    text = json.dumps(json.loads(dumps_compact(value)), separators=(",", ":"))
-    return f"id: {number}\ndata: {text}\n\n"

@@ -9,11 +9,12 @@ from typing import Final, Literal
 
 from ktdeval.calls import StopSignal
 from ktdeval.errors import KtdevalError
-from ktdeval.harness import ModelRequest, Reply
+from ktdeval.harness import ModelRequest, Reply, ReplyPiece
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, RunResult, evaluate_watched
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.values.typed import Value
+from ktdeval_qfinzero.access.pages.playground.coming import ComingReply
 from ktdeval_qfinzero.access.pages.playground.telling import (
     TalkPart,
     redacted,
@@ -29,9 +30,10 @@ _MOST_SHOWN: Final = 2_000
 class Shown(Value, frozen=True):
     """One event of a running turn."""
 
-    kind: Literal["part", "asked", "ended"]
+    kind: Literal["part", "asked", "note", "ended"]
     part: TalkPart | None = None  #: of a `part`
-    message: str = ""  #: of `ended`: why the turn did not finish; empty where it did
+    #: of a `note`: what it says; of `ended`: why the turn did not finish; empty where it did
+    message: str = ""
 
 
 @dataclass
@@ -42,6 +44,8 @@ class Running:
     events: list[Shown] = field(default_factory=list)
     is_over: bool = False
     message: str = ""  #: why it did not finish
+    coming: ComingReply = field(default_factory=ComingReply)  #: the reply that is being received
+    thread: threading.Thread | None = None
 
     def show(self, event: Shown) -> None:
         """Add an event, up to a bound."""
@@ -55,6 +59,7 @@ class _Watcher:
     def __init__(self, running: Running) -> None:
         self._running = running
         self._seen = 0
+        self._notes: set[str] = set()
 
     def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:  # noqa: ARG002 - one at a time
         new = request.messages[self._seen :]
@@ -64,9 +69,22 @@ class _Watcher:
         self._seen = len(request.messages)
         self._running.show(Shown(kind="asked"))
 
+    def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:  # noqa: ARG002 - one at a time
+        if piece.kind == "whole":
+            self._note(f"Replies of this model come whole ({piece.text}).")
+        else:
+            self._running.coming.add(piece)
+
     def answered(self, spec: EpisodeSpec, reply: Reply) -> None:  # noqa: ARG002 - one at a time
         self._show(told_reply(reply))
+        self._running.coming.clear()
         self._seen += 1  # the reply stands among the next request's messages
+
+    def _note(self, text: str) -> None:
+        """Say something once."""
+        if text not in self._notes:
+            self._notes.add(text)
+            self._running.show(Shown(kind="note", message=redacted(text)))
 
     def _show(self, parts: list[TalkPart]) -> None:
         for part in parts:
@@ -80,6 +98,7 @@ class ChatRuns:
         self._most = most
         self._lock = threading.Lock()
         self._runs: dict[str, Running] = {}
+        self._is_closed = False
 
     def running(self, chat_id: str) -> Running | None:
         """Return the last run of a chat in this process; None without one."""
@@ -96,6 +115,9 @@ class ChatRuns:
         begin. Raises ServiceError: the chat runs already, or too many do; and what `prepare` raises.
         """
         with self._lock:
+            if self._is_closed:
+                raise ServiceError("unavailable", "the server is ending; resume when it runs again")
+
             before = self._runs.get(chat_id)
             if before is not None and not before.is_over:
                 raise conflict("the model is answering in this chat already")
@@ -109,16 +131,27 @@ class ChatRuns:
             config = prepare()
             self._forget_finished()
             running = self._runs[chat_id] = Running(StopSignal())
+            # A daemon, for a second signal ends the server at once.
+            running.thread = threading.Thread(target=_run, args=(config, running), daemon=True)
+            running.thread.start()
 
-        thread = threading.Thread(target=_run, args=(config, running), daemon=True)
-        thread.start()
         return running
 
     def stop_all(self) -> None:
-        """Ask all runs to end; what they have recorded is resumed later."""
+        """Begin no further run, and ask all to end between two calls; what they have recorded is
+        resumed later.
+        """
         with self._lock:
+            self._is_closed = True
             for run in self._runs.values():
                 run.stop.interrupt()
+
+    @property
+    def under_way(self) -> int:
+        """Runs that have not ended, with their files closed."""
+        with self._lock:
+            threads = [run.thread for run in self._runs.values()]
+        return sum(thread is not None and thread.is_alive() for thread in threads)
 
     def _forget_finished(self) -> None:
         """Keep the events of few finished runs: their turns are on disk."""

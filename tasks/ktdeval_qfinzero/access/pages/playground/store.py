@@ -172,12 +172,17 @@ class ChatStore:
         }
         path = self.path_of(chat_id) / f"turn-{number:02d}.yaml"
         write_atomic(path, yaml.safe_dump(content, sort_keys=False))
-        config = self.config_of(chat_id)
-        write_atomic(self.path_of(chat_id) / _OPTIONS, _options_text(config))
         return number
 
-    def config_of(self, chat_id: str) -> RunConfig:
-        """Return the options of a chat's run, with all of its turns."""
+    def keep_options(self, chat_id: str) -> RunConfig:
+        """Write the options of a chat's run with all of its turns, and return them. A kill after a
+        turn is written may have left them without it.
+        """
+        config = self._config_of(chat_id)
+        write_atomic(self.path_of(chat_id) / _OPTIONS, _options_text(config))
+        return config
+
+    def _config_of(self, chat_id: str) -> RunConfig:
         head = self.head(chat_id)
         name, args = split_model(head.model)
         return RunConfig(
@@ -186,6 +191,7 @@ class ChatStore:
             tasks=tuple(str(path.resolve()) for path in self._turn_files(chat_id)),
             agent="chat",
             out=str(self.run_of(chat_id).resolve()),
+            extend=True,  # a chat's run gets a task with each turn
             cache="run",
             canary=0,
             max_failures=1,

@@ -10,7 +10,7 @@ from ktdeval.harness import Message, Reply
 from ktdeval.secrets.redaction import redact_secrets
 from ktdeval.values.typed import Value
 
-_MOST_CHARS: Final = 20_000
+MOST_CHARS: Final = 20_000
 
 
 Kind = Literal["text", "thought", "call", "result", "feedback"]
@@ -106,7 +106,7 @@ def _part(
     tool: str = "",
     call_id: str = "",
 ) -> TalkPart:
-    cut = max(0, len(text) - _MOST_CHARS)
+    cut = max(0, len(text) - MOST_CHARS)
     return TalkPart(
-        kind=kind, text=text[:_MOST_CHARS], tool=tool[:200], call_id=call_id[:200], cut=cut
+        kind=kind, text=text[:MOST_CHARS], tool=tool[:200], call_id=call_id[:200], cut=cut
     )

@@ -1,0 +1,134 @@
+"""Frame of all assemblers: events in, pieces to a listener as they come, one whole answer at the
+end.
+
+An assembler makes the JSON that the same API would have answered with unstreamed, so that one piece
+of code reads both, with the same replies and the same errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ktdeval.calls import refused_body
+from ktdeval.harness import Listener, ReplyPiece
+from ktdeval.values.jsonio import JsonValue
+from ktdeval_models.remote.streams.events import Event, EventReader
+from ktdeval_models.remote.transport import MAX_REPLY_BYTES, BodyError
+
+Loads = Callable[[bytes], JsonValue]
+_MOST_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats some 200 bytes for each token
+
+
+class Assembler:
+    """Base of the assemblers. A subclass has `request_fields` and reads one event in `read`."""
+
+    #: fields that ask for a stream
+    request_fields: Mapping[str, Any] = {}
+
+    def __init__(self, hear: Listener, loads: Loads) -> None:
+        """`loads`: reads the JSON of an event; ValueError: it is none."""
+        self.hear = hear
+        self._loads = loads
+        self._reader = EventReader()
+        self._size = 0
+        self._is_over = False
+        self._error: Mapping[str, Any] | None = None
+
+    def read(self, event: Event, body: dict[str, Any]) -> bool:
+        """Read one event that reports no error; return whether it was the last one."""
+        raise NotImplementedError
+
+    def error_in(self, event: Event, body: dict[str, Any]) -> Mapping[str, Any] | None:
+        """Return the error that an event reports, in the form of an unstreamed one; None without
+        one.
+        """
+        refused = refused_body(body)
+        if refused is None and event.name == "error":
+            return {"error": body}
+        return refused
+
+    def is_end(self, event: Event) -> bool:  # noqa: ARG002 - of APIs that end with a word
+        """Whether an event without JSON ends the stream."""
+        return False
+
+    def is_whole(self) -> bool:
+        """Whether the events so far hold a whole reply, though no event has ended the stream."""
+        return False
+
+    def whole(self) -> dict[str, Any]:
+        """Return the answer that the events add up to."""
+        raise NotImplementedError
+
+    def lacks_usage(self) -> bool:
+        """Whether the stream ended well without the count of tokens that was asked for."""
+        return False
+
+    def take(self, chunk: bytes) -> bool:
+        """Read the next bytes of the body; return whether the reply has ended. Raises BodyError: they
+        are not of this API, or too many.
+        """
+        self._size += len(chunk)
+        if self._size > _MOST_STREAM_BYTES:
+            raise BodyError(f"the reply is longer than {_MOST_STREAM_BYTES >> 20} MiB")
+
+        return any(self._take_event(event) for event in self._reader.feed(chunk))
+
+    def answer(self) -> bytes:
+        """Return the answer as JSON, which may be an error. Raises BodyError: the body ended before
+        the reply.
+        """
+        if not self._is_over:
+            for event in self._reader.end():
+                self._take_event(event)
+
+        if self._error is not None:
+            return _as_json(self._error)
+        if not self._is_over and not self.is_whole():
+            raise BodyError("the reply ends early")
+
+        content = _as_json(self.whole())
+        if len(content) > MAX_REPLY_BYTES:
+            raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
+        return content
+
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether the reply is whole, and its tokens are not counted."""
+        return self._error is None and self.lacks_usage()
+
+    def _take_event(self, event: Event) -> bool:
+        if self.is_end(event):
+            self._is_over = True
+            return True
+
+        body = self._json_of(event)
+        self._error = self.error_in(event, body)
+        self._is_over = self._error is not None or self.read(event, body)
+        return self._is_over
+
+    def _json_of(self, event: Event) -> dict[str, Any]:
+        try:
+            body = self._loads(event.data)
+        except (ValueError, RecursionError):
+            body = None
+
+        if not isinstance(body, dict):
+            raise BodyError("an event of the streamed reply is no JSON object")
+        return body
+
+
+def _as_json(value: Any) -> bytes:
+    # ASCII: halves of a character that two events hold become one again when it is read
+    return json.dumps(value).encode("ascii")
+
+
+def say(hear: Listener, kind: str, text: Any) -> None:
+    """Tell a listener of a text or a thought that is not empty."""
+    if not isinstance(text, str) or not text:
+        return
+    if kind == "thought":
+        hear(ReplyPiece("thought", text))
+    else:
+        hear(ReplyPiece("text", text))

@@ -1,0 +1,16 @@
+"""Whether a server refuses to stream, by its words."""
+
+from __future__ import annotations
+
+import re
+
+from ktdeval.calls import Refusal
+from ktdeval_models.remote.forms import is_refusing
+
+_STREAM = re.compile(r"\bstream(ed|ing|s|_options)?\b", re.IGNORECASE)
+
+
+def refuses_stream(refusal: Refusal) -> bool:
+    """Whether a refusal blames the fields that ask for a stream."""
+    words = f"{refusal.parameter or ''} {refusal.message}"
+    return is_refusing(refusal) and _STREAM.search(words) is not None

@@ -195,8 +195,13 @@ def marks_of(submitter: Registrant) -> tuple[str, str]:
     """Return the marks of a submitter: contact and name, without spelling."""
     return (
         f"contact {_plain_contact(submitter.contact)}",
-        f"name {_letters(submitter.name) or submitter.name}",
+        mark_of_name(submitter.name),
     )
+
+
+def mark_of_name(name: str) -> str:
+    """Return the mark of a submitter's name, without spelling."""
+    return f"name {_letters(name) or name}"
 
 
 def _letters(text: str) -> str:

@@ -136,7 +136,13 @@ otherwise: {raw: '{"a":'}
             ("ktdeval_view/records.py",),
         ),
         "own mark of an episode": Parser(
-            _marked, (b'{"sha256":{"ledger.parquet":"0"},"x":1}',), ("ktdeval_board/bundle.py",)
+            _marked,
+            (
+                b'{"sha256":{"ledger.parquet":"0"},"x":1}',
+                b'{"sha256":{"../secret":"0"}}',
+                b'{"sha256":{},"\\ud800":1}',
+            ),
+            ("ktdeval_board/bundle.py",),
         ),
     }
 

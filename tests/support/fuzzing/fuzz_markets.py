@@ -170,11 +170,12 @@ def _datasets() -> dict[str, Parser]:
             (b"date,code\n2024-01-02,A\n20240103,B\n",),
             ("ktdeval_qfinzero/access/pages/health/file_days.py",),
         ),
-        "days of a parquet": Parser(of_file(read_days, "days.parquet"), (_dated(),), ()),
+        "days of a parquet": Parser(of_file(read_days, "days.parquet"), (dated_parquet(),), ()),
     }
 
 
-def _dated() -> bytes:
+def dated_parquet() -> bytes:
+    """Return a table whose columns state histograms of their levels."""
     import pandas as pd
 
     packed = io.BytesIO()

@@ -12,7 +12,7 @@ from typing import Any
 
 from fuzz_files import files_of_users
 from fuzz_kit import Parser, in_folder, of_file, outcome as outcome, text_of
-from fuzz_markets import files_of_markets
+from fuzz_markets import dated_parquet, files_of_markets
 from paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
@@ -113,6 +113,7 @@ def _records() -> dict[str, Parser]:
     from ktdeval.stores.sum_log import Entry as SumEntry
     from ktdeval.values.bounded import open_unpacked
     from ktdeval.values.typed import decode_json
+    from ktdeval_board.checking.sandbox import table_problem
     from ktdeval_board.reading import DOCUMENTS, read_untrusted
 
     records = {
@@ -144,6 +145,11 @@ def _records() -> dict[str, Parser]:
             of_file(load_ledger, "ledger.parquet"),
             (first("records/*/episodes/*/ledger.parquet"),),
             ("ktdeval/runner/ledger_file.py", "ktdeval/values/bounded.py"),
+        ),
+        "board table": Parser(
+            of_file(lambda path: table_problem(path, 10**8, 10**6), "board.parquet"),
+            (first("records/*/episodes/*/ledger.parquet"), dated_parquet()),
+            (),
         ),
         "transcript": Parser(
             of_file(_unpacked(open_unpacked), "transcript.jsonl.zst"),

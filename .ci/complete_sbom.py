@@ -59,9 +59,8 @@ def main(path: Path, version: str) -> None:
         sys.exit(f"{path}: no licence of {', '.join(unlicensed)}")
 
     path.write_text(json.dumps(bill, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    print(
-        f"{path}: {bill['bomFormat']} {bill['specVersion']}, ktdeval {version}, {len(names)} components"
-    )
+    form = f"{bill['bomFormat']} {bill['specVersion']}"
+    sys.stdout.write(f"{path}: {form}, ktdeval {version}, {len(names)} components\n")
 
 
 if __name__ == "__main__":

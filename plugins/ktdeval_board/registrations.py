@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import CardError
+from ktdeval.masking import normalise
 from ktdeval.runner import DrawnKey, Registrant, Registration
 from ktdeval_board.layout import CARD_ID, BoardFolder
 from ktdeval_board.reading import read_own, read_untrusted
@@ -205,8 +206,10 @@ def mark_of_name(name: str) -> str:
 
 
 def _letters(text: str) -> str:
-    """Return only the letters and digits of a text, in one case and one form of each."""
-    normal = unicodedata.normalize("NFKC", text).casefold()
+    """Return only the letters and digits of a text, in one case and one form of each: without
+    accents, and with Latin letters where Cyrillic and Greek ones look like them.
+    """
+    normal = unicodedata.normalize("NFKC", normalise(text)).casefold()
     return "".join(sign for sign in normal if sign.isalnum())
 
 

@@ -84,6 +84,9 @@ def test_a_submission_without_the_submitters_own_signature_is_refused(
     assert "is of Others, but A team submits" in stolen
     (unknown,) = submit(board, run, key=UNKNOWN).missing
     assert "none of which is trusted here" in unknown
+    disguised = replace(CLAIMS, submitter="\u0410 t\u0435\u0430m", contact="d@example.org")
+    (looks_alike,) = submit(board, run, claims=disguised).missing
+    assert "who did not sign this card" in looks_alike
     nobody = replace(CLAIMS, submitter="Nobody", contact="n@example.org")
     (unregistered,) = submit(board, run, claims=nobody, key=OWN).missing
     assert f"to add it to submitter_keys in board.yaml: {OWN.public.raw.hex()}" in unregistered

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.values.jsonio import open_plain
+from ktdeval.values.parquet_footer import read_footer
 from ktdeval.values.undo import undone_on_error
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def open_parquet(
     with open_plain(path) as stream:
         size = stream.seek(0, io.SEEK_END)
 
-    metadata = options.pop("metadata", None) or pq.read_metadata(path)
+    metadata = options.pop("metadata", None) or read_footer(path)
     check_parquet(metadata, size, columns)
     coded = options.get("read_dictionary", ())
     file = pq.ParquetFile(path, metadata=metadata, **options)
@@ -85,7 +86,7 @@ def parquet_of(data: pa.Buffer) -> pq.ParquetFile:
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    metadata = pq.read_metadata(pa.BufferReader(data))
+    metadata = read_footer(data)
     check_parquet(metadata, data.size, None)
     _check_texts(pa.BufferReader(data), metadata, data.size, None, ())
 

@@ -27,6 +27,7 @@ from ktdeval.secrets.redaction import Hider, hider_of, secrets_of
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.values.jsonio import (
     JsonValue,
+    dumps_canonical,
     dumps_pretty,
     file_sha256,
     loads_strict,
@@ -184,6 +185,10 @@ def _update_mark(folder: Path) -> None:
     if not isinstance(names, Mapping):
         raise StoreError(f"{folder / MARK}: has no hashes")
 
+    for name in names:
+        if name not in (LEDGER, ANSWERS, TRANSCRIPT):
+            raise StoreError(f"{folder / MARK}: names {name!a}, which is no record of an episode")
+
     hashes = {name: file_sha256(folder / name) for name in names}
     write_atomic(folder / MARK, dumps_pretty({**mark, "sha256": hashes}))
 
@@ -209,9 +214,12 @@ def _packed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
 
 def _read_json(path: Path) -> JsonValue:
     try:
-        return loads_strict(read_plain(path))
+        value = loads_strict(read_plain(path))
+        dumps_canonical(value).encode()  # refuses half a surrogate pair, which no file can hold
     except ValueError as error:
         raise StoreError(f"{path}: is not readable: {error}") from error
+
+    return value
 
 
 def _read_object(path: Path) -> dict[str, JsonValue]:

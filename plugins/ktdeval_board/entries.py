@@ -29,7 +29,7 @@ from ktdeval_board.rules import (
     load_excuses,
     load_rules,
 )
-from ktdeval_board.signed import verdict_signers
+from ktdeval_board.signed import card_signers, verdict_signers
 
 T = TypeVar("T")
 Card = TradingCard | ScoringCard
@@ -73,6 +73,8 @@ class Entry:
     baseline: Baseline | None = None  #: the baseline of its model; None for an entrant
     is_certified: bool = False  #: whether this board has verified the certificate of its mask
     signed_by: tuple[str, ...] = ()  #: names of the maintainers who signed the verdict
+    #: name of the submitter who signed the card by a key that the board has of theirs
+    card_signed_by: tuple[str, ...] = ()
 
     @property
     def tier(self) -> Tier:
@@ -225,7 +227,7 @@ def load_board(path: Path) -> Board:
     A card that has a verdict on its very bytes is not validated again, so that large boards are
     quick to build. Raises ConfigError: there is no board here, or
     its rules or errata are not valid; CardError: a card, submission or verdict can't be read or is
-    not valid; SignatureError: a verdict's signature does not hold; `check` names everything that is wrong.
+    not valid; SignatureError: a signature on a verdict or card does not hold; `check` names everything that is wrong.
     """
     folder = BoardFolder(path)
     rules = load_rules(path)
@@ -259,6 +261,7 @@ def _load_entry(
 
     card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
     submission = read_untrusted(files.submission, Submission, most)
+    card_signed_by = card_signers(files.card, submission.submitter.name, rules)
     own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
     baseline = rules.baseline_of(card.model.name)
     division = division_of(rules, card)
@@ -275,6 +278,7 @@ def _load_entry(
         baseline,
         certified,
         signers,
+        card_signed_by,
     )
 
 

@@ -5,6 +5,7 @@ errata.yaml                                     withdrawn and corrected cards
 cards/<task>/<model>/<agent>/<card id>.json     a card; its id is the SHA-256 of the file
 cards/…/<card id>.submission.json               who submitted it
 cards/…/<card id>.records.json                  its records: path, SHA-256 and size of each file
+cards/…/<card id>.json.sig                      signature of its submitter on the card
 records/<card id>/…                             the records themselves, laid out as a run folder
 verdicts/<card id>.json                         results of the board's check, written by the board alone
 verdicts/<card id>.json.sig                     signature of a maintainer on that verdict
@@ -41,6 +42,7 @@ MARK = "episode.json"
 MANIFEST = "manifest.json"
 CANARY = "canary.json"
 CERTIFICATE = "certificate.json"
+SIGNATURE_SUFFIX = ".sig"  #: As of `ktdeval card sign`
 CARD_ID = re.compile(r"[0-9a-f]{64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_SEGMENT = 100
@@ -71,6 +73,11 @@ class CardFiles:
     def submission(self) -> Path:
         """Its submission document."""
         return self.card.with_name(f"{self.card_id}.submission.json")
+
+    @property
+    def signature(self) -> Path:
+        """Signature of its submitter, if it has one."""
+        return self.card.with_name(f"{self.card.name}{SIGNATURE_SUFFIX}")
 
     @property
     def records(self) -> Path:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import CardError
+from ktdeval.masking import normalise
 from ktdeval.runner import DrawnKey, Registrant, Registration
 from ktdeval_board.layout import CARD_ID, BoardFolder
 from ktdeval_board.reading import read_own, read_untrusted
@@ -195,13 +196,20 @@ def marks_of(submitter: Registrant) -> tuple[str, str]:
     """Return the marks of a submitter: contact and name, without spelling."""
     return (
         f"contact {_plain_contact(submitter.contact)}",
-        f"name {_letters(submitter.name) or submitter.name}",
+        mark_of_name(submitter.name),
     )
 
 
+def mark_of_name(name: str) -> str:
+    """Return the mark of a submitter's name, without spelling."""
+    return f"name {_letters(name) or name}"
+
+
 def _letters(text: str) -> str:
-    """Return only the letters and digits of a text, in one case and one form of each."""
-    normal = unicodedata.normalize("NFKC", text).casefold()
+    """Return only the letters and digits of a text, in one case and one form of each: without
+    accents, and with Latin letters where Cyrillic and Greek ones look like them.
+    """
+    normal = unicodedata.normalize("NFKC", normalise(text)).casefold()
     return "".join(sign for sign in normal if sign.isalnum())
 
 

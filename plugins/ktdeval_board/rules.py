@@ -18,7 +18,12 @@ from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.documents import Day, Sha256, in_words
 from ktdeval_board.layout import path_segment
-from ktdeval_board.signers import Signer, signer_problems
+from ktdeval_board.signers import (
+    Signer,
+    SubmitterKey,
+    signer_problems,
+    submitter_key_problems,
+)
 
 RULES_FILE = "board.yaml"
 ERRATA_FILE = "errata.yaml"
@@ -173,6 +178,8 @@ class Rules(Value, frozen=True, kw_only=False):
     #: required: a card without a verdict that a signer signed is unchecked; optional: a signature
     #: that is there must hold
     verdict_signatures: Literal["required", "optional"] = "optional"
+    #: Keys of submitters. A new card of one of them must be signed by a key of theirs
+    submitter_keys: tuple[SubmitterKey, ...] = ()
 
     @property
     def draws_keys(self) -> bool:
@@ -407,6 +414,7 @@ def _problems(rules: Rules) -> Iterator[str]:
     yield from _address_problems(rules)
     yield from _twin_problems(rules)
     yield from signer_problems(rules.signers, rules.verdict_signatures == "required")
+    yield from submitter_key_problems(rules.submitter_keys)
     if not rules.title.strip():
         yield "title: expected one line of text"
 

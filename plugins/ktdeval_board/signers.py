@@ -1,4 +1,4 @@
-"""Maintainers whose signatures on verdicts count, as `board.yaml` names them."""
+"""Keys that `board.yaml` names: of maintainers, who sign verdicts, and of submitters, who sign cards."""
 
 from __future__ import annotations
 
@@ -21,15 +21,35 @@ class Signer(Value, frozen=True, kw_only=False):
         return public_key(bytes.fromhex(self.key), f"signers: {self.name}")
 
 
+class SubmitterKey(Value, frozen=True, kw_only=False):
+    """Key of a submitter, whose new cards must be signed by it."""
+
+    name: Line  #: Name of the submitter, as in submissions
+    key: Sha256  #: Public Ed25519 key, 64 hexadecimal digits, as `ktdeval card keygen` prints it
+
+    def public_key(self) -> PublicKey:
+        """Return the key. Raises SignatureError: it is not canonical, or of small order."""
+        return public_key(bytes.fromhex(self.key), f"submitter_keys: {self.name}")
+
+
+def submitter_key_problems(keys: Sequence[SubmitterKey]) -> Iterator[str]:
+    """Yield what is wrong with the keys of submitters. One submitter may have several keys."""
+    yield from _key_problems("submitter_keys", keys)
+
+
 def signer_problems(signers: Sequence[Signer], is_required: bool) -> Iterator[str]:
     """Yield what is wrong with the signers of a board."""
     if is_required and not signers:
         yield "verdict_signatures: required, but signers names no key; add one"
 
+    yield from _key_problems("signers", signers)
+
+
+def _key_problems(field: str, keys: Sequence[Signer] | Sequence[SubmitterKey]) -> Iterator[str]:
     seen = set[str]()
-    for each in signers:
+    for each in keys:
         if each.key in seen:
-            yield f"signers: the key of {each.name} stands there twice"
+            yield f"{field}: the key of {each.name} stands there twice"
 
         seen.add(each.key)
         try:

@@ -59,6 +59,7 @@ class StagedCard:
     bundle: Bundle
     files: CardFiles
     records: tuple[RecordFile, ...]
+    signature: bytes | None = None  #: content of the card's signature file, where it has one
 
     @property
     def card_id(self) -> str:
@@ -107,15 +108,21 @@ class StagedBoard:
         return self.folder.card_files(*names_of(chosen.card), bundle.card_id)
 
     def add(
-        self, chosen: ChosenCard, bundle: Bundle, submission: JsonValue, storage: Storage
+        self,
+        chosen: ChosenCard,
+        bundle: Bundle,
+        submission: JsonValue,
+        storage: Storage,
+        signature: bytes | None = None,
     ) -> StagedCard:
-        """Write a card, its submission, its list of records and its records to their paths.
+        """Write a card, its signature, its submission, its list of records and its records to their
+        paths.
 
         Raises StoreError: one of these is on the board already.
         """
         card_id = bundle.card_id
         files = self.files_of(chosen, bundle)
-        staged = StagedCard(chosen, bundle, files, tuple(bundle.files()))
+        staged = StagedCard(chosen, bundle, files, tuple(bundle.files()), signature)
         for path in self.paths(staged, storage):
             if os.path.lexists(path):
                 place = self._board.path / self.folder.relative(path)
@@ -133,6 +140,9 @@ class StagedBoard:
             write_atomic(files.submission, dumps_pretty(submission))
             write_atomic(files.records, dumps_pretty(to_plain(records)))
             shutil.copyfile(bundle.card_path, files.card)
+            if signature is not None:
+                write_atomic(files.signature, signature)
+
             if storage.stored == "repository":
                 _link_tree(bundle.folder, self.folder.records(card_id), excluded={"cards"})
 
@@ -145,6 +155,8 @@ class StagedBoard:
         """
         files = staged.files
         paths = [files.records, files.submission, files.card]
+        if staged.signature is not None:
+            paths.insert(0, files.signature)
         if storage.stored == "repository":
             paths.insert(0, self.folder.records(staged.card_id))
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.cards import card_files, count, load_evaluation
+from ktdeval.cards import PrivateKey, card_files, count, load_evaluation
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunFolder, check_call_log, verify_card
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import Value
-from ktdeval_board.bundle import Leak, Redactor
+from ktdeval_board.bundle import Bundle, Leak, Redactor
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.claims import (
@@ -32,6 +32,7 @@ from ktdeval_board.documents import Stored
 from ktdeval_board.entries import nearest_division
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import Rules, load_rules
+from ktdeval_board.signed import keys_of, signature_of
 from ktdeval_board.staging import ChosenCard, StagedBoard, StagedCard, Storage, staged_board
 
 
@@ -52,6 +53,9 @@ class Request:
     #: further plugins, as given with --plugin, for the board's check
     plugins: tuple[str, ...] = ()
     is_dry: bool = False
+    #: key of the submitter, which signs the card as it is submitted; None: a signature next to the
+    #: run's card is taken along, where the board has a key to check it by
+    key: PrivateKey | None = None
     #: whether the records are executed at once; without it, that is left to the next check, as for
     #: a baseline that was run a moment ago
     is_executed: bool = True
@@ -206,7 +210,16 @@ class _Submission:
                 continue
 
             submission = submission_document(chosen.card, bundle.card_id, claims, request.today)
-            yield self.board.add(chosen, bundle, submission, request.storage)
+            signature = self._signature(chosen, bundle)
+            yield self.board.add(chosen, bundle, submission, request.storage, signature)
+
+    def _signature(self, chosen: ChosenCard, bundle: Bundle) -> bytes | None:
+        """Return the signature of a card as it is submitted, or None; note why there is none."""
+        has_key = bool(keys_of(self.claims.submitter, self.rules))
+        made = signature_of(chosen.path, bundle.card_path, has_key, self.request.key)
+        self._note(chosen, made.problems)
+        self.notes += [f"{chosen.path.name}: {note}" for note in made.notes]
+        return made.data
 
     def _problems(self, chosen: ChosenCard) -> Iterator[str]:
         """Yield what is missing of the claims and of the run."""
@@ -340,6 +353,8 @@ def _in_words(finding: Finding, card: StagedCard) -> str:
 def _describe(board: StagedBoard, card: StagedCard, storage: Storage) -> Submitted:
     files = card.files
     paths = [files.card, files.submission, files.records]
+    if card.signature is not None:
+        paths.append(files.signature)
     if storage.stored == "repository":
         paths.append(board.folder.records(card.card_id))
 

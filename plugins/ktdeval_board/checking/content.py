@@ -40,7 +40,7 @@ from ktdeval_board.registrations import (
     names_registration,
 )
 from ktdeval_board.rules import Erratum, Excuse, Rules, load_excuses
-from ktdeval_board.signed import lacks_signature
+from ktdeval_board.signed import lacks_card_signature, lacks_signature
 
 T = TypeVar("T")
 
@@ -224,6 +224,7 @@ class _Documents:
                 self.registrations,
             )
             self._found(Stage.SUBMISSION, claimed)
+            self._check_card_signature(files, submission.submitter.name, verdict is None)
 
         if records is not None:
             has_folder = records_folder(self._board, files.card_id) is not None
@@ -288,6 +289,23 @@ class _Documents:
         if is_wanting:
             message = "no signer of the board signed it; run `ktdeval leaderboard sign`"
             self._refuse(verdict, "signature", message)
+
+    def _check_card_signature(self, files: CardFiles, submitter: str, is_unjudged: bool) -> None:
+        """Refuse a card's signature that does not hold, and a new card without one whose submitter
+        has a key on the board: anyone can write their name.
+        """
+        try:
+            is_wanting = lacks_card_signature(files.card, submitter, self._rules)
+        except SignatureError as error:
+            self._refuse(files.signature, "signature", str(error))
+            return
+
+        if is_wanting and is_unjudged:
+            message = (
+                f"the board has a key of {submitter}, who did not sign this card; sign it with"
+                " `ktdeval leaderboard submit … --key FILE`"
+            )
+            self._refuse(files.card, "signature", message)
 
     def read(
         self, path: Path, max_bytes: int, is_known: bool = False, **more: Any

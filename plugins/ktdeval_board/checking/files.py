@@ -25,6 +25,7 @@ from ktdeval_board.layout import (
     KEYS,
     RECORDS,
     REGISTRATIONS,
+    SIGNATURE_SUFFIX,
     BoardFolder,
     CardFiles,
 )
@@ -44,7 +45,7 @@ _FOLDERS = re.compile(
     re.ASCII,
 )
 _FILES = re.compile(
-    rf"(?:cards/{_SEGMENT}/{_SEGMENT}/{_SEGMENT}/{_ID}(?:\.submission|\.records)?\.json"
+    rf"(?:cards/{_SEGMENT}/{_SEGMENT}/{_SEGMENT}/{_ID}(?:(?:\.submission|\.records)?\.json|\.json\.sig)"
     rf"|records/{_ID}/(?:{RECORD_FORM})|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|registrations/{_ID}\.json"
     r"|(?:cards|records|imported|registrations)/\.gitkeep)",
     re.ASCII,
@@ -324,6 +325,12 @@ class Tree:
         return expected
 
     @cached_property
+    def allowed(self) -> set[str]:
+        """Files that may stand beside the cards: those that they need, and signatures."""
+        signatures = {f"{paths[0]}{SIGNATURE_SUFFIX}" for paths in self.cards.values()}
+        return self.expected | signatures
+
+    @cached_property
     def records(self) -> list[Item]:
         """Folders of records."""
         top = self.folder / RECORDS
@@ -341,7 +348,7 @@ def _is_card(item: Item) -> bool:
 
 @rule("foreign-file", Stage.TREE)
 def _without_card(tree: Tree) -> Iterator[At]:
-    for where in sorted(tree.companions - tree.expected):
+    for where in sorted(tree.companions - tree.allowed):
         yield At(where, "stands beside no card of its name")
 
 

@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 
 import pandas  # noqa: F401 - which pyarrow imports where it first reads a market
 import pyarrow as pa
-import pyarrow.parquet as pq
 import zstandard
 
 from ktdeval.cards import TradingCard, load_card
@@ -29,6 +28,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.values.jsonio import write_atomic
+from ktdeval.values.parquet_footer import read_footer
 from ktdeval.values.typed import Value, decode_json, encode_canonical
 from ktdeval_board.series import make_decisions, make_series
 
@@ -216,7 +216,7 @@ def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
     A footer may be false, too, so that reading still needs a limit of memory.
     """
     try:
-        footer = pq.read_metadata(path)
+        footer = read_footer(path)
     except (OSError, pa.ArrowException) as error:
         return f"is no Parquet file: {' '.join(str(error).split())}"
 
@@ -226,8 +226,9 @@ def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
     stated = 0
     values = 0
     for group in range(footer.num_row_groups):
-        for column in range(footer.num_columns):
-            chunk = footer.row_group(group).column(column)
+        rows = footer.row_group(group)
+        for column in range(rows.num_columns):
+            chunk = rows.column(column)
             stated += max(chunk.total_uncompressed_size, 0)
             values += max(chunk.num_values, 0)
 

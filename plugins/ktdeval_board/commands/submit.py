@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from ktdeval.cards import count
-from ktdeval.cli import FilePath, RunPath, example, open_plugins, plugin_option
+from ktdeval.cards import count, read_private_key
+from ktdeval.cli import FilePath, RunPath, example, open_plugins, passphrase_of_key, plugin_option
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
@@ -92,6 +92,15 @@ _CLAIMS = Claims.__struct_fields__
     metavar="DIR",
     help="folder to write these to, without secrets",
 )
+@click.option(
+    "--key",
+    type=FilePath(),
+    metavar="FILE",
+    help=(
+        "file of your private key, to sign the card as it is submitted [default: the signature that"
+        " `ktdeval card sign` left next to it]"
+    ),
+)
 @market_options("the market, if it has moved since the run: a snapshot folder or data provider")
 @click.option(
     "--dry-run", "is_dry", is_flag=True, help="only say what is missing, or what would be written"
@@ -120,7 +129,12 @@ def submit(
     day = as_day(today)
     claims = Claims(**{name: options.pop(name) for name in _CLAIMS})
     extra = options.pop("extra")
-    request = Request(run, day, changes=changes, plugins=extra, **options)
+    key_file = options.pop("key")
+    key = None
+    if key_file is not None:
+        key = read_private_key(key_file, passphrase_of_key)
+
+    request = Request(run, day, changes=changes, plugins=extra, key=key, **options)
     redactor = Redactor(os.environ, str(Path.home()))
     outcome = submit_run(board, request, claims, open_plugins(extra), redactor)
 

@@ -306,6 +306,7 @@ def card_data(
         "submission": to_plain(entry.submission),
         "verdict": to_plain(entry.verdict),
         "signed_by": list(entry.signed_by),
+        "card_signed_by": list(entry.card_signed_by),
         "labels": entry.labels,
         "errata": [{name: getattr(each, name) for name in _ERRATUM} for each in entry.errata],
         "division": None if entry.division is None else entry.division.id,

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from ktdeval.values.bounded import check_parquet, open_parquet
 from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.parquet_footer import read_footer
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, Span, empty_bars
 from ktdeval_qfinzero.moments import day_of, day_start
 
@@ -174,7 +175,7 @@ def read_index(path: Path) -> FileIndex:
     """Return a file's row groups. Raises OSError or pa.ArrowException if the file is unreadable or
     not one of bars.
     """
-    metadata = pq.read_metadata(path)
+    metadata = read_footer(path)
     _check_columns(metadata)
     check_parquet(metadata, path.stat().st_size, None)
     groups = []
@@ -205,14 +206,17 @@ def read_block(path: Path) -> Block:
     """Decode a whole file, in its order. Raises OSError or pa.ArrowException if the file is
     unreadable or not one of bars.
     """
-    metadata = pq.read_metadata(path)
+    metadata = read_footer(path)
     _check_columns(metadata)
     with open_parquet(path, metadata=metadata, read_dictionary=["symbol"]) as file:
         return _decoded(file.read(use_threads=False))
 
 
 def _check_columns(metadata: pq.FileMetaData) -> None:
-    if not metadata.schema.to_arrow_schema().equals(_SCHEMA):
+    with decoding():
+        schema = metadata.schema.to_arrow_schema()
+
+    if not schema.equals(_SCHEMA):
         raise pa.ArrowInvalid("other columns than those of bars, or of another type")
 
 

@@ -4,6 +4,7 @@ can't be read is a problem.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import math
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -375,6 +376,29 @@ def _csv_columns(source: Source, problems: Problems) -> Iterator[Columns]:
         yield from _arrow_columns(source, header, problems)
 
 
+class _Utf8:
+    """Bytes of a stream that are held to be UTF-8 as they pass: the reader of Arrow prints a
+    traceback where it is to report a line that is not.
+    """
+
+    closed = False
+
+    def __init__(self, stream: BufferedReader) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return some bytes. Raises UnicodeDecodeError."""
+        data = self._stream.read(size)
+        self._decoder.decode(data, final=not data)
+        return data
+
+    def close(self) -> None:
+        """Release the file."""
+        self.closed = True
+        self._stream.close()
+
+
 def _arrow_columns(source: Source, header: Sequence[str], problems: Problems) -> Iterator[Columns]:
     """Read the rows at several times the speed of the standard library's reader. A line that isn't
     a row is a problem, and is skipped.
@@ -392,7 +416,7 @@ def _arrow_columns(source: Source, header: Sequence[str], problems: Problems) ->
     column_of = {source.field_of(column): column for column in header}
     column_of.pop("", None)
     reader = pa_csv.open_csv(
-        open_unpacked(source.path),
+        _Utf8(open_unpacked(source.path)),
         pa_csv.ReadOptions(block_size=_BLOCK, use_threads=False),
         pa_csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip),
         pa_csv.ConvertOptions(

@@ -1,47 +1,21 @@
 """Parsers of untrusted bytes, each as a function of bytes, with inputs to begin from.
 
-A parser returns or raises a typed error; anything else is a defect. `UNCOVERED` names the modules
-that parse but have no entry here, with the reason.
+A parser returns or raises a typed error; anything else is a defect. `tests/contract/
+test_fuzz_covers_parsers.yaml` names the modules that parse but have no entry here, with the reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
-from ktdeval.errors import KtdevalError
+from fuzz_files import files_of_users
+from fuzz_kit import Parser, in_folder, of_file, outcome as outcome, text_of
+from fuzz_markets import dated_parquet, files_of_markets
 from paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
-
-
-@dataclass(frozen=True)
-class Parser:
-    """A parser under test."""
-
-    parse: Callable[[bytes], object]
-    seeds: tuple[bytes, ...]
-    modules: tuple[str, ...]  #: modules whose parsing it reaches
-    #: further errors that its callers catch, as its docstring says
-    expected: tuple[type[Exception], ...] = ()
-
-
-def text_of(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode("utf-8")
-
-
-def of_file(load: Callable[[Path], object], name: str) -> Callable[[bytes], object]:
-    """Return a parser of bytes from one of a file."""
-
-    def parse(data: bytes) -> object:
-        path = Path(gettempdir()) / f"ktdeval-fuzz-{name}"
-        path.write_bytes(data)
-        return load(path)
-
-    return parse
 
 
 def first(pattern: str) -> bytes:
@@ -50,7 +24,8 @@ def first(pattern: str) -> bytes:
 
 def parsers() -> dict[str, Parser]:
     """Return all parsers by name. Imports are inside: a run needs one of them."""
-    return {**_values(), **_records(), **_plans(), **_replies(), **_tables(), **_services()}
+    of_untrusted = {**_values(), **_records(), **_plans(), **_replies(), **_tables(), **_services()}
+    return {**of_untrusted, **files_of_users(), **files_of_markets()}
 
 
 def _values() -> dict[str, Parser]:
@@ -138,6 +113,7 @@ def _records() -> dict[str, Parser]:
     from ktdeval.stores.sum_log import Entry as SumEntry
     from ktdeval.values.bounded import open_unpacked
     from ktdeval.values.typed import decode_json
+    from ktdeval_board.checking.sandbox import table_problem
     from ktdeval_board.reading import DOCUMENTS, read_untrusted
 
     records = {
@@ -169,6 +145,11 @@ def _records() -> dict[str, Parser]:
             of_file(load_ledger, "ledger.parquet"),
             (first("records/*/episodes/*/ledger.parquet"),),
             ("ktdeval/runner/ledger_file.py", "ktdeval/values/bounded.py"),
+        ),
+        "board table": Parser(
+            of_file(lambda path: table_problem(path, 10**8, 10**6), "board.parquet"),
+            (first("records/*/episodes/*/ledger.parquet"), dated_parquet()),
+            (),
         ),
         "transcript": Parser(
             of_file(_unpacked(open_unpacked), "transcript.jsonl.zst"),
@@ -247,21 +228,11 @@ def _plans() -> dict[str, Parser]:
             ("ktdeval_live/chain.py",),
         ),
         "board rules": Parser(
-            _in_folder("board.yaml", load_rules),
+            in_folder("board.yaml", load_rules),
             ((PRACTICE / "board.yaml").read_bytes(),),
             ("ktdeval_board/rules.py",),
         ),
     }
-
-
-def _in_folder(name: str, load: Callable[[Path], object]) -> Callable[[bytes], object]:
-    def parse(data: bytes) -> object:
-        folder = Path(gettempdir()) / "ktdeval-fuzz-folder"
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_bytes(data)
-        return load(folder)
-
-    return parse
 
 
 def _replies() -> dict[str, Parser]:
@@ -452,18 +423,3 @@ def of_another_version(pem: str) -> bytes:
     assert changed != der
     begin, end = b"-----BEGIN CERTIFICATE-----\n", b"\n-----END CERTIFICATE-----\n"
     return begin + b64encode(changed) + end
-
-
-TYPED: tuple[type[Exception], ...] = (KtdevalError,)
-
-
-def outcome(parser: Parser, data: bytes) -> Exception | None:
-    """Return the defect that an input shows: an exception that is not typed; None if there is none."""
-    try:
-        parser.parse(data)
-    except (*TYPED, *parser.expected):
-        return None
-    except Exception as error:  # noqa: BLE001 - what is looked for
-        return error
-
-    return None

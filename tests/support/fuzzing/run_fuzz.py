@@ -3,7 +3,7 @@
 `KTDEVAL_FUZZ_RUNS` executions each (default 1,000,000), of one parser where it is named. With
 `atheris` installed and `--engine atheris` inputs follow the coverage; the default engine changes,
 cuts and joins seeds by a fixed seed of chance. Exit code 1: a parser raised what is not typed, or
-took longer than a second for one input.
+took more than two seconds of the processor for one input.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
     pool = list(parser.seeds)
     while done < runs and time.monotonic() - began < seconds:
         data = mutate(chance.choice(pool), chance) if done >= len(pool) else pool[done]
-        started = time.monotonic()
+        # Of this process: a busy machine is no defect of a parser.
+        started = time.process_time()
         defect = outcome(parser, data)
-        took = time.monotonic() - started
+        took = time.process_time() - started
         slowest = max(slowest, took)
         done += 1
         if chance.random() < 0.001 and len(pool) < 200:

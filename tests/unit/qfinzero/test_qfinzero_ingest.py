@@ -24,13 +24,13 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import ConfigError
 from ktdeval.values.fields import build
-from ktdeval_qfinzero.data.blocks import DatasetRefused
+from ktdeval_qfinzero.data.blocks import DatasetRefused, Problems
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
 from ktdeval_qfinzero.data.ingest_bars import moments, prices_e4
-from ktdeval_qfinzero.data.ingest_files import LONGEST_LINE, sources_of
-from ktdeval_qfinzero.data.ingest_spec import IngestSpec, load_spec
+from ktdeval_qfinzero.data.ingest_files import LONGEST_LINE, columns_of, source_of, sources_of
+from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.update import Addition
 from ktdeval_qfinzero.moments import moment_text, parse_moment
@@ -631,3 +631,16 @@ def test_a_spec_that_can_not_be_followed_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=expected):
             ingest_dataset(spec_of(**given_fields), tmp_path, tmp_path / "out")
         assert not (tmp_path / "out").exists()
+
+
+def test_a_short_row_that_is_not_text_is_a_problem_and_prints_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "day.csv").write_bytes(b"symbol,time,open\nAVLN,\xff\n")
+    source = source_of(
+        (tmp_path / "day.csv", "day.csv"), ("symbol", "time", "open"), (), TableSource("day.csv")
+    )
+    problems = Problems()
+    assert [len(batch.lines) for batch in columns_of(source, problems)] == []
+    assert problems.lines == ["day.csv: expected text in UTF-8"]
+    assert capfd.readouterr().err == ""

@@ -62,6 +62,8 @@ def test_a_request_of_another_site_or_for_another_name_is_refused(served: Served
     assert raw(served, "/playground", Host="evil.example")[0] == 400
     form = served.send("POST", "/playground/chats", "{}", Content_Type="text/plain")
     assert form.error["field"] == "Content-Type"
+    broken = served.send("POST", "/playground/chats", '{"model":', Content_Type="application/json")
+    assert (broken.status, broken.error["field"]) == (400, "body")
 
 
 @pytest.mark.parametrize(

@@ -498,6 +498,7 @@ Address: #card=ID */
       kt.facts([
         ["Submitter", submitter.name],
         ["Organisation", submitter.organisation],
+        ["Signed by", entry.card_signed_by.join(", ") || null],
         ["Contact", contact],
         ["Address", link(submitter.url)],
         ["Submitted on", submission.submitted_on],

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from ktdeval.values.jsonio import JsonValue, loads_strict
 from ktdeval.values.typed import to_plain
 from ktdeval_pages.assets import shared_script, stylesheet
-from ktdeval_qfinzero.access.dispatch import answer_of, is_json
+from ktdeval_qfinzero.access.dispatch import answer_of, check_json, is_json
 from ktdeval_qfinzero.errors import invalid, not_found
 
 POLICY: Final = "; ".join(
@@ -90,7 +90,9 @@ async def body_of(request: Request, *names: str) -> dict[str, JsonValue]:
     if not is_json(request.headers):
         raise invalid("Content-Type", "expected application/json")
 
-    given = loads_strict(await request.body() or b"{}")
+    body = await request.body() or b"{}"
+    check_json(body)
+    given = loads_strict(body)
     if not isinstance(given, dict):
         raise invalid("body", "expected one JSON object")
 

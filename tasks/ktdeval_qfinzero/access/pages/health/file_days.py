@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from ktdeval.errors import DataError
+from ktdeval.values.bounded import open_parquet
 from ktdeval_qfinzero.access.pages.health.coverage import Days
 
 _MOST_BYTES: Final = 512 << 20
@@ -83,7 +84,9 @@ def read_days(path: Path) -> FileDays:
             names = pq.read_schema(path).names
             date_name, own_name = _columns(names)
             columns = [name for name in (own_name, date_name) if name]
-            table = pq.ParquetFile(path).read(columns=columns, use_threads=False)
+            with open_parquet(path, columns) as file:
+                table = file.read(columns=columns, use_threads=False)
+
         else:
             table, date_name, own_name = _read_csv(path)
 

@@ -42,6 +42,7 @@ from ktdeval_qfinzero.access.dispatch import (
 from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
 from ktdeval_qfinzero.access.pages.routes import page_routes
 from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
+from ktdeval_qfinzero.access.terminal.routes import terminal_routes
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import moment_text
@@ -88,6 +89,7 @@ def server_app(
             ),
             Route(MCP_PATH, mcp),
             *page_routes(workspaces, pages),
+            *terminal_routes(),
         ],
         middleware=[
             Middleware(Guard, security),

@@ -12,7 +12,7 @@ from ktdeval_qfinzero.access.pages.playground.routes import Playground, playgrou
 from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces
 
-_TERMINAL = "/terminal"
+_TERMINAL = "/terminal/"
 
 
 def page_routes(workspaces: Workspaces, settings: PageSettings) -> list[Route]:

@@ -54,7 +54,7 @@ window.pages = (() => {
   const ABOUT = {
     "/health": ["Health", "Data by day, freshness, checks, probes, news and the economic calendar."],
     "/playground": ["Playground", "Chat with a model that calls the tools; each chat is a run on disk."],
-    "/terminal": ["Terminal", "Broker terminal: charts, orders, positions."],
+    "/terminal/": ["Terminal", "Broker terminal: charts, orders, positions."],
   };
 
   async function index() {
@@ -90,8 +90,8 @@ window.pages = (() => {
   document.addEventListener("DOMContentLoaded", async () => {
     if (document.body.dataset.page === "index") await show(index);
     const known = await ask("/").catch(() => null);
-    if (known?.pages.includes("/terminal"))
-      replace(byId("further"), el("a", {href: "/terminal"}, "Terminal"));
+    if (known?.pages.includes("/terminal/"))
+      replace(byId("further"), el("a", {href: "/terminal/"}, "Terminal"));
   });
 
   return {ask, show, trouble, field, table};

@@ -11,20 +11,29 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ktdeval_pages.assets import charts_script, vendor_files
+from ktdeval_qfinzero.access.endpoints import operation_endpoint
 from ktdeval_qfinzero.access.pages.answers import TYPES, asset_answer, html_answer, shared_asset
+from ktdeval_qfinzero.access.terminal.operations import terminal_operations
+from ktdeval_qfinzero.access.workspaces import Workspaces
 from ktdeval_qfinzero.errors import not_found
 
 _FOLDER: Final = Path(__file__).with_name("assets")
 
 
-def terminal_routes() -> list[BaseRoute]:
-    """Return the routes of the page and of what it loads."""
+def terminal_routes(workspaces: Workspaces) -> list[BaseRoute]:
+    """Return the routes of the page, of what it loads, and of its calls. `workspaces`: those of the
+    server.
+    """
     assets = "/terminal/assets"
     return [
         Route("/terminal", _redirect, methods=["GET"]),
         Route("/terminal/", _give_page, methods=["GET"]),
         Route(f"{assets}/{{name}}", _give_asset, methods=["GET"]),
         Route(f"{assets}/vendor/{{name}}", _give_vendor_file, methods=["GET"]),
+        *(
+            Route(each.path, operation_endpoint(workspaces, each, status), methods=[each.method])
+            for each, status in terminal_operations(workspaces)
+        ),
     ]
 
 

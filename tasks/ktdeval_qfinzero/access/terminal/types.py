@@ -6,8 +6,8 @@ All of them act on the workspace that the header Qfinzero-Workspace names, as th
 POST /terminal/branches {"as_of_ts": "2025-01-06T15:30:00Z"}
     -> 201 {"as_of_ts": "2025-01-06T15:30:00Z", "workspace_id": "…", "name": "branch 1"}
     `workspace_id` goes into the header of later calls. Refused with the field `as_of_ts`: 409
-    conflict where the moment is after the workspace's clock, or before it was opened; 503
-    unavailable where all workspaces of the server are in use.
+    conflict where the moment is after the workspace's clock, or before it was opened. Refused
+    without a field: 503 unavailable where all workspaces of the server are in use.
 
 GET /terminal/lineage
     -> 200 {"as_of_ts": "…", "name": "branch 2", "opened_ts": "…",

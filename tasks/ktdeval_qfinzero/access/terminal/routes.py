@@ -14,6 +14,7 @@ from ktdeval_pages.assets import charts_script, vendor_files
 from ktdeval_qfinzero.access.endpoints import operation_endpoint
 from ktdeval_qfinzero.access.pages.answers import TYPES, asset_answer, html_answer, shared_asset
 from ktdeval_qfinzero.access.terminal.operations import terminal_operations
+from ktdeval_qfinzero.access.terminal.zone import market_zone
 from ktdeval_qfinzero.access.workspaces import Workspaces
 from ktdeval_qfinzero.errors import not_found
 
@@ -25,9 +26,13 @@ def terminal_routes(workspaces: Workspaces) -> list[BaseRoute]:
     server.
     """
     assets = "/terminal/assets"
+
+    async def give_page(_: Request) -> Response:
+        return html_answer(_page_text(market_zone(workspaces.dataset.info.calendar)))
+
     return [
         Route("/terminal", _redirect, methods=["GET"]),
-        Route("/terminal/", _give_page, methods=["GET"]),
+        Route("/terminal/", give_page, methods=["GET"]),
         Route(f"{assets}/{{name}}", _give_asset, methods=["GET"]),
         Route(f"{assets}/vendor/{{name}}", _give_vendor_file, methods=["GET"]),
         *(
@@ -41,8 +46,9 @@ async def _redirect(_: Request) -> Response:
     return RedirectResponse("/terminal/", headers={"cache-control": "no-store"})
 
 
-async def _give_page(_: Request) -> Response:
-    return html_answer((_FOLDER / "terminal.html").read_text(encoding="utf-8"))
+def _page_text(zone: str) -> str:
+    text = (_FOLDER / "terminal.html").read_text(encoding="utf-8")
+    return text.replace('data-zone="UTC"', f'data-zone="{zone}"')
 
 
 async def _give_asset(request: Request) -> Response:

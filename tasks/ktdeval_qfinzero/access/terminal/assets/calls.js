@@ -1,6 +1,8 @@
 // HTTP calls of the page. Each acts on a workspace, whose id travels in a header. The server's token,
 // where it asks for one, is kept in this module only.
 
+import {during} from "./busy.js";
+
 const WORKSPACE = "Qfinzero-Workspace";
 const PAGE_ROWS = 1000;
 let token = "";
@@ -32,7 +34,7 @@ function addressOf(path, query) {
   return given.length ? `${path}?${parameters}` : path;
 }
 
-async function send(method, path, {workspace = "", query = {}, body = null} = {}) {
+async function answerTo(method, path, {workspace = "", query = {}, body = null} = {}) {
   let answer;
   try {
     answer = await fetch(addressOf(path, query), {
@@ -48,6 +50,7 @@ async function send(method, path, {workspace = "", query = {}, body = null} = {}
   throw new Refusal(answer.status, value?.error || {message: `status ${answer.status}`});
 }
 
+const send = (method, path, given) => during(answerTo(method, path, given));
 const get = (path, workspace, query) => send("GET", path, {workspace, query});
 const post = (path, workspace, body) => send("POST", path, {workspace, body});
 

@@ -2,8 +2,9 @@
 // data hold trades, not quotes: bid and ask are the last price less and plus half of the session's
 // spread, between which a market order fills.
 
+import {during} from "./busy.js";
 import {getChain, getFreshness} from "./calls.js";
-import {amount, decimal, optionParts, price} from "./format.js";
+import {amount, decimal, marketTime, optionParts, price} from "./format.js";
 import {arrowKeys, errorLine, field, options, panel, redraw} from "./parts.js";
 import {on, page, tell} from "./state.js";
 
@@ -43,7 +44,7 @@ export function chainPanel() {
       if (mine !== held.asked || session !== page.active) return;
       error.clear();
       held.chain = chain;
-      offerExpiries(expiry, chain);
+      offerExpiries(expiry, chain, session);
       drawRows();
     } catch (problem) {
       if (mine === held.asked) error.show(problem);
@@ -63,13 +64,13 @@ export function chainPanel() {
     );
     setStop(`C ask ${nearest}`);
     kt.replace(note, noteOf(session, held.chain, rows));
-    const drawn = `${session.workspace} ${held.chain.underlying} ${expiry.value}`;
+    const drawn = `${session.number} ${held.chain.underlying} ${expiry.value}`;
     if (drawn !== held.drawn) showMoney(region, body);
     held.drawn = drawn;
   }
 
-  on("symbol", update);
-  on("market", update);
+  on("symbol", () => during(update()));
+  on("market", () => during(update()));
   return panel(
     "chain",
     "Option chain",
@@ -85,7 +86,7 @@ async function readChain(session, held) {
   const {sources} = await getFreshness(session.workspace);
   const day = sources.option_daily?.latest_date;
   const underlying = session.symbol;
-  const key = `${session.workspace} ${underlying} ${day}`;
+  const key = `${session.number} ${underlying} ${day}`;
   if (key === held.key && held.chain) return held.chain;
   const contracts = [];
   let cursor = null;
@@ -106,11 +107,13 @@ async function readChain(session, held) {
   return {underlying, day, contracts};
 }
 
-function offerExpiries(field_, chain) {
+/** The expiry chosen before, or else the first after the day of the clock. */
+function offerExpiries(field_, chain, session) {
   const expiries = [...new Set(chain.contracts.map((row) => row.expiry))].sort();
   const before = field_.value;
   kt.replace(field_, options(expiries.map((day) => [day, day])));
-  const later = expiries.find((day) => day > chain.day);
+  const today = marketTime(session.clock).day;
+  const later = expiries.find((day) => day > today);
   field_.value = expiries.includes(before) ? before : later || expiries[0] || "";
   field_.disabled = !expiries.length;
 }
@@ -220,5 +223,8 @@ function noteOf(session, chain, rows) {
 /** Scrolls the box, not the page, so that the strike next to the spot stands in its middle. */
 function showMoney(region, body) {
   const near = body.querySelector(".near");
-  if (near) region.scrollTop = near.offsetTop - region.clientHeight / 2;
+  if (!near) return;
+  region.scrollTop = near.offsetTop - region.clientHeight / 2;
+  const strike = near.querySelector(".strike");
+  region.scrollLeft = strike.offsetLeft - (region.clientWidth - strike.offsetWidth) / 2;
 }

@@ -1,6 +1,7 @@
 // Candles of the chosen stock with volume and moving averages. Bars come from the API as of the
 // clock, and the averages are computed from these bars alone.
 
+import {during} from "./busy.js";
 import {getDays, getMinutes} from "./calls.js";
 import {marketTime, price, short} from "./format.js";
 import {errorLine, panel, switches} from "./parts.js";
@@ -22,7 +23,7 @@ const SHOWN_NARROW = 60;
 const NARROW = 560;
 const DAY_MS = 86_400_000;
 const TRADED_MINUTES = 240; // of a day, at least
-const HEIGHT = 330;
+const HEIGHT = 360;
 
 const read = new Map(); // bars by session, symbol and frame
 
@@ -35,7 +36,8 @@ export function chartPanel() {
     update();
   });
   let asked = 0;
-  const update = async () => {
+  const update = () => during(draw());
+  const draw = async () => {
     const session = page.active;
     if (!session?.symbol) return;
     frames.set(session.frame);
@@ -58,7 +60,7 @@ export function chartPanel() {
 
 /** Bars up to the clock: those known already, and what came since the last of them. */
 async function readBars(session, symbol, frame) {
-  const key = `${session.workspace} ${symbol} ${frame}`;
+  const key = `${session.number} ${symbol} ${frame}`;
   const before = read.get(key) || [];
   const start = before.length ? before.at(-1).key : firstMoment(session.clock, frame);
   const query = {
@@ -103,6 +105,20 @@ const nameOf = (bar, frame) => {
   return `${day} ${time}`;
 };
 
+/** Fills of the chosen stock, each on the bar that it was filled in. */
+function fillsOf(session, bars, shown) {
+  const first = bars.length - shown.length;
+  const own = session.trades.filter((trade) => trade.instrument.symbol === session.symbol);
+  return own.flatMap((trade) => {
+    const filled = session.frame === "1d" ? marketTime(trade.ts).day : Date.parse(trade.ts);
+    const startOf = (bar) => (session.frame === "1d" ? bar.key : Date.parse(bar.key));
+    const isIn = (bar) => (session.frame === "1d" ? startOf(bar) <= filled : startOf(bar) < filled);
+    const at = bars.findLastIndex(isIn) - first;
+    if (at < 0 || !shown[at]) return [];
+    return [{when: shown[at].when, price: trade.price, side: trade.side === "BUY" ? "bought" : "sold"}];
+  });
+}
+
 function rowsOf(bars, frame) {
   const closes = bars.map((bar) => bar.close);
   const averages = AVERAGES.map((count) => movingAverage(closes, count));
@@ -131,9 +147,10 @@ function drawChart(place, session, bars) {
   const zone = marketTime(session.clock).zone;
   const listed = page.symbols.find((one) => one.ticker === session.symbol);
   const focused = focusedTool(place);
-  kt.charts.draw(place, candleSpec(shown, frame), {
+  const fills = fillsOf(session, bars, shown);
+  kt.charts.draw(place, candleSpec(shown, frame, fills), {
     title: `${session.symbol} ${listed?.name || ""} · ${session.currency}`,
-    description: `${frame} bars to ${last.when}${frame === "1d" ? "" : ` ${zone}`} · close ${price(last.close)} · hollow candles rise`,
+    description: `${frame} bars to ${last.when}${frame === "1d" ? "" : ` ${zone}`} · close ${price(last.close)} · hollow candles rise, triangles are fills`,
     height: HEIGHT,
     columns: [
       ["Bar", ""],
@@ -165,8 +182,8 @@ function ticksOf(rows, width) {
   return rows.filter((_, at) => at % every === Math.floor(every / 2)).map((row) => row.when);
 }
 
-function candleSpec(rows, frame) {
-  return ({good, bad, paper, muted, rule, colors, width}) => {
+function candleSpec(rows, frame, fills) {
+  return ({good, bad, paper, ink, muted, rule, colors, width}) => {
     const isDaily = frame === "1d";
     const x = {
       field: "when",
@@ -239,6 +256,21 @@ function candleSpec(rows, frame) {
               },
             },
             line,
+            {
+              data: {values: fills},
+              mark: {type: "point", filled: true, size: 90, stroke: ink, strokeWidth: 1},
+              encoding: {
+                x,
+                y: {...y, field: "price"},
+                shape: {
+                  field: "side",
+                  type: "nominal",
+                  legend: null,
+                  scale: {domain: ["bought", "sold"], range: ["triangle-up", "triangle-down"]},
+                },
+                fill: {condition: {test: "datum.side === 'bought'", value: good}, value: bad},
+              },
+            },
             {
               mark: {type: "rule", strokeDash: [3, 3], color: muted},
               data: {values: [rows.at(-1)]},

@@ -9,10 +9,11 @@ const moneyFormats = new Map();
 
 const known = (value) => typeof value === "number" && Number.isFinite(value);
 
-function moneyFormat(currency, digits) {
-  const key = `${currency} ${digits}`;
+/** Writes amounts of a currency: cents, and below a unit of it as many decimals as there are. */
+function moneyFormat(currency, isSmall) {
+  const key = `${currency} ${isSmall}`;
   if (!moneyFormats.has(key)) {
-    const options = {minimumFractionDigits: digits, maximumFractionDigits: Math.max(digits, 4)};
+    const options = {minimumFractionDigits: 2, maximumFractionDigits: isSmall ? 4 : 2};
     let format;
     try {
       format = new Intl.NumberFormat("en-US", {style: "currency", currency, ...options});
@@ -28,7 +29,7 @@ function moneyFormat(currency, digits) {
 /** An amount of money: "$1,234.50", "−$3.00". */
 export function money(value, currency, {signed = false} = {}) {
   if (!known(value)) return NONE;
-  const text = moneyFormat(currency, 2).format(Math.abs(value));
+  const text = moneyFormat(currency, Math.abs(value) < 1).format(Math.abs(value));
   if (value < 0) return `${MINUS}${text}`;
   return signed && value > 0 ? `+${text}` : text;
 }

@@ -6,7 +6,7 @@ const {el, replace} = kt;
 export const panel = (id, title, ...children) =>
   el(
     "section.pane",
-    {id, "aria-labelledby": `${id}-title`},
+    {id, tabindex: "-1", "aria-labelledby": `${id}-title`},
     el("h2", {id: `${id}-title`}, title),
     children,
   );
@@ -31,7 +31,7 @@ export const options = (list) => list.map(([value, text]) => el("option", {value
 export function switches(name, label, list, onChange) {
   const boxes = list.map(([value, text]) => {
     const box = el("input", {type: "radio", name, value, change: () => onChange(value)});
-    return el("label.switch", {}, box, el("span", {}, text));
+    return el(`label.switch.${value.toLowerCase()}`, {}, box, el("span", {}, text));
   });
   const element = el("fieldset.switches", {}, el("legend.unseen", {}, label), boxes);
   return {
@@ -74,7 +74,7 @@ export function redraw(element, ...children) {
   replace(element, children);
   if (!focused) return;
   const again = [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key);
-  (again || element.closest("[tabindex], section")?.querySelector("h2, button"))?.focus();
+  (again || element.closest("section"))?.focus(); // where it is gone, Tab goes on from its panel
 }
 
 /** A table whose rows are drawn anew; columns: [[heading, isNumber], …]. */

@@ -50,8 +50,7 @@ export function playPanel() {
     "time",
     "Time",
     el("div.row", {}, parts.clock, parts.progress, parts.ends),
-    el("div.row", {}, buttons, field("Speed", parts.speed)),
-    back.element,
+    el("div.row.controls", {}, el("div.row", {}, buttons, field("Speed", parts.speed)), back.element),
     error.element,
     said,
   );
@@ -93,12 +92,16 @@ function makePlayer(parts, error) {
     kt.replace(button, "Pause");
     error.clear();
     try {
+      let ticks = 1;
       while (mine === turn && session.isRunning) {
         const began = performance.now();
+        await step(session, {step: ticks});
         const speed = Number(parts.speed.value);
-        const calls = Math.min(speed, MOST_CALLS);
-        await step(session, {step: Math.round(speed / calls)});
-        await pauseFor(SECOND_MS / calls - (performance.now() - began));
+        const least = SECOND_MS / Math.min(speed, MOST_CALLS);
+        await pauseFor(least - (performance.now() - began));
+        // as many as the time since then stands for, where the calls themselves take long
+        const due = (speed * (performance.now() - began)) / SECOND_MS;
+        ticks = Math.max(1, Math.min(speed, Math.round(due)));
       }
     } catch (problem) {
       error.show(problem);

@@ -128,11 +128,11 @@ function itemOf(session, error) {
   const choose = kt.button(session.name, () => show(session), {
     class: "link",
     "aria-pressed": String(isShown),
-    "data-key": `show ${session.workspace}`,
+    "data-key": `show ${session.number}`,
   });
   const drop = actButton("Close", () => close(session), error, {
     "aria-label": `Close ${session.name}`,
-    "data-key": `close ${session.workspace}`,
+    "data-key": `close ${session.number}`,
   });
   const facts = `${when(session.clock)} · ${money(session.account.equity, session.currency)} · ${session.status.toLowerCase()}`;
   return el(isShown ? "li.chosen" : "li", {}, el("div", {}, choose, el("div.quiet", {}, facts)), drop);

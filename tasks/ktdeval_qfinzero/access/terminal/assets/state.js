@@ -8,6 +8,8 @@
 //   symbol     another stock is chosen
 //   ticket     a quote is chosen for the order ticket: {symbol, side, price}
 
+import {during} from "./busy.js";
+
 const listeners = new Map();
 
 export const page = {
@@ -26,9 +28,12 @@ export function tell(topic, detail) {
   for (const act of listeners.get(topic) || []) act(detail);
 }
 
+let sessionsSoFar = 0;
+
 /** A session of the broker in a workspace of its own, as far as the page has read it. */
 export class TradingSession {
   constructor({name, workspace, parent = null, shown}) {
+    this.number = sessionsSoFar += 1; // names it on the page, where its workspace is not shown
     this.name = name;
     this.workspace = workspace;
     this.parent = parent;
@@ -80,7 +85,7 @@ export class TradingSession {
 
   /** Does one thing after the other, so that answers never overtake each other. */
   inTurn(act) {
-    const mine = this.last.then(act);
+    const mine = during(this.last.then(act));
     this.last = mine.catch(() => null);
     return mine;
   }

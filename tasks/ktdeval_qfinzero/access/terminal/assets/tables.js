@@ -21,7 +21,7 @@ export function tablesPanel() {
   const tabs = tabList(parts);
   return el(
     "section.pane",
-    {id: "tables", "aria-label": "Positions, orders, trades and events"},
+    {id: "tables", tabindex: "-1", "aria-label": "Positions, orders, trades and events"},
     el("div.row.between", {}, tabs.element, commands(error)),
     error.element,
     tabs.panels,

@@ -14,14 +14,16 @@ import {ticketPanel} from "./ticket.js";
 import {watchPanel} from "./watch.js";
 
 const {el, byId, replace} = kt;
+const NAME = "Broker terminal";
 
 /** Name, clock and main figures of the session on show. */
 function statusLine() {
-  const title = el("h1.session", {id: "session-title", tabindex: "-1"}, "Broker terminal");
+  const title = el("h1.session", {id: "session-title", tabindex: "-1"}, NAME);
   const figures = el("dl.strip", {});
   const draw = () => {
     const session = page.active;
-    replace(title, session ? session.name : "Broker terminal");
+    replace(title, session ? session.name : NAME);
+    document.title = session ? `${session.name} · ${NAME}` : NAME;
     if (!session) return replace(figures);
     const {account} = session;
     const cash = (value, signed) => money(value, account.base_currency, {signed});
@@ -79,7 +81,8 @@ async function start() {
     {hidden: true},
     playPanel(),
     el("div.left", {}, listPanel(), watchPanel()),
-    el("div.middle", {}, chartPanel(), chainPanel()),
+    chartPanel(),
+    chainPanel(),
     el("div.right", {}, ticketPanel(), accountPanel()),
     tablesPanel(),
   );

@@ -1,5 +1,6 @@
 // Order ticket: terms of an order, what it would do to the account, and sending it.
 
+import {begin} from "./busy.js";
 import {previewOrder} from "./calls.js";
 import {place} from "./broker.js";
 import {instrumentName, instrumentOf, money, optionParts, orderText, price} from "./format.js";
@@ -90,7 +91,7 @@ export function ticketPanel() {
     limit_price: field("Limit price", fields.limit_price),
     expire_ts: field("Expires at", fields.expire_ts),
   };
-  const state = {timer: 0, asked: 0};
+  const state = {timer: 0, asked: 0, end: null};
 
   function showFields() {
     const type = fields.order_type.value;
@@ -110,7 +111,13 @@ export function ticketPanel() {
   function renew() {
     showFields();
     window.clearTimeout(state.timer);
-    state.timer = window.setTimeout(preview, PAUSE_MS);
+    state.end ||= begin();
+    state.timer = window.setTimeout(async () => {
+      const {end} = state;
+      state.end = null;
+      await preview();
+      end();
+    }, PAUSE_MS);
   }
 
   async function preview() {

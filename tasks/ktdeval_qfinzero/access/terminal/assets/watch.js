@@ -1,5 +1,6 @@
 // Watchlist: last prices as of the clock, and the change since the close before.
 
+import {during} from "./busy.js";
 import {getDays} from "./calls.js";
 import {marketTime, percent, price, short, tone} from "./format.js";
 import {arrowKeys, errorLine, field, liveTable, panel, row} from "./parts.js";
@@ -35,7 +36,7 @@ export function watchPanel() {
     }
     if (session === page.active) draw();
   };
-  on("market", update);
+  on("market", () => during(update()));
   on("symbol", draw);
   return panel("watch", "Watchlist", table.element, addForm(error, update), error.element);
 }
@@ -105,13 +106,13 @@ function addForm(error, update) {
     required: true,
   });
   const remove = kt.button(
-    "Remove the chosen",
+    "Remove",
     () => {
       const session = page.active;
       session.watched = session.watched.filter((symbol) => symbol !== session.symbol);
       update();
     },
-    {class: "small"},
+    {class: "small", "aria-label": "Remove the chosen stock from the watchlist"},
   );
   const add = (event) => {
     event.preventDefault();

@@ -37,6 +37,7 @@ from ktdeval_qfinzero.access.dispatch import (
 )
 from ktdeval_qfinzero.access.endpoints import Endpoint, operation_endpoint, request_arguments
 from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
+from ktdeval_qfinzero.access.pages.public import is_public
 from ktdeval_qfinzero.access.pages.routes import page_routes
 from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.terminal.routes import terminal_routes
@@ -84,7 +85,7 @@ def server_app(
             *terminal_routes(workspaces),
         ],
         middleware=[
-            Middleware(Guard, security),
+            Middleware(Guard, security, is_public),
             Middleware(Bodies, workspaces.limits.body_s, _refusal),
         ],
         exception_handlers={

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -91,9 +92,9 @@ def asset_answer(name: str, text: str) -> Response:
     return Response(text, headers=_HEADERS, media_type=media_type)
 
 
-def wants_html(request: Request) -> bool:
-    """Whether a browser asks: it names HTML among what it accepts."""
-    return "text/html" in request.headers.get("accept", "")
+def wants_html(headers: Headers) -> bool:
+    """Whether a browser asks for a page: it names HTML among what it accepts."""
+    return "text/html" in headers.get("accept", "")
 
 
 async def body_of(request: Request, *names: str) -> dict[str, JsonValue]:

@@ -4,7 +4,7 @@
 
 (() => {
   const {el, byId, replace, section, facts, button, details} = kt;
-  const {ask, show, trouble, field} = pages;
+  const {ask, events, show, trouble, field} = pages;
   const CHATS = "/playground/chats";
   let source = null;
   let closing = 0;
@@ -118,19 +118,17 @@
     const tell = teller(place);
     const waiting = el("p.quiet", {role: "status"}, "The model is asked …");
     place.append(waiting);
-    source = new EventSource(`${CHATS}/${chat.id}/events`);
-    source.onmessage = (message) => {
-      const event = JSON.parse(message.data);
+    const told = (event) => {
       if (event.kind === "part") {
         tell(event.part);
         place.append(waiting);
       }
       if (event.kind === "ended") {
-        source.close();
         source = null;
         redraw(event.message);
       }
     };
+    source = events(`${CHATS}/${chat.id}/events`, told, (event) => event.kind === "ended");
   }
 
   async function drawChat(place, id, said = "") {

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from ktdeval_qfinzero.errors import conflict
 from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.pmb.arguments import Step
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.log import Payload
@@ -62,5 +65,6 @@ def commands_until(engine: Engine, moment_ns: int) -> Iterator[tuple[str, Payloa
         if end_ns <= moment_ns:
             yield entry.type, entry.data
         elif entry.type == "session.step" and entry.ts_ns < moment_ns:
-            until = moment_text(moment_ns)
-            yield entry.type, {"session_id": entry.data["session_id"], "until_ts": until}
+            session_id = str(entry.data["session_id"])
+            step = Step(session_id=session_id, until_ts=moment_text(moment_ns))
+            yield entry.type, msgspec.to_builtins(step)

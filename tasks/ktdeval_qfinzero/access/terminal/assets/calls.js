@@ -72,11 +72,13 @@ export const openWorkspace = (asOf) => post("/workspaces", "", asOf ? {as_of_ts:
 
 /** Gives a workspace back, also while the page is being left. */
 export const dropWorkspace = (workspace) =>
-  fetch(`/workspaces/${encodeURIComponent(workspace)}`, {
-    method: "DELETE",
-    headers: headersOf("", false),
-    keepalive: true,
-  }).catch(() => null);
+  during(
+    fetch(`/workspaces/${encodeURIComponent(workspace)}`, {
+      method: "DELETE",
+      headers: headersOf("", false),
+      keepalive: true,
+    }).catch(() => null),
+  );
 
 export const openBranch = (workspace, asOf) =>
   post("/terminal/branches", workspace, {as_of_ts: asOf});

@@ -1,5 +1,7 @@
 // Parts that the panels of the page are made of.
 
+import {during} from "./busy.js";
+
 const {el, replace} = kt;
 
 /** A panel with a heading. */
@@ -52,7 +54,7 @@ export function actButton(text, act, error, attributes = {}) {
       button.setAttribute("aria-busy", "true");
       error.clear();
       try {
-        await act();
+        await during(act());
       } catch (problem) {
         error.show(problem);
       } finally {

@@ -1,5 +1,6 @@
 // Time of the session: steps, play, progress, and going back, which opens a branch.
 
+import {during} from "./busy.js";
 import {branch, step, stop} from "./broker.js";
 import {isoMoment, marketTime, when, whenWithWeekday} from "./format.js";
 import {actButton, errorLine, field, options, panel} from "./parts.js";
@@ -22,14 +23,14 @@ export function playPanel() {
     speed: el("select", {id: "speed"}, options(SPEEDS.map((speed) => [speed, `${speed} ×`]))),
   };
   const player = makePlayer(parts, error);
-  const move = (text, distanceOf) =>
-    actButton(text, () => step(page.active, distanceOf(page.active)), error);
+  const move = (id, text, distanceOf) =>
+    actButton(text, () => step(page.active, distanceOf(page.active)), error, {id});
   const buttons = [
-    move("Step a bar", () => ({step: 1})),
-    move("A minute", (session) => ({until_ts: later(session, MINUTE_MS)})),
-    move("A day", (session) => ({until_ts: later(session, daysAhead(session) * DAY_MS)})),
+    move("step-bar", "Step a bar", () => ({step: 1})),
+    move("step-minute", "A minute", (session) => ({until_ts: later(session, MINUTE_MS)})),
+    move("step-day", "A day", (session) => ({until_ts: later(session, daysAhead(session) * DAY_MS)})),
     player.button,
-    actButton("End the session", () => stop(page.active), error),
+    actButton("End the session", () => stop(page.active), error, {id: "stop"}),
   ];
   const back = backForm(error, said, player);
   const draw = () => {
@@ -148,7 +149,7 @@ function backForm(error, said, player) {
     player.pause();
     const from = page.active;
     try {
-      const opened = await branch(from, moment.value.trim());
+      const opened = await during(branch(from, moment.value.trim()));
       state.isChosen = false;
       kt.replace(said, `${opened.name} is open; ${from.name} stays as it is.`);
     } catch (problem) {
@@ -175,7 +176,7 @@ function backForm(error, said, player) {
     element,
     field("Go back to", slider, ".grow"),
     field("Moment", moment),
-    el("button.small", {type: "submit"}, "Open a branch there"),
+    el("button.small", {type: "submit", id: "back-open"}, "Open a branch there"),
   );
   return {element, draw};
 }

@@ -1,6 +1,7 @@
 // Opening a session, and the sessions of this page. Their workspaces are known to this page only:
 // they are given back when it is left.
 
+import {during} from "./busy.js";
 import {getSymbols, openWorkspace, dropWorkspace} from "./calls.js";
 import {close, openSession} from "./broker.js";
 import {isoMoment, money, when} from "./format.js";
@@ -42,7 +43,7 @@ export function openPanel() {
   };
   const listed = el("datalist", {id: "listed"});
   const fold = el("details.open", {open: true}, el("summary", {}, "Open a session"));
-  const submit = el("button.small.send", {type: "submit"}, "Open the session");
+  const submit = el("button.small.send", {type: "submit", id: "open-send"}, "Open the session");
 
   /** Takes a spare workspace where there is none, and fills in what it says. */
   async function prepare() {
@@ -84,7 +85,7 @@ export function openPanel() {
         submit.setAttribute("aria-busy", "true");
         error.clear();
         try {
-          await open();
+          await during(open());
           kt.byId("session-title")?.focus();
         } catch (problem) {
           error.show(problem);

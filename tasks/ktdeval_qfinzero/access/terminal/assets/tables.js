@@ -1,5 +1,6 @@
 // Positions, orders, trades and the event log, each behind a tab.
 
+import {during} from "./busy.js";
 import {cancel, cancelAll, flatten} from "./broker.js";
 import {amount, instrumentName, money, price, symbolOf, tone, when} from "./format.js";
 import {actButton, errorLine, liveTable, row} from "./parts.js";
@@ -76,13 +77,13 @@ function commands(error) {
       "form.row",
       {method: "dialog"},
       el("button.small", {value: "no"}, "Keep it"),
-      el("button.small.sell", {value: "yes"}, "Flatten"),
+      el("button.small.sell", {value: "yes", id: "flatten-yes"}, "Flatten"),
     ),
   );
   dialog.addEventListener("close", async () => {
     if (dialog.returnValue !== "yes") return;
     try {
-      await flatten(page.active);
+      await during(flatten(page.active));
       kt.notice("Orders are cancelled, and orders that close the positions are sent.");
     } catch (problem) {
       error.show(problem);
@@ -94,8 +95,8 @@ function commands(error) {
     dialog.showModal();
   };
   const buttons = [
-    actButton("Cancel all orders", () => cancelAll(page.active), error),
-    kt.button("Flatten", ask, {class: "small"}),
+    actButton("Cancel all orders", () => cancelAll(page.active), error, {id: "cancel-all"}),
+    kt.button("Flatten", ask, {class: "small", id: "flatten"}),
   ];
   on("sessions", () => {
     error.clear();

@@ -1,6 +1,7 @@
 // Broker terminal: puts its panels together, and asks for the server's token where it wants one.
 
 import {accountPanel} from "./account.js";
+import {during} from "./busy.js";
 import {useToken} from "./calls.js";
 import {chainPanel} from "./chain.js";
 import {chartPanel} from "./chart.js";
@@ -57,7 +58,7 @@ function tokenForm(retry) {
         useToken(input.value.trim());
         error.clear();
         try {
-          await retry();
+          await during(retry());
           form.hidden = true;
           input.value = "";
           byId("open-as-of").focus();

@@ -85,7 +85,7 @@ export function ticketPanel() {
   const after = el("dl.figures", {id: "ticket-after", "aria-label": "What the order would do"});
   const side = switches("side", "Side", [["BUY", "Buy"], ["SELL", "Sell"]], () => renew());
   side.set("BUY");
-  const send = el("button.small.send", {type: "submit", "aria-describedby": "ticket-after"}, "Send the order");
+  const send = el("button.small.send", {type: "submit", id: "ticket-send", "aria-describedby": "ticket-after"}, "Send the order");
   const boxes = {
     stop_price: field("Stop price", fields.stop_price),
     limit_price: field("Limit price", fields.limit_price),

@@ -4,18 +4,25 @@ telephone; random sessions as by the API; and nothing of the future on the page.
 
 from __future__ import annotations
 
+import os
+from random import Random
+
 import pytest
 
 from browser_pages import Reader, axe_violations, needs_browser, press, scrolls_sideways
 from ktdeval_qfinzero.data.rows import Dataset, SymbolRow
 from qfinzero_broker_play import EARLY, by_day, market
-from qfinzero_server import serving
-from qfinzero_terminal_play import terminal_catalogue
+from qfinzero_server import Served, serving
+from qfinzero_terminal_commands import ENDS, OPENED, ByApi, Command, opening
+from qfinzero_terminal_play import seen, terminal_catalogue
 from terminal_page import TerminalPage, open_terminal
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
 MARKUP = "<img src=x onerror=alert(1)>"
+SESSIONS = int(os.environ.get("KTDEVAL_TERMINAL_SESSIONS", "3"))
+"""Random sessions to compare; 200 by hand."""
+COMMANDS = 16
 FIGURES = ("Price, about", "Value", "Fee")
 
 
@@ -25,9 +32,9 @@ def flat_market() -> Dataset:
     return market({"AVLN": by_day([100.0] * 15)}, resolution="day", symbol_rows=[named])
 
 
-def check_readable(page: TerminalPage) -> None:
-    """No violation, and no page wider than the window, on both screens in both schemes."""
-    for width, scheme in ((390, "dark"), (390, "light"), (1280, "dark"), (1280, "light")):
+def check_readable(page: TerminalPage, *screens: tuple[int, str]) -> None:
+    """No violation, and no page wider than the window, on screens of a width and a scheme."""
+    for width, scheme in screens:
         page.tab.set_viewport_size({"width": width, "height": 900})
         page.tab.emulate_media(color_scheme=scheme)
         page.rest()
@@ -59,12 +66,11 @@ def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(sessio
         assert page.rows("trades")[0][5:8] == previewed
         assert page.figure("#account", "Buying power") == power_after
         assert page.rows("positions")[0][:3] == ["AVLN", "25", "100.01"]
-        check_readable(page)
+        check_readable(page, (390, "dark"), (1280, "light"))
 
         _flatten(page)
         page.act("#step-bar", "Shift+Tab")
         assert page.rows("positions") == []
-        assert page.figure("#account", "Buying power") == page.figure("#account", "Buying power")
 
         page.reach("#back-slider")
         press(page.tab, "ArrowLeft")
@@ -80,7 +86,7 @@ def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(sessio
         page.rest()
         assert "order.qty" in page.error()
         assert page.tab.input_value("#ticket-qty") == "2000000"
-        check_readable(page)
+        check_readable(page, (390, "light"), (1280, "dark"))
         assert page.tab.evaluate("document.querySelector('main img')") is None
 
 
@@ -89,7 +95,68 @@ def _flatten(page: TerminalPage) -> None:
     for name in ("orders", "history", "trades", "log"):
         press(page.tab, "ArrowRight")
         assert page.tab.evaluate("document.activeElement.id") == f"tab-{name}"
-        assert axe_violations(page.tab) == []
     page.reach("#flatten")
     press(page.tab, "Enter")
     page.act("#flatten-yes")
+
+
+def enter(page: TerminalPage, command: Command) -> None:
+    """Do what a command says through the page's controls."""
+    if command.kind == "order":
+        page.send(command.given)
+    elif command.kind == "cancel":
+        page.cancel(command.given)
+    elif command.kind == "flatten":
+        page.flatten()
+    elif command.kind == "branch":
+        page.branch(command.given)
+    else:
+        page.click(f"#{command.kind}")
+
+
+def check_a_random_session(page: TerminalPage, served: Served, seed: int) -> None:
+    """Commands drawn at random leave the same state and log whether a reader enters them on the
+    page or a client sends them, in the workspaces that they branch from too.
+    """
+    random = Random(seed)
+    terms = opening(random)
+    client = ByApi(served, terms)
+    by_page = [
+        page.open_session(
+            as_of=OPENED,
+            end=ENDS,
+            frequency=terms.frequency,
+            account=terms.account_type,
+            options="AVLN",
+        )
+    ]
+    commands = []
+    for _ in range(COMMANDS):
+        if not client.is_running:
+            break
+
+        command = client.draw(random)
+        commands.append(command)
+        client.do(command)
+        enter(page, command)
+        if command.kind == "branch":
+            by_page.append(page.workspace)
+
+    for of_page, of_client in zip(by_page, client.all, strict=True):
+        on_page = seen(lambda path, workspace=of_page: served.get(path, workspace))
+        sent = seen(lambda path, workspace=of_client: served.get(path, workspace))
+        assert on_page == sent, f"seed {seed}: {commands}"
+
+    page.close_all()
+    for workspace in client.all:
+        served.send("DELETE", f"/workspaces/{workspace}")
+
+
+def test_random_sessions_on_the_page_are_those_of_the_same_commands_by_api(
+    session: Reader,
+) -> None:
+    with serving(terminal_catalogue()) as served:
+        page = open_terminal(session, served.address)
+        for seed in range(SESSIONS):
+            check_a_random_session(page, served, seed)
+        assert len(served.workspaces) <= 1  # closed sessions are given back

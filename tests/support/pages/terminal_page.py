@@ -106,6 +106,11 @@ class TerminalPage:
                 _fill(self.tab, f"#ticket-{name}", "")
         self.click("#ticket-send")
 
+    def cancel(self, order_id: str) -> None:
+        """Cancel an order by its button."""
+        self.tab.click("#tab-orders")
+        self.click(f"[data-key='cancel {order_id}']")
+
     def flatten(self) -> None:
         """Flatten the account, and say yes."""
         self.tab.click("#flatten")
@@ -116,6 +121,11 @@ class TerminalPage:
         _fill(self.tab, "#back-moment", moment)
         self.click("#back-open")
         return self.workspace
+
+    def close_all(self) -> None:
+        """Close all sessions of the page."""
+        while self.tab.evaluate("document.querySelectorAll('#sessions li').length"):
+            self.click("#sessions [data-key^=close] >> nth=0")
 
     # ---- by keyboard
 

@@ -5,16 +5,20 @@ telephone; random sessions as by the API; and nothing of the future on the page.
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from random import Random
 
 import pytest
 
 from browser_pages import Reader, axe_violations, needs_browser, press, scrolls_sideways
+from ktdeval.values.jsonio import sha256_hex
 from ktdeval_qfinzero.data.rows import Dataset, SymbolRow
 from qfinzero_broker_play import EARLY, by_day, market
+from qfinzero_poison import poison, small_world
 from qfinzero_server import Served, serving
-from qfinzero_terminal_commands import ENDS, OPENED, ByApi, Command, opening
+from qfinzero_terminal_commands import ENDS, OPENED, ByApi, Command, drawn_order, earlier, opening
 from qfinzero_terminal_play import seen, terminal_catalogue
+from qfinzero_world import at
 from terminal_page import TerminalPage, open_terminal
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -23,6 +27,9 @@ MARKUP = "<img src=x onerror=alert(1)>"
 SESSIONS = int(os.environ.get("KTDEVAL_TERMINAL_SESSIONS", "3"))
 """Random sessions to compare; 200 by hand."""
 COMMANDS = 16
+KNOWN_TO = "2025-01-15T21:00:00Z"
+"""Moment up to which the poisoned twins are equal: the close of a day."""
+TURNS = int(os.environ.get("KTDEVAL_TERMINAL_TURNS", "16"))
 FIGURES = ("Price, about", "Value", "Fee")
 
 
@@ -160,3 +167,51 @@ def test_random_sessions_on_the_page_are_those_of_the_same_commands_by_api(
         for seed in range(SESSIONS):
             check_a_random_session(page, served, seed)
         assert len(served.workspaces) <= 1  # closed sessions are given back
+
+
+def turn(page: TerminalPage, random: Random) -> None:
+    """Do something that does not lead beyond the moment."""
+    lot = random.random()
+    is_at_end = page.clock == KNOWN_TO
+    if lot < 0.3:
+        page.send(drawn_order(random))
+    elif lot < 0.65 and not is_at_end:
+        page.click("#step-bar")
+    elif lot < 0.7:
+        page.flatten()
+    elif lot < 0.76:
+        page.click(f".switch.\\31 {random.choice(('d', 'm'))}")
+    elif lot < 0.85:
+        page.click(f"[data-key='choose {random.choice(('AVLN', 'BRKT', 'CSTL'))}']")
+    else:
+        page.branch(earlier(random, datetime.fromisoformat(page.clock)))
+
+
+def test_the_page_shows_nothing_of_the_future_whatever_a_reader_does_branches_too(
+    session: Reader,
+) -> None:
+    world = small_world()
+    twin = poison(world, at(KNOWN_TO))
+    with (
+        serving(terminal_catalogue(), dataset=world) as served,
+        serving(terminal_catalogue(), dataset=twin) as poisoned,
+    ):
+        pages = [open_terminal(session, each.address) for each in (served, poisoned)]
+        for page in pages:
+            page.open_session(as_of=OPENED, end=ENDS, frequency="1d", options="AVLN")
+
+        branches = 0
+        heard = "a reader who decides by all that the page shows"
+        for _ in range(TURNS):
+            shown = [page.shown() for page in pages]
+            assert shown[0] == shown[1]
+            heard = sha256_hex(heard + shown[0])
+            for page in pages:
+                turn(page, Random(heard))
+            branches += pages[0].text("#session-title") != "main"
+
+        assert branches
+        while pages[0].clock <= KNOWN_TO:  # the twins differ from then on
+            for page in pages:
+                page.click("#step-bar")
+        assert pages[0].shown() != pages[1].shown()

@@ -13,6 +13,7 @@ from browser_pages import Reader, press, wait_until
 
 IS_LOADED = "!document.getElementById('content').hasAttribute('aria-busy')"
 IS_AT_REST = "document.body.dataset.pending === undefined"
+IS_DRAWN = "!document.querySelector('.chart-plot:not([data-drawn])')"
 REFUSED = ("Failed to load resource: the server responded with a status of 4",)
 """What a browser writes into its console where a call is refused, as the page shows in its place."""
 HEADER = "qfinzero-workspace"
@@ -61,8 +62,21 @@ class TerminalPage:
         )
 
     def shown(self) -> str:
-        """All that the page holds, without the numbers that drawings give their parts."""
-        return _OF_DRAWING.sub("", str(self.tab.evaluate("document.body.outerHTML")))
+        """All that the page holds, fields and drawings too, without the numbers that drawings give
+        their parts and without the notice, which goes after some seconds.
+        """
+        self.tab.evaluate("document.getElementById('chart').scrollIntoView()")
+        wait_until(self.tab, IS_DRAWN)
+        held = self.tab.evaluate(
+            "[document.title, document.getElementById('content').outerHTML, ...[...document.querySelectorAll('input, select')]"
+            ".map(field => field.value)].join('\\n')"
+        )
+        return _OF_DRAWING.sub("", str(held))
+
+    @property
+    def clock(self) -> str:
+        """Moment of the session's clock, which is where going back begins."""
+        return str(self.tab.input_value("#back-moment"))
 
     # ---- by pointer
 

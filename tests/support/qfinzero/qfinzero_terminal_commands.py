@@ -103,14 +103,12 @@ class ByApi:
         """Draw the next command among those that are possible now."""
         kind = random.choice(_KINDS)
         if kind == "order":
-            return Command("order", _order(random))
+            return Command("order", drawn_order(random))
         if kind == "cancel":
             working = self.working()
             return Command("cancel", random.choice(working)) if working else Command("step-bar")
         if kind == "branch":
-            span = self.clock - _moment(OPENED)
-            back = timedelta(minutes=int(random.random() * span / timedelta(minutes=1)))
-            return Command("branch", _text(self.clock - back))
+            return Command("branch", earlier(random, self.clock))
         return Command(kind)
 
     # ---- what it does
@@ -165,7 +163,14 @@ class ByApi:
         self.all.append(self.workspace)
 
 
-def _order(random: Random) -> dict[str, Any]:
+def earlier(random: Random, clock: datetime) -> str:
+    """Draw a whole minute between the opening and a clock."""
+    span = clock - _moment(OPENED)
+    back = timedelta(minutes=int(random.random() * span / timedelta(minutes=1)))
+    return _text(clock - back)
+
+
+def drawn_order(random: Random) -> dict[str, Any]:
     """An order of a stock or an option, now and then one that the broker refuses or rejects."""
     symbol = random.choice((*STOCKS, *STOCKS, *random.sample(OPTIONS, 2)))
     around = _AROUND.get(symbol, 3)

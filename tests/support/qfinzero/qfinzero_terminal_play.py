@@ -57,6 +57,7 @@ class Player:
         self._heard = sha256_hex(str(seed))
         self._sessions: list[str] = []
         self._is_running = False
+        self._frequency = ""
 
     # ---- calls
 
@@ -108,6 +109,7 @@ class Player:
             if reply.status != 200:
                 break
             self._sessions.append(reply.body["session_id"])
+            self._frequency = reply.body["session"]["frequency"]
 
         running = [each["session_id"] for each in shown["accounts"] if each["session_id"]]
         self._is_running = bool(running)
@@ -129,14 +131,14 @@ class Player:
         lot = random.random()
         if lot < 0.3:
             return self._step(random, until_ns)
-        if lot < 0.34:
+        if lot < 0.32:
             reply = self.call("PMB.session.stop", {"session_id": self._sessions[-1]})
             self._is_running = reply.status != 200
             return reply
-        if lot < 0.42:
+        if lot < 0.38:
             given = {**self.both, "order_id": f"ord-{random.randint(1, 6):06d}"}
             return self.call("PMB.order.cancel", given)
-        if lot < 0.5:
+        if lot < 0.44:
             name = random.choice(FREE_COMMANDS)
             return self.call(name, sendable(Maker(random), terminal_catalogue().find(name)))
 
@@ -189,12 +191,15 @@ class Player:
         if reply.status == 200:
             self._sessions.append(reply.body["session_id"])
             self._is_running = True
+            self._frequency = frequency
         return reply
 
     def _step(self, random: Random, until_ns: int | None) -> Reply:
         session = {"session_id": self._sessions[-1]}
         if until_ns is None and random.random() < 0.5:
-            reply = self.call("PMB.session.step", {**session, "step": random.choice((1, 2, 200))})
+            reply = self.call(
+                "PMB.session.step", {**session, "step": random.choice(STEPS[self._frequency])}
+            )
         else:
             to_ns = self.now_ns + random.randint(1, random.choice((MINUTE, DAY // 8, 3 * DAY)))
             if until_ns is not None:
@@ -207,19 +212,21 @@ class Player:
         return reply
 
 
-TYPES = ("MARGIN", "MARGIN", "CASH")
+TYPES = ("MARGIN", "MARGIN", "MARGIN", "CASH")
+STEPS = {"1m": (1, 2, 200, 900), "1d": (1, 1, 2)}
+"""Ticks of a step, by the frequency of the session."""
 
 
 def _sensible(random: Random) -> dict[str, Any]:
     """An order of something that sessions trade, at prices around its own."""
     symbol = random.choice((*STOCKS, *STOCKS, CONTRACTS[0]))
-    kind = random.choice(("MARKET", "MARKET", "LIMIT", "STOP", "STOP_LIMIT"))
+    kind = random.choice(("MARKET", "MARKET", "MARKET", "LIMIT", "STOP", "STOP_LIMIT"))
     around = {"A": 100, "B": 50, "C": 240}.get(symbol[0], 4)
     order: dict[str, Any] = {
         "instrument": thing(symbol),
-        "side": random.choice(("BUY", "BUY", "SELL")),
+        "side": random.choice(("BUY", "BUY", "BUY", "SELL")),
         "order_type": kind,
-        "qty": random.choice((1, 7, 50, 200, 5_000)),
+        "qty": random.choice((1, 7, 20, 50, 100, 2_000)),
         "time_in_force": random.choice(("DAY", "GTC")),
     }
     for name in ("limit", "stop"):

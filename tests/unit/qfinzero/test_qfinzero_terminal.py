@@ -95,7 +95,7 @@ def moments_of(played: list[Played], random: Random, most: int) -> list[int]:
 # ---- branches
 
 
-@pytest.mark.parametrize("seed", range(SESSIONS))
+@pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
     served: Served, seed: int
 ) -> None:
@@ -116,7 +116,7 @@ def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
             repeated.drop()
 
 
-@pytest.mark.parametrize("seed", range(SESSIONS))
+@pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_branch_never_shows_anything_after_its_moment(
     served: Served, twin: Served, seed: int
 ) -> None:
@@ -376,7 +376,7 @@ class Previewer(Player):
         return state(workspace), workspace.broker.log.to_lines()
 
 
-@pytest.mark.parametrize("seed", range(SESSIONS))
+@pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_preview_changes_nothing_and_says_what_placing_the_order_then_does(
     served: Served, seed: int
 ) -> None:

@@ -58,13 +58,13 @@ def commands_until(engine: Engine, moment_ns: int) -> Iterator[tuple[str, Payloa
     ends_ns = [entry.ts_ns for entry in commands[1:]] + [engine.now_ns]
 
     for entry, end_ns in zip(commands, ends_ns, strict=False):
-        if entry.ts_ns > moment_ns:
-            return
-
         assert isinstance(entry.data, Mapping)  # commands hold what they were given
         if end_ns <= moment_ns:
             yield entry.type, entry.data
-        elif entry.type == "session.step" and entry.ts_ns < moment_ns:
+            continue
+
+        if entry.type == "session.step" and entry.ts_ns < moment_ns:
             session_id = str(entry.data["session_id"])
             step = Step(session_id=session_id, until_ts=moment_text(moment_ns))
             yield entry.type, msgspec.to_builtins(step)
+        return

@@ -7,16 +7,18 @@ KTDEVAL_TERMINAL_SESSIONS is the number of random sessions of each test that pla
 from __future__ import annotations
 
 import http.client
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from ktdeval_qfinzero.access.dispatch import Security
-from ktdeval_qfinzero.access.workspaces import Limits
+from ktdeval_qfinzero.access.workspaces import Limits, log_name
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_fuzz import state
@@ -26,6 +28,7 @@ from qfinzero_terminal_play import (
     OPENED,
     Played,
     Player,
+    log_pages,
     replayed,
     seen,
     terminal_catalogue,
@@ -104,7 +107,7 @@ def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
         for _ in range(20):
             main.turn()
 
-        for moment_ns in moments_of(main.played, random, 4):
+        for moment_ns in moments_of(main.played, random, 3):
             _, branch = main.branch(moment_ns)
             other = Workspace(small_world(), at(OPENED))
             replayed(main.played, other, moment_ns)
@@ -112,8 +115,12 @@ def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
             assert seen_by(branch) == seen_by(repeated)
             verify(workspace_of(branch).broker.log.to_lines(), small_world())
 
-            branch.drop()
-            repeated.drop()
+            earlier_ns = random.randint(at(OPENED), moment_ns)
+            _, earlier = main.branch(earlier_ns)
+            _, of_branch = branch.branch(earlier_ns)
+            assert seen_by(earlier) == seen_by(of_branch)
+            for client in (branch, repeated, earlier, of_branch):
+                client.drop()
 
 
 @pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
@@ -252,11 +259,16 @@ def test_calls_of_the_terminal_name_their_workspace_as_all_calls_do(served: Serv
     assert served.post("/terminal/branches", {**branch, "parent": "x"}, served.open()).status == 400
 
 
-def test_branches_count_among_the_workspaces_of_a_server() -> None:
-    with serving(terminal_catalogue(), Limits(most=2), dataset=small_world()) as server:
+def test_branches_count_among_the_workspaces_of_a_server_and_leave_logs_as_those_do(
+    tmp_path: Path,
+) -> None:
+    limits = Limits(most=2)
+    with serving(terminal_catalogue(), limits, logs=tmp_path, dataset=small_world()) as server:
         client = bought(server, OPENED, "2025-01-08")
         given = {"as_of_ts": "2025-01-07"}
         branch = server.post("/terminal/branches", given, client.workspace).body["workspace_id"]
+        (page,) = log_pages(lambda path: server.get(path, branch))
+        assert (tmp_path / log_name(branch)).read_text().splitlines() == json.loads(page)["lines"]
 
         refused = server.post("/terminal/branches", given, client.workspace)
         assert (refused.status, refused.error["code"]) == (503, "unavailable")

@@ -12,6 +12,7 @@ import pytest
 
 from browser_pages import Reader, axe_violations, needs_browser, press, scrolls_sideways
 from ktdeval.values.jsonio import sha256_hex
+from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.data.rows import Dataset, SymbolRow
 from qfinzero_broker_play import EARLY, by_day, market
 from qfinzero_poison import poison, small_world
@@ -23,6 +24,7 @@ from terminal_page import TerminalPage, open_terminal
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
+TOKEN = "token-of-the-tests"
 MARKUP = "<img src=x onerror=alert(1)>"
 SESSIONS = int(os.environ.get("KTDEVAL_TERMINAL_SESSIONS", "3"))
 """Random sessions to compare; 200 by hand."""
@@ -48,10 +50,23 @@ def check_readable(page: TerminalPage, *screens: tuple[int, str]) -> None:
         assert not scrolls_sideways(page.tab)
         assert axe_violations(page.tab) == []
 
+    page.tab.set_viewport_size({"width": 1280, "height": 900})
+    page.tab.emulate_media(color_scheme="null")
+
 
 def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(session: Reader) -> None:
-    with serving(terminal_catalogue(), dataset=flat_market()) as served:
+    guarded = Security(None, TOKEN)
+    with serving(terminal_catalogue(), security=guarded, dataset=flat_market()) as served:
         page = open_terminal(session, served.address)
+        page.tab.keyboard.type("wrong" + TOKEN)
+        press(page.tab, "Enter")
+        page.rest()
+        assert "token" in page.error()
+        page.type("#token", TOKEN, "Shift+Tab")
+        press(page.tab, "Enter")
+        page.rest()
+        assert TOKEN not in page.shown()
+
         page.type("#open-as-of", "2025-01-06T14:30:00Z")
         page.reach("#open-frequency")
         page.tab.keyboard.type("days")

@@ -65,7 +65,7 @@ class TerminalPage:
         """All that the page holds, fields and drawings too, without the numbers that drawings give
         their parts and without the notice, which goes after some seconds.
         """
-        self.tab.evaluate("document.getElementById('chart').scrollIntoView()")
+        self.tab.evaluate("document.getElementById('chart')?.scrollIntoView()")
         wait_until(self.tab, IS_DRAWN)
         held = self.tab.evaluate(
             "[document.title, document.getElementById('content').outerHTML, ...[...document.querySelectorAll('input, select')]"

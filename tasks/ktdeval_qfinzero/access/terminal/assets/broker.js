@@ -1,7 +1,7 @@
 // What the reader does to a session, and reading again what it changed.
 
 import * as calls from "./calls.js";
-import {amount, instrumentName, orderText, price, symbolOf, when} from "./format.js";
+import {amount, dayAfter, instrumentName, orderText, price, symbolOf, when} from "./format.js";
 import {page, show, tell, TradingSession} from "./state.js";
 
 const LOG_PAGE = 200;
@@ -58,7 +58,8 @@ function sayFills(session, before) {
   if (!fills.length || session !== page.active) return;
   const last = fills.at(-1);
   const done = last.side === "BUY" ? "Bought" : "Sold";
-  const text = `${done} ${amount(last.qty)} ${instrumentName(symbolOf(last.instrument))} at ${price(last.price)}`;
+  const what = `${amount(last.qty)} ${instrumentName(symbolOf(last.instrument))}`;
+  const text = `${done} ${what} at ${price(last.price)}`;
   kt.notice(fills.length > 1 ? `${fills.length} fills; the last: ${text}` : text);
 }
 
@@ -152,8 +153,8 @@ export function flatten(session) {
 
 // -- sessions
 
-/** Contracts of options that a session may trade: those that have not expired, near the money. */
-async function contractsFor(workspace, underlyings, clock) {
+/** Contracts that a session may trade: those that are alive, the nearest to the money. */
+async function contractsFor(workspace, underlyings) {
   if (!underlyings.length) return [];
   const {sources} = await calls.getFreshness(workspace);
   const day = sources.option_daily?.latest_date;
@@ -161,7 +162,7 @@ async function contractsFor(workspace, underlyings, clock) {
   const room = Math.floor(MOST_CONTRACTS / underlyings.length);
   const contracts = [];
   for (const underlying of underlyings) {
-    const query = {underlying, date: day, fields: "expiry,strike,close", expiry_min: clock.slice(0, 10)};
+    const query = {underlying, date: day, fields: "expiry,strike", expiry_min: dayAfter(day)};
     const [chain, bars] = await Promise.all([
       calls.getChain(workspace, query),
       calls.getDays(workspace, {tickers: underlying, start: day, end: day}),
@@ -181,10 +182,8 @@ async function contractsFor(workspace, underlyings, clock) {
  */
 export async function openSession(terms) {
   const {workspace, stocks, underlyings} = terms;
-  const options = await contractsFor(workspace, underlyings, terms.asOf);
-  const accounts = await calls.listAccounts(workspace);
-  // an account that a session was refused for is used again
-  const account = accounts.accounts[0] || (await calls.createAccount(workspace, terms.accountType));
+  const options = await contractsFor(workspace, underlyings);
+  const account = await calls.createAccount(workspace, terms.accountType);
   const shown = await calls.createSession(workspace, {
     account_id: account.account_id,
     frequency: terms.frequency,
@@ -221,6 +220,13 @@ function rootOf(session) {
   return root;
 }
 
+/** Name of the session whose commands a branch repeats last. */
+async function originOf(session, workspace) {
+  const {lineage} = await calls.getLineage(workspace);
+  const origin = lineage.at(-2)?.name;
+  return lineage.length > 2 ? origin : rootOf(session).name;
+}
+
 /** Opens a branch of a session at a moment before its clock, and shows it. */
 export async function branch(session, moment) {
   const made = await calls.openBranch(session.workspace, moment);
@@ -230,9 +236,14 @@ export async function branch(session, moment) {
     const id = accounts.find((account) => account.session_id)?.session_id;
     if (!id) throw new Error(`no session was running at ${when(moment)}`);
     const shown = await calls.getSession(workspace, id);
-    const name = `${made.name} of ${rootOf(session).name} at ${when(made.as_of_ts)}`;
+    const origin = await originOf(session, workspace);
+    const name = `${made.name} of ${origin} at ${when(made.as_of_ts)}`;
     const opened = new TradingSession({name, workspace, parent: session, shown});
-    Object.assign(opened, {watched: [...session.watched], symbol: session.symbol, frame: session.frame});
+    Object.assign(opened, {
+      watched: [...session.watched],
+      symbol: session.symbol,
+      frame: session.frame,
+    });
     await add(opened);
     return opened;
   } catch (error) {

@@ -1,5 +1,5 @@
-// HTTP calls of the page. Each acts on a workspace, whose id travels in a header. The server's token,
-// where it asks for one, is kept in this module only.
+// HTTP calls of the page. Each acts on a workspace, whose id travels in a header. The token of the
+// server, where it asks for one, is kept in this module only.
 
 import {during} from "./busy.js";
 
@@ -82,6 +82,7 @@ export const dropWorkspace = (workspace) =>
 
 export const openBranch = (workspace, asOf) =>
   post("/terminal/branches", workspace, {as_of_ts: asOf});
+export const getLineage = (workspace) => get("/terminal/lineage", workspace);
 export const previewOrder = (session, order) =>
   post("/terminal/preview", session.workspace, {...idsOf(session), order});
 
@@ -95,8 +96,7 @@ export const createAccount = (workspace, accountType) =>
   post("/v1/accounts", workspace, {account_type: accountType});
 export const createSession = (workspace, terms) => post("/v1/sessions", workspace, terms);
 export const listAccounts = (workspace) => get("/v1/accounts", workspace);
-export const getAccount = (session) =>
-  get(`/v1/accounts/${session.accountId}`, session.workspace);
+export const getAccount = (session) => get(`/v1/accounts/${session.accountId}`, session.workspace);
 export const getSession = (workspace, id) => get(`/v1/sessions/${id}`, workspace);
 export const getPositions = async (session) =>
   (await get(ofAccount(session, "positions"), session.workspace)).positions;

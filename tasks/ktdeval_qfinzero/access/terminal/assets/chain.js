@@ -4,7 +4,7 @@
 
 import {during} from "./busy.js";
 import {getChain, getFreshness} from "./calls.js";
-import {amount, decimal, marketTime, optionParts, price} from "./format.js";
+import {amount, dayAfter, decimal, marketTime, optionParts, price} from "./format.js";
 import {arrowKeys, errorLine, field, options, panel, redraw} from "./parts.js";
 import {on, page, tell} from "./state.js";
 
@@ -23,13 +23,7 @@ export function chainPanel() {
   const note = el("p.quiet", {});
   const heads = el("thead", {}, headRows());
   const body = el("tbody", {});
-  const table = el(
-    "table.grid.chain",
-    {},
-    el("caption.unseen", {}, "Option chain"),
-    heads,
-    body,
-  );
+  const table = el("table.grid.chain", {}, el("caption.unseen", {}, "Option chain"), heads, body);
   const region = kt.scroller("Option chain", table);
   region.classList.add("tall");
   const setStop = arrowKeys(body);
@@ -96,7 +90,7 @@ async function readChain(session, held) {
       underlying,
       date: day,
       include_greeks: true,
-      expiry_min: session.clock.slice(0, 10),
+      expiry_min: dayAfter(day),
       cursor,
     };
     const answer = await getChain(session.workspace, query);
@@ -154,8 +148,7 @@ function quoteOf(session, contract) {
 }
 
 function headRows() {
-  const side = (names) =>
-    names.map((name) => el("th.n", {scope: "col"}, HEADS[name]));
+  const side = (names) => names.map((name) => el("th.n", {scope: "col"}, HEADS[name]));
   return [
     el(
       "tr",
@@ -195,6 +188,7 @@ function cell(session, contract, name) {
 /** A bid is sold to, an ask is bought from. */
 function quoteButton(contract, name, value) {
   const side = name === "bid" ? "SELL" : "BUY";
+  const act = side === "BUY" ? "Buy" : "Sell";
   const {strike, right, expiry} = optionParts(contract.contract);
   const word = SIDES.find(([letter]) => letter === right)[1].toLowerCase();
   return kt.button(
@@ -202,7 +196,7 @@ function quoteButton(contract, name, value) {
     () => tell("ticket", {symbol: contract.contract, side, price: value}),
     {
       class: "link",
-      "aria-label": `${side === "BUY" ? "Buy" : "Sell"} ${word} ${price(strike)} ${expiry} at ${price(value)}`,
+      "aria-label": `${act} ${word} ${price(strike)} ${expiry} at ${price(value)}`,
       "data-key": `${right} ${name} ${strike}`,
       "data-column": `${right} ${name}`,
     },

@@ -115,7 +115,9 @@ function fillsOf(session, bars, shown) {
     const isIn = (bar) => (session.frame === "1d" ? startOf(bar) <= filled : startOf(bar) < filled);
     const at = bars.findLastIndex(isIn) - first;
     if (at < 0 || !shown[at]) return [];
-    return [{when: shown[at].when, price: trade.price, side: trade.side === "BUY" ? "bought" : "sold"}];
+    return [
+      {when: shown[at].when, price: trade.price, side: trade.side === "BUY" ? "bought" : "sold"},
+    ];
   });
 }
 
@@ -144,13 +146,12 @@ function drawChart(place, session, bars) {
     return;
   }
   const last = shown.at(-1);
-  const zone = marketTime(session.clock).zone;
   const listed = page.symbols.find((one) => one.ticker === session.symbol);
   const focused = focusedTool(place);
   const fills = fillsOf(session, bars, shown);
   kt.charts.draw(place, candleSpec(shown, frame, fills), {
     title: `${session.symbol} ${listed?.name || ""} · ${session.currency}`,
-    description: `${frame} bars to ${last.when}${frame === "1d" ? "" : ` ${zone}`} · close ${price(last.close)} · hollow candles rise, triangles are fills`,
+    description: descriptionOf(session, last),
     height: HEIGHT,
     columns: [
       ["Bar", ""],
@@ -161,14 +162,23 @@ function drawChart(place, session, bars) {
       ["Volume", ""],
       ...AVERAGES.map((count) => [`Average ${count}`, ""]),
     ],
-    rows: [...shown].reverse().map((row) => [
-      row.when,
-      ...[row.open, row.high, row.low, row.close].map(price),
-      short(row.volume),
-      ...AVERAGES.map((count) => price(row[`ma${count}`])),
-    ]),
+    rows: [...shown]
+      .reverse()
+      .map((row) => [
+        row.when,
+        ...[row.open, row.high, row.low, row.close].map(price),
+        short(row.volume),
+        ...AVERAGES.map((count) => price(row[`ma${count}`])),
+      ]),
   });
   if (focused >= 0) place.querySelectorAll("button")[focused]?.focus();
+}
+
+/** How far the bars reach, and how to read them. */
+function descriptionOf(session, last) {
+  const zone = session.frame === "1d" ? "" : ` ${marketTime(session.clock).zone}`;
+  const reach = `${session.frame} bars to ${last.when}${zone}`;
+  return `${reach} · close ${price(last.close)} · hollow candles rise, triangles are fills`;
 }
 
 /** Which button of the chart has the focus, for it is drawn anew; -1: none. */
@@ -198,7 +208,11 @@ function candleSpec(rows, frame, fills) {
         ticks: true,
       },
     };
-    const y = {type: "quantitative", scale: {zero: false, padding: 8}, axis: {title: null, orient: "right", format: ",.2f"}};
+    const y = {
+      type: "quantitative",
+      scale: {zero: false, padding: 8},
+      axis: {title: null, orient: "right", format: ",.2f"},
+    };
     const paint = {condition: {test: "datum.rises", value: good}, value: bad};
     const line = {
       data: {values: averagesOf(rows)},
@@ -217,7 +231,13 @@ function candleSpec(rows, frame, fills) {
         strokeDash: {
           field: "series",
           type: "nominal",
-          scale: {domain: AVERAGES.map((count) => `average of ${count}`), range: [[1, 0], [5, 3]]},
+          scale: {
+            domain: AVERAGES.map((count) => `average of ${count}`),
+            range: [
+              [1, 0],
+              [5, 3],
+            ],
+          },
         },
       },
     };
@@ -283,7 +303,12 @@ function candleSpec(rows, frame, fills) {
                 opacity: {value: 0.001},
                 tooltip: [
                   {field: "when", title: "Bar", type: "nominal"},
-                  ...["open", "high", "low", "close"].map((name) => ({field: name, title: name, type: "quantitative", format: ",.2f"})),
+                  ...["open", "high", "low", "close"].map((name) => ({
+                    field: name,
+                    title: name,
+                    type: "quantitative",
+                    format: ",.2f",
+                  })),
                   {field: "volume", title: "volume", type: "quantitative", format: ",.0f"},
                 ],
               },

@@ -96,6 +96,9 @@ export const whenWithWeekday = (moment) => `${marketTime(moment).weekday} ${when
 export const isoMoment = (milliseconds) =>
   new Date(milliseconds).toISOString().replace(/\.\d+Z$/, "Z");
 
+/** The day after an ISO day. */
+export const dayAfter = (day) => new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
+
 // -- instruments
 
 /** Parts of an option's OPRA symbol; null for any other text. */

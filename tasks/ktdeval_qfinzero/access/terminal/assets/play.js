@@ -18,7 +18,12 @@ export function playPanel() {
   const said = el("p.said", {role: "status"});
   const parts = {
     clock: el("strong.clock", {}),
-    progress: el("progress", {id: "progress", max: 1, value: 0, "aria-label": "Progress of the session"}),
+    progress: el("progress", {
+      id: "progress",
+      max: 1,
+      value: 0,
+      "aria-label": "Progress of the session",
+    }),
     ends: el("span.quiet", {}),
     speed: el("select", {id: "speed"}, options(SPEEDS.map((speed) => [speed, `${speed} ×`]))),
   };
@@ -28,7 +33,9 @@ export function playPanel() {
   const buttons = [
     move("step-bar", "Step a bar", () => ({step: 1})),
     move("step-minute", "A minute", (session) => ({until_ts: later(session, MINUTE_MS)})),
-    move("step-day", "A day", (session) => ({until_ts: later(session, daysAhead(session) * DAY_MS)})),
+    move("step-day", "A day", (session) => ({
+      until_ts: later(session, daysAhead(session) * DAY_MS),
+    })),
     player.button,
     actButton("End the session", () => stop(page.active), error, {id: "stop"}),
   ];
@@ -51,7 +58,12 @@ export function playPanel() {
     "time",
     "Time",
     el("div.row", {}, parts.clock, parts.progress, parts.ends),
-    el("div.row.controls", {}, el("div.row", {}, buttons, field("Speed", parts.speed)), back.element),
+    el(
+      "div.row.controls",
+      {},
+      el("div.row", {}, buttons, field("Speed", parts.speed)),
+      back.element,
+    ),
     error.element,
     said,
   );
@@ -78,7 +90,10 @@ function daysAhead(session) {
 function makePlayer(parts, error) {
   let turn = 0;
   let isPlaying = false;
-  const button = kt.button("Play", () => (isPlaying ? pause() : play()), {class: "small", id: "play"});
+  const button = kt.button("Play", () => (isPlaying ? pause() : play()), {
+    class: "small",
+    id: "play",
+  });
 
   function pause() {
     turn += 1;
@@ -118,7 +133,13 @@ const pauseFor = (milliseconds) =>
 
 /** A slider and a field for a moment before the clock; the button opens a branch there. */
 function backForm(error, said, player) {
-  const moment = el("input", {type: "text", id: "back-moment", maxlength: "40", autocomplete: "off", required: true});
+  const moment = el("input", {
+    type: "text",
+    id: "back-moment",
+    maxlength: "40",
+    autocomplete: "off",
+    required: true,
+  });
   const slider = el("input", {type: "range", id: "back-slider", min: "0", step: "1"});
   const element = el("form.row.back", {"aria-label": "Go back"});
   const state = {session: null, isChosen: false};

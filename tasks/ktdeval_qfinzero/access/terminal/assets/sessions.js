@@ -29,17 +29,46 @@ async function takeWorkspace(asOf) {
   return spare;
 }
 
-const wordsOf = (text) => text.toUpperCase().split(/[\s,]+/).filter(Boolean);
+const wordsOf = (text) =>
+  text
+    .toUpperCase()
+    .split(/[\s,]+/)
+    .filter(Boolean);
 
 export function openPanel() {
   const error = errorLine();
   const fields = {
     asOf: el("input", {type: "text", id: "open-as-of", maxlength: "40", autocomplete: "off"}),
-    end: el("input", {type: "text", id: "open-end", maxlength: "40", autocomplete: "off", required: true}),
-    frequency: el("select", {id: "open-frequency"}, options([["1m", "minutes"], ["1d", "days"]])),
-    accountType: el("select", {id: "open-account"}, options([["MARGIN", "margin"], ["CASH", "cash"]])),
+    end: el("input", {
+      type: "text",
+      id: "open-end",
+      maxlength: "40",
+      autocomplete: "off",
+      required: true,
+    }),
+    frequency: el(
+      "select",
+      {id: "open-frequency"},
+      options([
+        ["1m", "minutes"],
+        ["1d", "days"],
+      ]),
+    ),
+    accountType: el(
+      "select",
+      {id: "open-account"},
+      options([
+        ["MARGIN", "margin"],
+        ["CASH", "cash"],
+      ]),
+    ),
     stocks: el("input", {type: "text", id: "open-stocks", maxlength: "4000", autocomplete: "off"}),
-    underlyings: el("input", {type: "text", id: "open-options", maxlength: "400", autocomplete: "off"}),
+    underlyings: el("input", {
+      type: "text",
+      id: "open-options",
+      maxlength: "400",
+      autocomplete: "off",
+    }),
   };
   const listed = el("datalist", {id: "listed"});
   const fold = el("details.open", {open: true}, el("summary", {}, "Open a session"));
@@ -62,16 +91,21 @@ export function openPanel() {
     const {workspace, asOf} = await takeWorkspace(fields.asOf.value.trim());
     const all = page.symbols.map((row) => row.ticker).slice(0, MOST_STOCKS);
     const stocks = wordsOf(fields.stocks.value);
-    await openSession({
-      workspace,
-      asOf,
-      accountType: fields.accountType.value,
-      frequency: fields.frequency.value,
-      endTs: fields.end.value.trim(),
-      stocks: stocks.length ? stocks : all,
-      underlyings: wordsOf(fields.underlyings.value),
-    });
     spare.workspace = "";
+    try {
+      await openSession({
+        workspace,
+        asOf,
+        accountType: fields.accountType.value,
+        frequency: fields.frequency.value,
+        endTs: fields.end.value.trim(),
+        stocks: stocks.length ? stocks : all,
+        underlyings: wordsOf(fields.underlyings.value),
+      });
+    } catch (problem) {
+      await dropWorkspace(workspace); // it may have an account of another type already
+      throw problem;
+    }
     fold.open = false;
   }
 
@@ -103,7 +137,11 @@ export function openPanel() {
       field("Stocks (empty: all that are listed)", fields.stocks),
       field("Options on", fields.underlyings),
     ),
-    el("p.quiet", {}, "The cash of an account is set by the server. Moments are of UTC unless they name a zone."),
+    el(
+      "p.quiet",
+      {},
+      "The cash of an account is set by the server. Moments are of UTC unless they name a zone.",
+    ),
     submit,
     error.element,
   );
@@ -118,7 +156,11 @@ const endAfter = (asOf) => isoMoment(Date.parse(asOf) + DAYS_AT_FIRST * DAY_MS).
 export function listPanel() {
   const error = errorLine();
   const list = el("ul.sessions", {});
-  const draw = () => redraw(list, page.sessions.map((session) => itemOf(session, error)));
+  const draw = () =>
+    redraw(
+      list,
+      page.sessions.map((session) => itemOf(session, error)),
+    );
   on("sessions", draw);
   on("account", draw);
   return panel("sessions", "Sessions", list, error.element);
@@ -135,8 +177,14 @@ function itemOf(session, error) {
     "aria-label": `Close ${session.name}`,
     "data-key": `close ${session.number}`,
   });
-  const facts = `${when(session.clock)} · ${money(session.account.equity, session.currency)} · ${session.status.toLowerCase()}`;
-  return el(isShown ? "li.chosen" : "li", {}, el("div", {}, choose, el("div.quiet", {}, facts)), drop);
+  const equity = money(session.account.equity, session.currency);
+  const facts = `${when(session.clock)} · ${equity} · ${session.status.toLowerCase()}`;
+  return el(
+    isShown ? "li.chosen" : "li",
+    {},
+    el("div", {}, choose, el("div.quiet", {}, facts)),
+    drop,
+  );
 }
 
 /** Gives all workspaces of the page back when it is left for good. */

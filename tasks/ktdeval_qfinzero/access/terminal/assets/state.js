@@ -1,5 +1,5 @@
-// What the page holds: its sessions, the one on show, and the instrument that chart, chain and
-// ticket are about. Ids of workspaces are nowhere else. Parts of the page are told of changes by topic:
+// What the page holds: its sessions, the one on show, and the stock that chart and chain are about.
+// Ids of workspaces are nowhere else. Parts of the page are told of changes by topic:
 //
 //   sessions   the list of sessions, or the one on show, is another
 //   market     the clock or the last prices are others

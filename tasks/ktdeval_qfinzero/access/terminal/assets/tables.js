@@ -35,7 +35,13 @@ function tabList(parts) {
     const number = el("span.quiet", {});
     const tab = el(
       "button.tab",
-      {type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `part-${id}`, click: () => choose(id)},
+      {
+        type: "button",
+        role: "tab",
+        id: `tab-${id}`,
+        "aria-controls": `part-${id}`,
+        click: () => choose(id),
+      },
       title,
       " ",
       number,
@@ -56,7 +62,9 @@ function tabList(parts) {
   const element = el("div.tabs", {role: "tablist", "aria-label": "Tables"}, tabs);
   element.addEventListener("keydown", (event) => {
     const place = tabs.indexOf(document.activeElement);
-    const goal = {ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: tabs.length - 1}[event.key];
+    const goal = {ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: tabs.length - 1}[
+      event.key
+    ];
     if (goal === undefined) return;
     event.preventDefault();
     const next = (goal + tabs.length) % tabs.length;
@@ -72,7 +80,11 @@ function commands(error) {
     "dialog",
     {"aria-labelledby": "flatten-title"},
     el("h2", {id: "flatten-title"}, "Flatten the account?"),
-    el("p", {}, "All open orders are cancelled, and each position is closed by an order at market."),
+    el(
+      "p",
+      {},
+      "All open orders are cancelled, and each position is closed by an order at market.",
+    ),
     el(
       "form.row",
       {method: "dialog"},
@@ -120,16 +132,29 @@ function part(table, rowsOf, countOf = (session) => rowsOf(session).length) {
 
 const symbolButton = (symbol, key) => {
   const stock = instrumentName(symbol).split(" ")[0];
-  return kt.button(instrumentName(symbol), () => chooseSymbol(stock), {class: "link", "data-key": key});
+  return kt.button(instrumentName(symbol), () => chooseSymbol(stock), {
+    class: "link",
+    "data-key": key,
+  });
 };
 
 function positionsTable() {
-  const heads = [["Instrument"], ["Quantity", true], ["Average price", true], ["Last", true], ["Value", true], ["Unrealized", true], ["Realized", true], [""]];
+  const heads = [
+    ["Instrument"],
+    ["Quantity", true],
+    ["Average price", true],
+    ["Last", true],
+    ["Value", true],
+    ["Unrealized", true],
+    ["Realized", true],
+    [""],
+  ];
   const rowOf = (session) => (held) => {
     const symbol = symbolOf(held.instrument);
     const cash = (value, signed = false) => money(value, session.currency, {signed});
     const side = held.qty > 0 ? "SELL" : "BUY";
-    const toTicket = () => tell("ticket", {symbol, side, price: held.mark_price, qty: Math.abs(held.qty)});
+    const toTicket = () =>
+      tell("ticket", {symbol, side, price: held.mark_price, qty: Math.abs(held.qty)});
     return row(held.instrument_id, [
       symbolButton(symbol, `position ${symbol}`),
       [".n", amount(held.qty)],
@@ -160,7 +185,16 @@ const terms = (order) => [
   [".n", price(order.limit_price)],
   order.time_in_force,
 ];
-const TERMS = [["Order"], ["Side"], ["Instrument"], ["Filled", true], ["Type"], ["Stop", true], ["Limit", true], ["In force"]];
+const TERMS = [
+  ["Order"],
+  ["Side"],
+  ["Instrument"],
+  ["Filled", true],
+  ["Type"],
+  ["Stop", true],
+  ["Limit", true],
+  ["In force"],
+];
 
 function openOrders(error) {
   const rowOf = (session) => (order) =>
@@ -172,9 +206,8 @@ function openOrders(error) {
         "data-key": `cancel ${order.order_id}`,
       }),
     ]);
-  return part(
-    liveTable("Open orders", [...TERMS, ["Sent"], [""]], "No open orders."),
-    (session) => session.workingOrders.map(rowOf(session)),
+  return part(liveTable("Open orders", [...TERMS, ["Sent"], [""]], "No open orders."), (session) =>
+    session.workingOrders.map(rowOf(session)),
   );
 }
 
@@ -202,7 +235,17 @@ const ended = (session) => session.orders.filter((order) => !isWorking(order));
 const newestFirst = (rows) => rows.slice(-MOST_SHOWN).reverse();
 
 function tradesTable() {
-  const heads = [["Trade"], ["Time"], ["Side"], ["Instrument"], ["Quantity", true], ["Price", true], ["Value", true], ["Fee", true], ["Order"]];
+  const heads = [
+    ["Trade"],
+    ["Time"],
+    ["Side"],
+    ["Instrument"],
+    ["Quantity", true],
+    ["Price", true],
+    ["Value", true],
+    ["Fee", true],
+    ["Order"],
+  ];
   const rowOf = (session) => (trade) =>
     row(trade.trade_id, [
       trade.trade_id,

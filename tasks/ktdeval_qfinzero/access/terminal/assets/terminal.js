@@ -59,8 +59,7 @@ function tokenForm(retry) {
         error.clear();
         try {
           await during(retry());
-          form.hidden = true;
-          input.value = "";
+          form.remove();
           byId("open-as-of").focus();
         } catch (problem) {
           error.show(problem);
@@ -91,12 +90,13 @@ async function start() {
     desk.hidden = !page.active;
   });
   const content = byId("content");
-  replace(content, statusLine(), error.element, opening.element, desk);
+  const asking = el("div", {});
+  replace(content, statusLine(), asking, error.element, opening.element, desk);
   try {
     await opening.prepare();
   } catch (problem) {
     if (problem.code === "unauthorized") {
-      replace(error.element, tokenForm(opening.prepare));
+      replace(asking, tokenForm(opening.prepare));
       byId("token").focus();
     } else error.show(problem);
   }

@@ -29,7 +29,13 @@ const PRICES = {
 
 function fieldsOf() {
   const number = (attributes) =>
-    el("input", {type: "number", inputmode: "decimal", step: "any", autocomplete: "off", ...attributes});
+    el("input", {
+      type: "number",
+      inputmode: "decimal",
+      step: "any",
+      autocomplete: "off",
+      ...attributes,
+    });
   return {
     symbol: el("input", {
       type: "text",
@@ -83,9 +89,21 @@ export function ticketPanel() {
   const said = el("p.said", {role: "status"});
   const about = el("p.quiet.about", {id: "ticket-about"});
   const after = el("dl.figures", {id: "ticket-after", "aria-label": "What the order would do"});
-  const side = switches("side", "Side", [["BUY", "Buy"], ["SELL", "Sell"]], () => renew());
+  const side = switches(
+    "side",
+    "Side",
+    [
+      ["BUY", "Buy"],
+      ["SELL", "Sell"],
+    ],
+    () => renew(),
+  );
   side.set("BUY");
-  const send = el("button.small.send", {type: "submit", id: "ticket-send", "aria-describedby": "ticket-after"}, "Send the order");
+  const send = el(
+    "button.small.send",
+    {type: "submit", id: "ticket-send", "aria-describedby": "ticket-after"},
+    "Send the order",
+  );
   const boxes = {
     stop_price: field("Stop price", fields.stop_price),
     limit_price: field("Limit price", fields.limit_price),
@@ -103,7 +121,12 @@ export function ticketPanel() {
     fields.expire_ts.required = fields.time_in_force.value === "GTD";
     const option = optionParts(fields.symbol.value.trim());
     const unit = option ? " · 100 shares a contract" : "";
-    kt.replace(about, option ? `${instrumentName(fields.symbol.value.trim())}${unit}` : nameOfStock(fields.symbol.value));
+    kt.replace(
+      about,
+      option
+        ? `${instrumentName(fields.symbol.value.trim())}${unit}`
+        : nameOfStock(fields.symbol.value),
+    );
     send.className = `small send ${side.get() === "BUY" ? "buy" : "sell"}`;
   }
 
@@ -124,7 +147,12 @@ export function ticketPanel() {
     const session = page.active;
     const mine = (state.asked += 1);
     const order = orderOf(fields, side.get());
-    if (!session?.isRunning || !fields.symbol.value.trim() || order.qty === null || lacksPrice(order))
+    if (
+      !session?.isRunning ||
+      !fields.symbol.value.trim() ||
+      order.qty === null ||
+      lacksPrice(order)
+    )
       return kt.replace(after);
     try {
       const shown = await previewOrder(session, order);
@@ -132,7 +160,10 @@ export function ticketPanel() {
         kt.replace(after, previewFigures(shown, session.currency));
     } catch (problem) {
       if (mine === state.asked)
-        kt.replace(after, el("div.wide", {}, el("dt", {}, "Not possible"), el("dd", {}, problem.message)));
+        kt.replace(
+          after,
+          el("div.wide", {}, el("dt", {}, "Not possible"), el("dd", {}, problem.message)),
+        );
     }
     return after;
   }
@@ -147,8 +178,13 @@ export function ticketPanel() {
     kt.replace(said);
     try {
       const placed = await place(session, order);
-      if (placed.status === "REJECTED") error.show(new Error(`${placed.order_id} was rejected: ${placed.reason}`));
-      else kt.replace(said, `${placed.order_id}: ${orderText(placed.order)} is ${placed.status.toLowerCase()}`);
+      if (placed.status === "REJECTED")
+        error.show(new Error(`${placed.order_id} was rejected: ${placed.reason}`));
+      else
+        kt.replace(
+          said,
+          `${placed.order_id}: ${orderText(placed.order)} is ${placed.status.toLowerCase()}`,
+        );
     } catch (problem) {
       error.show(problem);
     } finally {
@@ -225,8 +261,15 @@ function previewFigures(shown, currency) {
     ["Buying power after", cash((shown.filled || shown.placed).buying_power), "strong"],
   ];
   const figures = pairs.map(([term, value, strength]) =>
-    el("div", {"data-figure": term}, el("dt", {}, term), el("dd.n", {}, strength ? el("strong", {}, value) : value)),
+    el(
+      "div",
+      {"data-figure": term},
+      el("dt", {}, term),
+      el("dd.n", {}, strength ? el("strong", {}, value) : value),
+    ),
   );
-  const verdict = shown.accepted ? null : el("div.wide", {}, el("dt", {}, "Would be rejected"), el("dd", {}, shown.reason));
+  const verdict = shown.accepted
+    ? null
+    : el("div.wide", {}, el("dt", {}, "Would be rejected"), el("dd", {}, shown.reason));
   return [figures, verdict];
 }

@@ -106,6 +106,7 @@ def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
     with player(served, f"replay {seed}") as main:
         for _ in range(20):
             main.turn()
+        assert len(main.played) == 20
 
         for moment_ns in moments_of(main.played, random, 3):
             _, branch = main.branch(moment_ns)

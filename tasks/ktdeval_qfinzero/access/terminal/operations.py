@@ -31,15 +31,16 @@ def terminal_operations(workspaces: Workspaces) -> list[tuple[Operation, HTTPSta
         what came after it.
         """
         moment_ns = parse_moment(given.as_of_ts, "as_of_ts")
-        # This runs in a thread of the call, and the server's workspaces belong to its event loop.
         check_moment(workspace.broker, moment_ns)
+        # This runs in a thread, and the server's workspaces belong to its event loop. There is room
+        # before the commands are carried out, and again where others came in the meantime.
         from_thread.run_sync(workspaces.make_room)
-
         new = branched(workspace, moment_ns)
         workspace_id = from_thread.run_sync(workspaces.add, new)
-        lineage = lineages.add_branch(workspace, new, moment_ns)
+
+        added = lineages.add_branch(workspace, new, moment_ns)
         return types.Branched(
-            as_of_ts=moment_text(moment_ns), workspace_id=workspace_id, name=lineage.name
+            as_of_ts=moment_text(moment_ns), workspace_id=workspace_id, name=added.name
         )
 
     def lineage(workspace: Workspace, given: types.LineageQuery) -> types.LineageShown:  # noqa: ARG001 - all functions of operations take both

@@ -35,7 +35,7 @@ window.pages = (() => {
   /** Wait for the token that the server asks for. `isWrong`: whether one was given before. */
   function tokenGiven(content, isWrong) {
     return new Promise((resolve) => {
-      const input = el("input", {type: "password", autocomplete: "off", maxlength: "512"});
+      const input = el("input", {type: "password", autocomplete: "off", maxlength: "512", pattern: "[!-~]+", title: "visible ASCII characters", required: true});
       const give = (event) => {
         event.preventDefault();
         token = input.value.trim();

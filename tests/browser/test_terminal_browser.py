@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from browser_pages import Reader, axe_violations, needs_browser, press, scrolls_sideways
+from browser_pages import Reader, axe_violations, needs_browser, press, scrolls_sideways, wait_until
 from ktdeval.values.jsonio import sha256_hex
 from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.data.rows import Dataset, SymbolRow
@@ -26,12 +26,14 @@ pytestmark = [needs_browser, pytest.mark.slow]
 
 TOKEN = "token-of-the-tests"
 MARKUP = "<img src=x onerror=alert(1)>"
+UNKNOWN = "–"
 SESSIONS = int(os.environ.get("KTDEVAL_TERMINAL_SESSIONS", "3"))
 """Random sessions to compare; 200 by hand."""
 COMMANDS = 16
 KNOWN_TO = "2025-01-15T21:00:00Z"
 """Moment up to which the poisoned twins are equal: the close of a day."""
 TURNS = int(os.environ.get("KTDEVAL_TERMINAL_TURNS", "16"))
+HAS_ENDED = "document.getElementById('time').textContent.includes('finished')"
 FIGURES = ("Price, about", "Value", "Fee")
 
 
@@ -109,6 +111,15 @@ def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(sessio
         assert "order.qty" in page.error()
         assert page.tab.input_value("#ticket-qty") == "2000000"
         check_readable(page, (390, "light"), (1280, "dark"))
+
+        page.reach("#speed", "Shift+Tab")
+        page.tab.keyboard.type("60")
+        page.reach("#play", "Shift+Tab")
+        press(page.tab, "Enter")
+        wait_until(page.tab, HAS_ENDED)
+        page.rest()
+        assert page.text("#time .error") == ""
+        assert page.text("#time .clock") == "Fri 2025-01-17 16:00 EST"
         assert page.tab.evaluate("document.querySelector('main img')") is None
 
 
@@ -174,11 +185,32 @@ def check_a_random_session(page: TerminalPage, served: Served, seed: int) -> Non
         served.send("DELETE", f"/workspaces/{workspace}")
 
 
+def check_averages(page: TerminalPage, served: Served) -> None:
+    """Bars of the chart and their averages are those of the API."""
+    moment = "2025-02-21T21:00:00Z"
+    workspace = page.open_session(as_of=moment, end="2025-02-28", frequency="1d", options="AVLN")
+    query = "tickers=AVLN&start=2025-01-02&end=2025-02-28&indicators=ma_20,ma_50"
+    bars = served.get(f"/stock/daily?{query}", workspace).body["bars"]
+    page.click("#chart button:has-text('Table')")
+    drawn = page.rows_of("#chart .chart-table")
+    assert [row[0] for row in reversed(drawn)] == [bar["date"] for bar in bars]
+    for row, bar in zip(reversed(drawn), bars, strict=True):
+        prices = [float(text) for text in row[1:5]]
+        assert prices == [bar[name] for name in ("open", "high", "low", "close")]
+        if bar["ma_20"] is None:
+            assert row[6] == UNKNOWN
+        else:
+            assert float(row[6]) == pytest.approx(bar["ma_20"], abs=5e-5)
+        assert row[7] == UNKNOWN  # of 34 bars
+    page.close_all()
+
+
 def test_random_sessions_on_the_page_are_those_of_the_same_commands_by_api(
     session: Reader,
 ) -> None:
     with serving(terminal_catalogue()) as served:
         page = open_terminal(session, served.address)
+        check_averages(page, served)
         for seed in range(SESSIONS):
             check_a_random_session(page, served, seed)
         assert len(served.workspaces) <= 1  # closed sessions are given back

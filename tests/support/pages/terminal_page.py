@@ -46,9 +46,13 @@ class TerminalPage:
 
     def rows(self, part: str) -> list[list[str]]:
         """Cells of a table behind a tab."""
+        return self.rows_of(f"#part-{part}")
+
+    def rows_of(self, place: str) -> list[list[str]]:
+        """Cells of the tables in an element."""
         return list(
             self.tab.evaluate(
-                f"[...document.querySelectorAll('#part-{part} tbody tr')]"
+                f"[...document.querySelectorAll('{place} tbody tr')]"
                 ".map(row => [...row.cells].map(cell => cell.textContent))"
             )
         )

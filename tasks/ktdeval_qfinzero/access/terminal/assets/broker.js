@@ -194,6 +194,7 @@ export async function openSession(terms) {
   const roots = page.sessions.filter((session) => !session.parent).length;
   const name = roots ? `main ${roots + 1}` : "main";
   const session = new TradingSession({name, workspace, shown});
+  session.symbols = page.symbols;
   session.watched = watchedAtFirst(stocks, underlyings);
   session.symbol = session.watched[0] || "";
   session.frame = session.frequency === "1m" ? "5m" : "1d";
@@ -240,6 +241,7 @@ export async function branch(session, moment) {
     const name = `${made.name} of ${origin} at ${when(made.as_of_ts)}`;
     const opened = new TradingSession({name, workspace, parent: session, shown});
     Object.assign(opened, {
+      symbols: session.symbols,
       watched: [...session.watched],
       symbol: session.symbol,
       frame: session.frame,

@@ -5,7 +5,7 @@ import {during} from "./busy.js";
 import {getDays, getMinutes} from "./calls.js";
 import {marketTime, price, short} from "./format.js";
 import {errorLine, panel, switches} from "./parts.js";
-import {on, page} from "./state.js";
+import {listedStock, on, page} from "./state.js";
 
 const {el} = kt;
 const FRAMES = [
@@ -146,7 +146,7 @@ function drawChart(place, session, bars) {
     return;
   }
   const last = shown.at(-1);
-  const listed = page.symbols.find((one) => one.ticker === session.symbol);
+  const listed = listedStock(session.symbol);
   const focused = focusedTool(place);
   const fills = fillsOf(session, bars, shown);
   kt.charts.draw(place, candleSpec(shown, frame, fills), {

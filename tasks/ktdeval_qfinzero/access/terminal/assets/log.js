@@ -19,7 +19,7 @@ export function logTable() {
   on("log", () => {
     if (!page.active) return;
     table.rows(page.active.log.slice(-MOST_SHOWN).reverse().map(lineOf));
-    say(String(page.active.log.length));
+    say(String(page.active.log.length ? page.active.log.at(-1).seq + 1 : 0));
   });
   return {element: table.element, count: (act) => (say = act)};
 }

@@ -6,7 +6,7 @@ import {getSymbols, openWorkspace, dropWorkspace} from "./calls.js";
 import {close, openSession} from "./broker.js";
 import {isoMoment, money, when} from "./format.js";
 import {actButton, errorLine, field, options, panel, redraw} from "./parts.js";
-import {on, page, show} from "./state.js";
+import {listedStocks, on, page, show} from "./state.js";
 
 const {el} = kt;
 const MOST_STOCKS = 500;
@@ -74,6 +74,13 @@ export function openPanel() {
   const fold = el("details.open", {open: true}, el("summary", {}, "Open a session"));
   const submit = el("button.small.send", {type: "submit", id: "open-send"}, "Open the session");
 
+  const offerStocks = () =>
+    kt.replace(
+      listed,
+      listedStocks().map((row) => el("option", {value: row.ticker}, row.name)),
+    );
+  on("sessions", offerStocks);
+
   /** Takes a spare workspace where there is none, and fills in what it says. */
   async function prepare() {
     await takeWorkspace("");
@@ -81,10 +88,7 @@ export function openPanel() {
     if (!fields.end.value) fields.end.value = endAfter(spare.asOf);
     if (!fields.underlyings.value)
       fields.underlyings.value = page.symbols.find((row) => row.has_options)?.ticker || "";
-    kt.replace(
-      listed,
-      page.symbols.map((row) => el("option", {value: row.ticker}, row.name)),
-    );
+    offerStocks();
   }
 
   async function open() {

@@ -15,8 +15,14 @@ const listeners = new Map();
 export const page = {
   sessions: [],
   active: null,
-  symbols: [], // of the stocks listed as of the first workspace's clock
+  symbols: [], // stocks listed where the clock of the next session starts
 };
+
+/** Stocks listed where the clock of the session on show started. */
+export const listedStocks = () => page.active?.symbols || page.symbols;
+
+/** One of them by its ticker. */
+export const listedStock = (ticker) => listedStocks().find((one) => one.ticker === ticker);
 
 /** Calls `act(detail)` at each change of a topic. */
 export function on(topic, act) {
@@ -37,7 +43,7 @@ export class TradingSession {
     this.name = name;
     this.workspace = workspace;
     this.parent = parent;
-    this.branches = 0;
+    this.symbols = [];
     this.watched = [];
     this.symbol = "";
     this.frame = "1d";

@@ -5,7 +5,7 @@ import {previewOrder} from "./calls.js";
 import {place} from "./broker.js";
 import {instrumentName, instrumentOf, money, optionParts, orderText, price} from "./format.js";
 import {errorLine, field, options, panel, switches} from "./parts.js";
-import {on, page} from "./state.js";
+import {listedStock, on, page} from "./state.js";
 
 const {el} = kt;
 const PAUSE_MS = 200;
@@ -246,7 +246,7 @@ export function ticketPanel() {
 const lacksPrice = (order) => PRICES[order.order_type].some((name) => order[name] === undefined);
 
 function nameOfStock(text) {
-  const listed = page.symbols.find((one) => one.ticker === text.trim().toUpperCase());
+  const listed = listedStock(text.trim().toUpperCase());
   return listed ? `${listed.name} · ${listed.sector}` : "";
 }
 

@@ -4,7 +4,7 @@ import {during} from "./busy.js";
 import {getDays} from "./calls.js";
 import {marketTime, percent, price, short, tone} from "./format.js";
 import {arrowKeys, errorLine, field, liveTable, panel, row} from "./parts.js";
-import {chooseSymbol, on, page, tell} from "./state.js";
+import {chooseSymbol, listedStock, on, page, tell} from "./state.js";
 
 const {el} = kt;
 const DAYS_BACK = 12;
@@ -49,7 +49,7 @@ function watchedRow(session, symbol) {
   const isOfClosedDay = !quote || marketTime(quote.end_ts).day <= day;
   const base = isOfClosedDay ? before : latest;
   const change = base ? last / base - 1 : null;
-  const listed = page.symbols.find((one) => one.ticker === symbol);
+  const listed = listedStock(symbol);
   const choose = kt.button(symbol, () => chooseSymbol(symbol), {
     class: "link",
     title: listed?.name,
@@ -118,8 +118,7 @@ function addForm(error, update) {
     event.preventDefault();
     const symbol = input.value.trim().toUpperCase();
     const session = page.active;
-    if (!page.symbols.some((one) => one.ticker === symbol))
-      return error.show(new Error(`no stock ${symbol} is listed`));
+    if (!listedStock(symbol)) return error.show(new Error(`no stock ${symbol} is listed`));
     error.clear();
     if (!session.watched.includes(symbol)) session.watched.push(symbol);
     input.value = "";

@@ -4,6 +4,8 @@ dataset, which never changes.
 
 from __future__ import annotations
 
+import copy
+
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb.broker import Broker
@@ -24,3 +26,12 @@ class Workspace:
     def view(self) -> View:
         """Data as known at the present moment."""
         return View(self.dataset, self.clock.as_of_ns)
+
+    def copy(self) -> Workspace:
+        """A workspace in the same state, which changes without this one. What nobody changes is
+        shared: data, bars, and what stands in the log already.
+        """
+        engine = self.broker.engine
+        shared: list[object] = [self.dataset, engine.reference, engine.feed, engine.frame]
+        shared += [*engine.log.entries, *engine.state.trades, *engine.state.cash_entries]
+        return copy.deepcopy(self, {id(each): each for each in shared})

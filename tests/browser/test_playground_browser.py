@@ -27,14 +27,18 @@ from browser_pages import (
     wait_until,
 )
 from chat_stub import ANSWER, ChatStub, chat_stub
+from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.access.pages.playground.store import ChatStore
+from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.chat.task import ChatTask
 from playground_server import PlaygroundServer, playground_server
+from qfinzero_server import Served, serving
 from run_support import ktdeval
 from terminal import Terminal
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
+TOKEN = "a-token-of-some-length"
 QUESTION = "What did AVLN close at?"
 IS_READY = "document.getElementById('chat').dataset.state === 'ready'"
 IS_UNFINISHED = "document.getElementById('chat').dataset.state === 'unfinished'"
@@ -43,7 +47,7 @@ IS_DRAWN = "!document.getElementById('content').hasAttribute('aria-busy')"
 
 @contextmanager
 def opened(
-    chromium: Chromium, server: PlaygroundServer, width: int = 1280, scheme: str = "light"
+    chromium: Chromium, server: PlaygroundServer | Served, width: int = 1280, scheme: str = "light"
 ) -> Iterator[Any]:
     """A page in which nothing may go wrong, and which may ask this server only."""
     troubles: list[str] = []
@@ -61,7 +65,7 @@ def opened(
     assert troubles == []
 
 
-def go(tab: Any, server: PlaygroundServer, path: str) -> None:
+def go(tab: Any, server: PlaygroundServer | Served, path: str) -> None:
     tab.goto(f"{server.address}{path}")
     wait_until(tab, IS_DRAWN)
 
@@ -249,3 +253,29 @@ def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_
     tasks = tmp_path / "ktdeval-chats" / "samples" / "my_planning.yaml"
     words = ("--model", "builtin/trivial", "--tasks", tasks, "--quiet")
     assert "my_planning" in command(tmp_path, "run", *words)
+
+
+def test_pages_of_a_server_with_a_token_ask_for_it_and_keep_it_to_themselves(
+    chromium: Chromium,
+) -> None:
+    with (
+        serving(catalogue(), security=Security(None, TOKEN)) as server,
+        opened(chromium, server) as tab,
+    ):
+        go(tab, server, "/health")
+        wait_until(tab, "document.activeElement.matches('input[type=password]')")
+        tab.keyboard.type("a-token-of-somebody-else")
+        press(tab, "Enter")
+        wait_until(tab, "document.querySelector('[role=alert]')")
+        assert axe_violations(tab) == []
+        tab.keyboard.type(TOKEN)
+        press(tab, "Enter")
+        wait_until(tab, "document.body.innerText.includes('initialize')")
+        with tab.expect_download() as exported:
+            tab.click("button:has-text('Export as ICS')")
+        assert exported.value.suggested_filename == "economic-calendar.ics"
+
+        assert TOKEN not in tab.url
+        assert tab.evaluate("localStorage.length + sessionStorage.length") == 0
+        go(tab, server, "/playground")  # which knows no token of another page
+        assert tab.locator("input[type=password]").count() == 1

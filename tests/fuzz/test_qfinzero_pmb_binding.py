@@ -16,7 +16,6 @@ from ktdeval_qfinzero.pmb import commands as broker_commands
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import thing
-from qfinzero_fuzz import clone
 from qfinzero_margin import ids_for
 from qfinzero_world import at, contracts, small_dataset
 
@@ -163,7 +162,7 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
         for _ in range(random.choice((1, 3, 6))):
             send(broker, *some_order(random, broker))
         workspace.clock.advance(random.choice((start_ns + 1, (start_ns + end_ns) // 2, end_ns - 1)))
-        before, blind = len(broker.state.trades), clone(workspace)
+        before, blind = len(broker.state.trades), workspace.copy()
         for _ in range(random.choice((2, 8))):
             send(broker, *some_command(random, broker))
         fills = []

@@ -126,17 +126,20 @@ class Security:
     """
 
     hosts: frozenset[str] | None = LOOPBACK_NAMES
-    token: str | None = None  # what every request must carry; None: nothing is asked for
+    token: str | None = None  # what every request for data carries; None: nothing is asked for
 
 
 class Guard:
     """Middleware that refuses requests of clients that may not call, and forbids browsers to guess
-    types of content. `security`: who may call it.
+    types of content. `security`: who may call it; `is_public`: which requests need no token.
     """
 
-    def __init__(self, app: ASGIApp, security: Security) -> None:
+    def __init__(
+        self, app: ASGIApp, security: Security, is_public: Callable[[Scope], bool]
+    ) -> None:
         self._app = app
         self._security = security
+        self._is_public = is_public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with an error."""
@@ -148,7 +151,10 @@ class Guard:
 
         if scope["type"] == "http":
             try:
-                _check_source(Headers(scope=scope), self._security)
+                headers = Headers(scope=scope)
+                _check_source(headers, self._security)
+                if self._security.token is not None and not self._is_public(scope):
+                    _check_token(headers, self._security.token)
             except ServiceError as error:
                 challenge = {"www-authenticate": CHALLENGE} if error.code == "unauthorized" else {}
                 await error_answer(error).response(challenge)(scope, receive, send_marked)
@@ -166,15 +172,14 @@ def _check_source(headers: Headers, security: Security) -> None:
     if origin is not None and origin.partition("://")[2] != host:
         raise invalid("Origin", "pages of other sites may not call this server")
 
-    if security.token is not None:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        is_same = hmac.compare_digest(
-            given.strip().encode("utf-8", "surrogateescape"), security.token.encode()
+
+def _check_token(headers: Headers, token: str) -> None:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    is_same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token.encode())
+    if not is_same or scheme.lower() != "bearer":
+        raise ServiceError(
+            "unauthorized", "send the server's token in the header Authorization: Bearer TOKEN"
         )
-        if not is_same or scheme.lower() != "bearer":
-            raise ServiceError(
-                "unauthorized", "send the server's token in the header Authorization: Bearer TOKEN"
-            )
 
 
 def is_json(headers: Headers) -> bool:

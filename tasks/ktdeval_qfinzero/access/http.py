@@ -8,8 +8,7 @@ HTTP, MCP and calls in the process.
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import version
@@ -24,8 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ktdeval.harness import in_words
-from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.access.dispatch import (
@@ -35,14 +33,15 @@ from ktdeval_qfinzero.access.dispatch import (
     Guard,
     Security,
     answer_of,
-    dispatch,
     error_answer,
-    is_json,
 )
+from ktdeval_qfinzero.access.endpoints import Endpoint, operation_endpoint, request_arguments
 from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
 from ktdeval_qfinzero.access.pages.playground.routes import Playground
+from ktdeval_qfinzero.access.pages.public import is_public
 from ktdeval_qfinzero.access.pages.routes import page_routes
 from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
+from ktdeval_qfinzero.access.terminal.routes import terminal_routes
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import moment_text
@@ -50,11 +49,6 @@ from ktdeval_qfinzero.operations import Catalogue, Operation
 from ktdeval_qfinzero.schemas import Schema, schema_of
 
 MCP_PATH: Final = "/mcp"
-_INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?", re.ASCII)
-_TRUTH = {"true": True, "false": False}
-
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def server_app(
@@ -89,14 +83,15 @@ def server_app(
             _route("/openapi.json", "GET", give_document),
             *_workspace_routes(workspaces),
             *(
-                _route(each.path, each.method, _endpoint(workspaces, each))
+                _route(each.path, each.method, operation_endpoint(workspaces, each))
                 for each in catalogue.operations
             ),
             Route(MCP_PATH, mcp),
             *page_routes(workspaces, pages, playground),
+            *terminal_routes(workspaces),
         ],
         middleware=[
-            Middleware(Guard, security),
+            Middleware(Guard, security, is_public),
             Middleware(Bodies, workspaces.limits.body_s, _refusal),
         ],
         exception_handlers={
@@ -117,26 +112,9 @@ def _route(path: str, method: str, endpoint: Endpoint) -> Route:
     return route
 
 
-def _endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        workspace_ids = request.headers.getlist(HEADER)
-        if len(workspace_ids) != 1:
-            raise invalid(
-                HEADER,
-                "every call names its workspace in this header; POST /workspaces opens one and"
-                " gives its id",
-            )
-        answer = await dispatch(
-            workspaces, operation, workspace_ids[0], await _arguments(request, operation)
-        )
-        return answer.response()
-
-    return endpoint
-
-
 def _workspace_routes(workspaces: Workspaces) -> list[Route]:
     async def opening(request: Request) -> Response:
-        read = OPENING.read(await _arguments(request, OPENING))
+        read = OPENING.read(await request_arguments(request, OPENING))
         given = msgspec.convert(read, types.OpenWorkspace)
         workspace_id = workspaces.open(given.as_of_ts)
         as_of_ts = moment_text(workspaces.find(workspace_id).workspace.clock.as_of_ns)
@@ -154,64 +132,6 @@ def _workspace_routes(workspaces: Workspaces) -> list[Route]:
         _route(OPENING.path, OPENING.method, opening),
         _route(DROPPING.path, DROPPING.method, dropping),
     ]
-
-
-async def _arguments(request: Request, operation: Operation) -> dict[str, JsonValue]:
-    """Arguments of the path and of the query or the body."""
-    if operation.method == "GET" and await request.body():
-        raise invalid("arguments", "stand in the query, not in the body")
-
-    given = _query(request, operation) if operation.method == "GET" else await _body(request)
-    for name in operation.path_parameters:
-        if name in given:
-            raise invalid(name, "stands in the path already")
-
-    return {**given, **request.path_params}
-
-
-def _query(request: Request, operation: Operation) -> dict[str, JsonValue]:
-    """Parameters of the query, of the types that their schemas say."""
-    given: dict[str, JsonValue] = {}
-    for name, text in request.query_params.multi_items():
-        if name in given:
-            raise invalid(name, "given more than once; separate several values by commas")
-
-        given[name] = _read_text(text, operation.properties.get(name, {}), name)
-
-    return given
-
-
-def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
-    """A query parameter as the JSON value that its schema wants."""
-    kind = schema.get("type", "string")
-    if kind == "string":
-        return text
-    if kind == "boolean" and text in _TRUTH:
-        return _TRUTH[text]
-    if kind == "integer" and _INTEGER.fullmatch(text):
-        return int(text)
-    if kind == "number" and _NUMBER.fullmatch(text):
-        return float(text)
-
-    raise invalid(field, f"give `{field}` as {in_words(schema)}")
-
-
-async def _body(request: Request) -> dict[str, JsonValue]:
-    """Arguments of a POST: one JSON object, or nothing. `Bodies` has read and checked it."""
-    if request.query_params:
-        raise invalid("arguments", "stand in the body, not in the query")
-
-    body = await request.body()
-    if not body:
-        return {}
-    if not is_json(request.headers):
-        raise invalid("Content-Type", "expected application/json")
-
-    given = loads_strict(body)
-    if not isinstance(given, dict):
-        raise invalid("body", "expected one JSON object")
-
-    return given
 
 
 def _refusal(path: str, body: bytes, error: ServiceError) -> Answer:

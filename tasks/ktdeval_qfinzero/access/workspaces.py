@@ -111,6 +111,23 @@ class Workspaces:
         `unavailable`: there are too many workspaces.
         """
         as_of_ns = first_moment(self.dataset, self.limits, as_of_ts)
+        return self.add(Workspace(self.dataset, as_of_ns))
+
+    def add(self, workspace: Workspace) -> str:
+        """Take in a workspace over the same dataset; gives its id. Raises ServiceError
+        `unavailable`: there are too many workspaces.
+        """
+        self.make_room()
+        name = secrets.token_urlsafe(_ID_BYTES)
+        log = None if self._logs is None else self._logs / log_name(name)
+        self._held[name] = Held(workspace, self._clock_s(), log)
+
+        return name
+
+    def make_room(self) -> None:
+        """See to it that another workspace can be taken in. Raises ServiceError `unavailable`:
+        there are too many.
+        """
         self._forget_idle(self.limits.idle_s)
         if len(self._held) >= self.limits.most and not self._forget_idle(
             min(self.limits.idle_s, self.limits.yield_s), most=1
@@ -121,12 +138,6 @@ class Workspaces:
                 " /workspaces/{workspace_id}), or wait until one has been idle for"
                 f" {min(self.limits.idle_s, self.limits.yield_s):g} s and gives way",
             )
-
-        name = secrets.token_urlsafe(_ID_BYTES)
-        log = None if self._logs is None else self._logs / log_name(name)
-        self._held[name] = Held(Workspace(self.dataset, as_of_ns), self._clock_s(), log)
-
-        return name
 
     def find(self, name: str) -> Held:
         """A workspace, which now is in use; raises ServiceError `not_found`."""

@@ -98,6 +98,23 @@ class Broker:
         assert isinstance(copied, Mapping)
         return self._run(command, copied, self.engine)
 
+    def repeat(self, command: str, given: Mapping[str, JsonValue]) -> None:
+        """Carry out a command of a log again; one that was refused is refused again. Raises
+        DataError if the operation does not take these arguments.
+        """
+        try:
+            if command == "clock.move":
+                self.clock.advance(msgspec.convert(given, MoveClock).to_ns)
+                self.synchronise()
+            elif command in COMMANDS:
+                self.execute(command, given)
+        except ServiceError:
+            return  # it was refused then too, and the log says so
+        except msgspec.ValidationError as error:
+            raise DataError(
+                f"broker log: arguments of a {command} are not what its operation takes: {error}"
+            ) from error
+
     def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> Outcome:
         arguments = msgspec.convert(given, TAKES[command])
         before_ns = engine.now_ns
@@ -133,7 +150,7 @@ def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
 
     broker = Broker(dataset, Clock(entries[0].ts_ns))
     for command, given in EventLog(entries).commands():
-        _again(broker, command, given)
+        broker.repeat(command, given)
 
     return broker.log.to_lines()
 
@@ -156,18 +173,3 @@ def verify(lines: Iterable[str], dataset: Dataset) -> None:
             f"broker log: it has {len(recorded)} lines, and carrying out its commands gives"
             f" {len(repeated)}"
         )
-
-
-def _again(broker: Broker, command: str, given: Mapping[str, JsonValue]) -> None:
-    try:
-        if command == "clock.move":
-            broker.clock.advance(msgspec.convert(given, MoveClock).to_ns)
-            broker.synchronise()
-        elif command in COMMANDS:
-            broker.execute(command, given)
-    except ServiceError:
-        return  # it was refused then too; the lines are compared
-    except msgspec.ValidationError as error:
-        raise DataError(
-            f"broker log: arguments of a {command} are not what its operation takes: {error}"
-        ) from error

@@ -3,7 +3,8 @@ told.
 
 Test modules have these as fixtures: `chromium`, one browser; and `session`:
 `session.open("index.html#sort=-sharpe")` opens a page of the module's `forged_site`,
-`session.open("file:///…")` any other; at the end nothing may have gone wrong.
+`session.open("file:///…")` and `session.open("http://127.0.0.1:8765/…")` any other; at the end
+nothing may have gone wrong.
 """
 
 from __future__ import annotations
@@ -87,15 +88,21 @@ class Reader:
         as_file: bool = False,
         ready: str = _READY,
         width: int = 1280,
+        expected: tuple[str, ...] = (),
         **screen: Any,
     ) -> Any:
-        """A page of the site, or a file at its address, once it is ready; making one takes four
-        times as long as taking another test's.
+        """A page of the site, or a file or a server's page at its address, once it is ready; making
+        one takes four times as long as taking another test's. `expected`: beginnings of what may
+        stand in the console, such as that of a refused call.
         """
         root = ""
-        if not page.startswith("file:"):
+        own = "file:"
+        if page.startswith("http:"):
+            own = "/".join(page.split("/")[:3])
+        elif not page.startswith("file:"):
             site = folder or self._site
             root = f"{site.as_uri()}/" if as_file else self._chromium.address_of(site)
+            own = root
         free = (
             None
             if as_file or screen.keys() - {"color_scheme"}
@@ -107,7 +114,7 @@ class Reader:
             tab = self._chromium.browser.new_context(
                 viewport={"width": width, "height": 900}, **screen
             ).new_page()
-        listeners = self._listeners(root or "file:")
+        listeners = self._listeners(own, expected)
         for event, listener in listeners.items():
             tab.on(event, listener)
         self._stack.callback(_leave, tab, listeners, free)
@@ -119,7 +126,7 @@ class Reader:
         """Leave all that was opened."""
         self._stack.close()
 
-    def _listeners(self, root: str) -> dict[str, Callable[[Any], Any]]:
+    def _listeners(self, root: str, expected: tuple[str, ...]) -> dict[str, Callable[[Any], Any]]:
         def say(kind: str, what: str) -> None:
             self.troubles.append(f"{kind}: {what}")
 
@@ -131,7 +138,9 @@ class Reader:
         own = (root, "data:", "blob:")
         return {
             "console": lambda message: (
-                message.type in ("error", "warning") and say(message.type, message.text)
+                message.type in ("error", "warning")
+                and not message.text.startswith(expected)
+                and say(message.type, message.text)
             ),
             "pageerror": lambda error: say("exception", str(error)),
             "requestfailed": failed,

@@ -338,7 +338,7 @@ def _gaps() -> Workspace:
 @cache
 def _scenes() -> tuple[Workspace, ...]:
     busy, new = _busy(), Workspace(world(), at("2025-01-02T12:00:00Z"))
-    idle = clone(busy)
+    idle = busy.copy()
     ask(idle, "PMB.session.stop", session_id=SESSION)
     ask(new, "PMB.account.create")
     return busy, _minutes(), idle, new, _gaps()
@@ -353,15 +353,7 @@ def scene(number: int) -> Workspace:
     session was stopped; 3: an account and nothing else; 4: a session of minutes, few of which have
     a bar.
     """
-    return clone(_scenes()[number])
-
-
-def clone(workspace: Workspace) -> Workspace:
-    """A workspace in the same state over the same data; what nobody changes is shared."""
-    engine = workspace.broker.engine
-    fixed = [workspace.dataset, engine.reference, engine.feed, engine.frame, *engine.log.entries]
-    fixed += [*engine.state.trades, *engine.state.cash_entries]
-    return copy.deepcopy(workspace, {id(each): each for each in fixed})
+    return _scenes()[number].copy()
 
 
 # ---- what every call must keep

@@ -61,9 +61,14 @@ class Served:
     clock: Clock = field(default_factory=Clock)
 
     @property
+    def address(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
     def mcp(self) -> str:
         """Address of the Model Context Protocol."""
-        return f"http://127.0.0.1:{self.port}/mcp"
+        return f"{self.address}/mcp"
 
     def send(
         self, method: str, path: str, body: bytes | str | None = None, **headers: str

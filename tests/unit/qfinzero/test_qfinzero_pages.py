@@ -39,7 +39,7 @@ def raw(served: Served, path: str, **headers: str) -> tuple[int, dict[str, str],
 
 
 def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(served: Served) -> None:
-    for path in ("/", "/health", "/playground"):
+    for path in ("/", "/health", "/playground", "/terminal/"):
         status, headers, text = raw(served, path, Accept="text/html")
         assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
         policy = headers["content-security-policy"]
@@ -52,7 +52,7 @@ def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(served: 
         assert headers["x-content-type-options"] == "nosniff"
 
     index = json.loads(raw(served, "/", Accept="application/json")[2])
-    assert index["pages"] == ["/health", "/playground"]
+    assert index["pages"] == ["/health", "/playground", "/terminal/"]
     assert "folders" in json.loads(raw(served, "/health")[2])
 
 

@@ -256,8 +256,8 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     """Serve prices, events and the paper broker until Ctrl-C.
 
     Each client has a workspace: a clock and a broker of its own, which no other sees. On an address
-    that other machines can reach, every request needs a token: the one in the variable that
-    --token-env names, or a new one that is shown once on the terminal.
+    that other machines can reach, every request for data needs a token: the one in the variable
+    that --token-env names, or a new one that is shown once on the terminal.
     """
     limits = Limits(max_workspaces, idle_minutes * 60)
     operations = served(catalogue(), MarketRules() if rules is None else load_rules(rules))

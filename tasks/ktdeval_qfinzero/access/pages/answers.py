@@ -7,6 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -37,7 +38,8 @@ _HEADERS: Final = {
     "cache-control": "no-store",
 }
 _FOLDER: Final = Path(__file__).with_name("assets")
-_TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
+TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
+_OTHER_TYPES: Final = {".json": "application/json", ".txt": "text/plain"}
 _OWN_FILES: Final = ("pages.js", "health.js", "playground.js", "pages.css")
 
 
@@ -50,7 +52,11 @@ def json_answer(value: Any, status: int = HTTPStatus.OK) -> Response:
 
 def page(name: str) -> Response:
     """Return one of the pages."""
-    text = (_FOLDER / f"{name}.html").read_text(encoding="utf-8")
+    return html_answer((_FOLDER / f"{name}.html").read_text(encoding="utf-8"))
+
+
+def html_answer(text: str) -> Response:
+    """Return a page under the policy of all pages."""
     return Response(text, headers=_HEADERS, media_type="text/html")
 
 
@@ -61,7 +67,10 @@ def download(text: str, media_type: str, file_name: str) -> Response:
 
 
 @cache
-def _asset_text(name: str) -> str:
+def shared_asset(name: str) -> str:
+    """Return a style or a script that pages share, by its name. Raises ServiceError
+    `not_found`.
+    """
     if name == "kit.css":
         return stylesheet()
     if name == "kit.js":
@@ -74,13 +83,18 @@ def _asset_text(name: str) -> str:
 async def give_asset(request: Request) -> Response:
     """Answer with a style or a script; raises ServiceError `not_found`."""
     name = str(request.path_params["name"])
-    text = _asset_text(name)
-    return Response(text, headers=_HEADERS, media_type=_TYPES[Path(name).suffix])
+    return asset_answer(name, shared_asset(name))
 
 
-def wants_html(request: Request) -> bool:
-    """Whether a browser asks: it names HTML among what it accepts."""
-    return "text/html" in request.headers.get("accept", "")
+def asset_answer(name: str, text: str) -> Response:
+    """Return a style, a script, or a text that belongs to one."""
+    media_type = {**TYPES, **_OTHER_TYPES}[Path(name).suffix]
+    return Response(text, headers=_HEADERS, media_type=media_type)
+
+
+def wants_html(headers: Headers) -> bool:
+    """Whether a browser asks for a page: it names HTML among what it accepts."""
+    return "text/html" in headers.get("accept", "")
 
 
 async def body_of(request: Request, *names: str) -> dict[str, JsonValue]:

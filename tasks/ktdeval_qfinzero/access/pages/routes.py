@@ -12,8 +12,6 @@ from ktdeval_qfinzero.access.pages.playground.routes import Playground, playgrou
 from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces
 
-_TERMINAL = "/terminal"
-
 
 def page_routes(
     workspaces: Workspaces, settings: PageSettings, playground: Playground
@@ -23,20 +21,15 @@ def page_routes(
     """
 
     async def give_index(request: Request) -> Response:
-        if wants_html(request):
+        if wants_html(request.headers):
             return page("index")
 
         info = workspaces.dataset.info
-        paths = {getattr(route, "path", "") for route in request.app.routes}
-        pages = ["/health", "/playground"]
-        if _TERMINAL in paths:
-            pages.append(_TERMINAL)
-
         return json_answer(
             {
                 "name": "QFinZero services",
                 "dataset": {"name": info.name, "content_id": info.content_id},
-                "pages": list(pages),
+                "pages": ["/health", "/playground", "/terminal/"],
                 "openapi": "/openapi.json",
                 "mcp": "/mcp",
             }

@@ -3,7 +3,7 @@
 
 (() => {
   const {el, svg, replace, section, facts, button, details} = kt;
-  const {ask, show, trouble, field, table} = pages;
+  const {answerTo, ask, show, trouble, field, table} = pages;
   const CELL = 12;
   const LEFT = 26;
   const WEEK_DAYS = ["Mon", "", "Wed", "", "Fri", "", ""];
@@ -262,11 +262,18 @@
         replace(place, trouble(error));
       }
     };
-    const save = (form) => () => window.location.assign(query(form));
+    const save = (form, type) => async () => {
+      try {
+        const answer = await answerTo(query(form));
+        kt.download(`economic-calendar.${form}`, await answer.text(), type);
+      } catch (error) {
+        replace(place, trouble(error));
+      }
+    };
     return section(
       "Economic calendar",
       form([field("First day", start), field("Last day", end)], search),
-      el("div.row", {}, button("Export as CSV", save("csv"), {class: "small"}), button("Export as ICS", save("ics"), {class: "small"})),
+      el("div.row", {}, button("Export as CSV", save("csv", "text/csv"), {class: "small"}), button("Export as ICS", save("ics", "text/calendar"), {class: "small"})),
       place,
     );
   }

@@ -4,7 +4,7 @@
 
 (() => {
   const {el, byId, replace, section, facts, button, details} = kt;
-  const {ask, show, trouble, field} = pages;
+  const {ask, events, show, trouble, field} = pages;
   const CHATS = "/playground/chats";
   let source = null;
   let closing = 0;
@@ -140,18 +140,16 @@
     const come = comer(coming);
     const waiting = el("p.quiet", {role: "status"}, "The model is asked …");
     place.append(told, coming, waiting);
-    source = new EventSource(`${CHATS}/${chat.id}/events`);
-    source.onmessage = (message) => {
-      const event = JSON.parse(message.data);
+    const shown = (event) => {
       if (event.kind === "part") tell(event.part);
       if (event.kind === "coming") come(event.parts);
       if (event.kind === "note") told.append(el("p.quiet", {}, event.message));
       if (event.kind === "ended") {
-        source.close();
         source = null;
         redraw(event.message);
       }
     };
+    source = events(`${CHATS}/${chat.id}/events`, shown, (event) => event.kind === "ended");
   }
 
   async function drawChat(place, id, said = "") {

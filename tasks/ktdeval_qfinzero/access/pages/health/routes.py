@@ -179,7 +179,7 @@ class _Endpoints:
 
     async def page(self, request: Request) -> Response:
         """Give the page to a browser, and the report to any other client."""
-        if wants_html(request):
+        if wants_html(request.headers):
             return page("health")
         return await self.report(request)
 

@@ -1,0 +1,1 @@
+"""Broker terminal: a page at `/terminal/`, branches of a workspace, and previews of orders."""

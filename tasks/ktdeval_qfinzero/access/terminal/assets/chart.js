@@ -1,0 +1,330 @@
+// Candles of the chosen stock with volume and moving averages. Bars come from the API as of the
+// clock, and the averages are computed from these bars alone.
+
+import {during} from "./busy.js";
+import {getDays, getMinutes} from "./calls.js";
+import {marketTime, price, short} from "./format.js";
+import {errorLine, panel, switches} from "./parts.js";
+import {listedStock, on, page} from "./state.js";
+
+const {el} = kt;
+const FRAMES = [
+  ["1m", "1 min"],
+  ["5m", "5 min"],
+  ["15m", "15 min"],
+  ["30m", "30 min"],
+  ["60m", "1 hour"],
+  ["1d", "1 day"],
+];
+const AVERAGES = [20, 50];
+const READ = 170; // bars, of which the first fifty only lead the averages in
+const SHOWN_WIDE = 120;
+const SHOWN_NARROW = 60;
+const NARROW = 560;
+const DAY_MS = 86_400_000;
+const TRADED_MINUTES = 240; // of a day, at least
+const HEIGHT = 360;
+
+const read = new Map(); // bars by session, symbol and frame
+
+export function chartPanel() {
+  const error = errorLine();
+  const place = el("div", {});
+  const frames = switches("frame", "Time frame", FRAMES, (frame) => {
+    if (!page.active) return;
+    page.active.frame = frame;
+    update();
+  });
+  let asked = 0;
+  const update = () => during(draw());
+  const draw = async () => {
+    const session = page.active;
+    if (!session?.symbol) return;
+    frames.set(session.frame);
+    const mine = (asked += 1);
+    try {
+      const bars = await readBars(session, session.symbol, session.frame);
+      if (mine !== asked || session !== page.active) return;
+      error.clear();
+      drawChart(place, session, bars);
+    } catch (problem) {
+      if (mine === asked) error.show(problem);
+    }
+  };
+  on("symbol", update);
+  on("market", update);
+  return panel("chart", "Chart", frames.element, error.element, place);
+}
+
+// -- bars
+
+/** Bars up to the clock: those known already, and what came since the last of them. */
+async function readBars(session, symbol, frame) {
+  const key = `${session.number} ${symbol} ${frame}`;
+  const before = read.get(key) || [];
+  const start = before.length ? before.at(-1).key : firstMoment(session.clock, frame);
+  const query = {
+    tickers: symbol,
+    start,
+    end: session.clock.slice(0, 10),
+    adjust: "split",
+  };
+  const answer =
+    frame === "1d"
+      ? await getDays(session.workspace, query)
+      : await getMinutes(session.workspace, {...query, interval: frame});
+  const fresh = answer.map((bar) => ({...bar, key: bar.date || bar.window_start}));
+  const first = fresh.length ? fresh[0].key : "~";
+  const bars = [...before.filter((bar) => bar.key < first), ...fresh].slice(-READ);
+  read.set(key, bars);
+  return bars;
+}
+
+/** A day early enough for as many bars as are read. */
+function firstMoment(clock, frame) {
+  const minutes = Number.parseInt(frame, 10);
+  const tradingDays = frame === "1d" ? READ : Math.ceil((READ * minutes) / TRADED_MINUTES) + 1;
+  const days = Math.ceil(tradingDays * 1.5) + 4;
+  return new Date(Date.parse(clock) - days * DAY_MS).toISOString().slice(0, 10);
+}
+
+/** [bars] mean of the last `count` closes, null where there are fewer. */
+export function movingAverage(closes, count) {
+  let sum = 0;
+  return closes.map((close, at) => {
+    sum += close - (at >= count ? closes[at - count] : 0);
+    return at >= count - 1 ? sum / count : null;
+  });
+}
+
+// -- drawing
+
+const nameOf = (bar, frame) => {
+  if (frame === "1d") return bar.key;
+  const {day, time} = marketTime(bar.key);
+  return `${day} ${time}`;
+};
+
+/** Fills of the chosen stock, each on the bar that it was filled in. */
+function fillsOf(session, bars, shown) {
+  const first = bars.length - shown.length;
+  const own = session.trades.filter((trade) => trade.instrument.symbol === session.symbol);
+  return own.flatMap((trade) => {
+    const filled = session.frame === "1d" ? marketTime(trade.ts).day : Date.parse(trade.ts);
+    const startOf = (bar) => (session.frame === "1d" ? bar.key : Date.parse(bar.key));
+    const isIn = (bar) => (session.frame === "1d" ? startOf(bar) <= filled : startOf(bar) < filled);
+    const at = bars.findLastIndex(isIn) - first;
+    if (at < 0 || !shown[at]) return [];
+    return [
+      {when: shown[at].when, price: trade.price, side: trade.side === "BUY" ? "bought" : "sold"},
+    ];
+  });
+}
+
+function rowsOf(bars, frame) {
+  const closes = bars.map((bar) => bar.close);
+  const averages = AVERAGES.map((count) => movingAverage(closes, count));
+  return bars.map((bar, at) => ({
+    when: nameOf(bar, frame),
+    open: bar.open,
+    high: bar.high,
+    low: bar.low,
+    close: bar.close,
+    volume: bar.volume,
+    rises: bar.close >= bar.open,
+    ...Object.fromEntries(AVERAGES.map((count, place) => [`ma${count}`, averages[place][at]])),
+  }));
+}
+
+function drawChart(place, session, bars) {
+  const frame = session.frame;
+  const rows = rowsOf(bars, frame);
+  const isNarrow = place.clientWidth > 0 && place.clientWidth < NARROW;
+  const shown = rows.slice(isNarrow ? -SHOWN_NARROW : -SHOWN_WIDE);
+  if (!shown.length) {
+    kt.replace(place, el("p.empty", {}, `${session.symbol} has no bars up to the clock.`));
+    return;
+  }
+  const last = shown.at(-1);
+  const listed = listedStock(session.symbol);
+  const focused = focusedTool(place);
+  const fills = fillsOf(session, bars, shown);
+  kt.charts.draw(place, candleSpec(shown, frame, fills), {
+    title: `${session.symbol} ${listed?.name || ""} · ${session.currency}`,
+    description: descriptionOf(session, last),
+    height: HEIGHT,
+    columns: [
+      ["Bar", ""],
+      ["Open", ""],
+      ["High", ""],
+      ["Low", ""],
+      ["Close", ""],
+      ["Volume", ""],
+      ...AVERAGES.map((count) => [`Average ${count}`, ""]),
+    ],
+    rows: [...shown]
+      .reverse()
+      .map((row) => [
+        row.when,
+        ...[row.open, row.high, row.low, row.close].map(price),
+        short(row.volume),
+        ...AVERAGES.map((count) => price(row[`ma${count}`])),
+      ]),
+  });
+  if (focused >= 0) place.querySelectorAll("button")[focused]?.focus();
+}
+
+/** How far the bars reach, and how to read them. */
+function descriptionOf(session, last) {
+  const zone = session.frame === "1d" ? "" : ` ${marketTime(session.clock).zone}`;
+  const reach = `${session.frame} bars to ${last.when}${zone}`;
+  return `${reach} · close ${price(last.close)} · hollow candles rise, triangles are fills`;
+}
+
+/** Which button of the chart has the focus, for it is drawn anew; -1: none. */
+const focusedTool = (place) =>
+  [...place.querySelectorAll("button")].indexOf(document.activeElement);
+
+/** Bars whose moments are named on the axis. */
+function ticksOf(rows, width) {
+  const most = Math.max(2, Math.floor(width / 95));
+  const every = Math.ceil(rows.length / most);
+  return rows.filter((_, at) => at % every === Math.floor(every / 2)).map((row) => row.when);
+}
+
+function candleSpec(rows, frame, fills) {
+  return ({good, bad, paper, ink, muted, rule, colors, width}) => {
+    const isDaily = frame === "1d";
+    const x = {
+      field: "when",
+      type: "ordinal",
+      sort: null,
+      scale: {paddingInner: 0.25, paddingOuter: 0.1},
+      axis: {
+        title: null,
+        labelAngle: 0,
+        values: ticksOf(rows, width),
+        labelExpr: isDaily ? "datum.label" : "slice(datum.label, 5)",
+        ticks: true,
+      },
+    };
+    const y = {
+      type: "quantitative",
+      scale: {zero: false, padding: 8},
+      axis: {title: null, orient: "right", format: ",.2f"},
+    };
+    const paint = {condition: {test: "datum.rises", value: good}, value: bad};
+    const line = {
+      data: {values: averagesOf(rows)},
+      mark: {type: "line", strokeWidth: 1.5},
+      encoding: {
+        x,
+        y: {...y, field: "value"},
+        color: {
+          field: "series",
+          type: "nominal",
+          scale: {
+            domain: AVERAGES.map((count) => `average of ${count}`),
+            range: [colors[0], colors[3]],
+          },
+        },
+        strokeDash: {
+          field: "series",
+          type: "nominal",
+          scale: {
+            domain: AVERAGES.map((count) => `average of ${count}`),
+            range: [
+              [1, 0],
+              [5, 3],
+            ],
+          },
+        },
+      },
+    };
+    const top = Math.max(1, ...rows.map((row) => row.volume || 0));
+    return {
+      height: HEIGHT,
+      data: {values: rows},
+      resolve: {scale: {y: "independent"}},
+      layer: [
+        {
+          mark: {type: "bar", opacity: 0.28, color: muted},
+          encoding: {
+            x,
+            y: {
+              field: "volume",
+              type: "quantitative",
+              scale: {domain: [0, 4.5 * top]},
+              axis: null,
+            },
+          },
+        },
+        {
+          layer: [
+            {
+              mark: {type: "rule", strokeWidth: 1},
+              encoding: {x, y: {...y, field: "low"}, y2: {field: "high"}, color: paint},
+            },
+            {
+              mark: {type: "bar", strokeWidth: 1.2},
+              encoding: {
+                x,
+                y: {...y, field: "open"},
+                y2: {field: "close"},
+                stroke: paint,
+                fill: {condition: {test: "datum.rises", value: paper}, value: bad},
+              },
+            },
+            line,
+            {
+              data: {values: fills},
+              mark: {type: "point", filled: true, size: 90, stroke: ink, strokeWidth: 1},
+              encoding: {
+                x,
+                y: {...y, field: "price"},
+                shape: {
+                  field: "side",
+                  type: "nominal",
+                  legend: null,
+                  scale: {domain: ["bought", "sold"], range: ["triangle-up", "triangle-down"]},
+                },
+                fill: {condition: {test: "datum.side === 'bought'", value: good}, value: bad},
+              },
+            },
+            {
+              mark: {type: "rule", strokeDash: [3, 3], color: muted},
+              data: {values: [rows.at(-1)]},
+              encoding: {y: {...y, field: "close"}},
+            },
+            {
+              mark: {type: "bar", color: rule, tooltip: true},
+              encoding: {
+                x,
+                opacity: {value: 0.001},
+                tooltip: [
+                  {field: "when", title: "Bar", type: "nominal"},
+                  ...["open", "high", "low", "close"].map((name) => ({
+                    field: name,
+                    title: name,
+                    type: "quantitative",
+                    format: ",.2f",
+                  })),
+                  {field: "volume", title: "volume", type: "quantitative", format: ",.0f"},
+                ],
+              },
+            },
+          ],
+        },
+      ],
+    };
+  };
+}
+
+const averagesOf = (rows) =>
+  AVERAGES.flatMap((count) =>
+    rows.map((row) => ({
+      when: row.when,
+      series: `average of ${count}`,
+      value: row[`ma${count}`],
+    })),
+  );

@@ -203,11 +203,10 @@ def test_an_episode_is_written_as_a_run_that_verifies(
 def test_target_weights_are_cut_to_the_tasks_limits() -> None:
     from types import SimpleNamespace
 
-    limits = SimpleNamespace(max_positions=2, max_weight=0.6)
-    state: Any = SimpleNamespace(limits=limits)
-    assert bounded([0.3, 0.9, 0.2, 0.001], state) == [0.3, 0.6, 0.0, 0.0]
-    assert bounded([0.9, 0.9, 0.9], state) == [0.0, 0.0, 0.0]  # no order shown decides
-    assert sum(bounded([0.9, 0.8], state)) <= 0.995
+    limits: Any = SimpleNamespace(max_positions=2, max_weight=0.6)
+    assert bounded([0.3, 0.9, 0.2, 0.001], limits) == [0.3, 0.6, 0.0, 0.0]
+    assert bounded([0.9, 0.9, 0.9], limits) == [0.0, 0.0, 0.0]  # no order shown decides
+    assert sum(bounded([0.9, 0.8], limits)) <= 0.995
 
 
 # ---- roll-outs

@@ -116,12 +116,13 @@ def make_broker(**options: Any) -> BrokerEnv:
     _check_known(options, {*own, *_REWARD, "render_mode"})
     chosen = BrokerOptions(**{name: options[name] for name in options if name in own})
     chosen.check()
+    reward = _reward(options)
     writer: SessionWriter = no_session_writer
     if chosen.out is not None:
         writer = SessionRunWriter(user_path(str(chosen.out)), chosen)
 
     samples = open_samples(chosen, load_plugins())
-    return BrokerEnv(chosen, samples, _reward(options), options.get("render_mode"), writer)
+    return BrokerEnv(chosen, samples, reward, options.get("render_mode"), writer)
 
 
 def _check_known(options: Mapping[str, Any], known: Collection[str]) -> None:

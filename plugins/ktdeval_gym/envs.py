@@ -9,7 +9,12 @@ Without the import: `gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`
 
 from __future__ import annotations
 
-import gymnasium
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "environments need gymnasium: pip install 'ktdeval[gym]'", name="gymnasium"
+    ) from error
 
 from ktdeval_gym.making import (
     make_broker,

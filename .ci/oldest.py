@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("report", "openai", "anthropic", "google", "qfinzero")
+EXTRAS = ("report", "openai", "anthropic", "google", "qfinzero", "gym")
 
 project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
 optional = project["optional-dependencies"]

@@ -26,6 +26,9 @@ LOOKBACK = 10
 STEPS: dict[Scale, int] = {"quick": 50, "usual": 2_000, "full": 20_000}
 ENVIRONMENTS = 1024
 ROUNDS = 3
+PORTFOLIO_TASK, PORTFOLIO_WINDOW = "blinded_fixed_candidate", "W1"
+PORTFOLIO_STEPS: dict[Scale, int] = {"quick": 4, "usual": 40, "full": 42}
+PORTFOLIOS = 64
 
 
 def figures(scale: Scale) -> list[Figure]:
@@ -45,7 +48,44 @@ def figures(scale: Scale) -> list[Figure]:
 
     best = {name: max(values) for name, values in rates.items()}
     ours = best.pop("vector")
-    return [figure(name, ours, rate) for name, rate in best.items()]
+    return [*(figure(name, ours, rate) for name, rate in best.items()), portfolio_figure(scale)]
+
+
+def portfolio_figure(scale: Scale) -> Figure:
+    """Return the ratio of many portfolios at once to a single one, on a task of KTD-Fin."""
+    from ktdeval_gym.opening import OpenedTask, TaskChoice  # noqa: PLC0415
+    from ktdeval_gym.portfolio_vector import PortfolioVectorEnv  # noqa: PLC0415
+    from ktdeval_gym.task_env import TaskEnv  # noqa: PLC0415
+
+    opened = OpenedTask.of(TaskChoice(PORTFOLIO_TASK, windows=(PORTFOLIO_WINDOW,)))
+    (window,) = opened.windows
+    steps = PORTFOLIO_STEPS[scale]
+    many = PortfolioVectorEnv(opened, [window] * PORTFOLIOS)
+    single = TaskEnv(opened, window)
+    many.reset()
+    single.reset()
+    actions = [many.action_space.sample() for _ in range(steps)]
+    began = time.process_time()
+    for action in actions:
+        many.step(action)
+    between = time.process_time()
+    for action in actions:
+        single.step(action[0])
+
+    ours = PORTFOLIOS * steps / (between - began)
+    rate = steps / (time.process_time() - between)
+    return Figure(
+        group="gym",
+        name="steps a second of portfolios at once",
+        unit="steps/s",
+        ours=ours,
+        peer=rate,
+        peer_name="single TaskEnv",
+        ratio=ours / rate,
+        direction="at_least",
+        bar=5.0,
+        note=f"{PORTFOLIOS} accounts of {PORTFOLIO_TASK}, {PORTFOLIO_WINDOW}, first {steps} steps; CPU time",
+    )
 
 
 def figure(peer: str, ours: float, rate: float) -> Figure:

@@ -30,6 +30,7 @@ from ktdeval.tasks.spec import (
 from ktdeval.tasks.task import (
     HasForm as HasForm,
     HasLessons as HasLessons,
+    ListsByMarket as ListsByMarket,
     MaskedConfig as MaskedConfig,
     QuestionsConfig as QuestionsConfig,
     Scene as Scene,

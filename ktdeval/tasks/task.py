@@ -192,6 +192,16 @@ class HasLessons(Protocol):
         """
 
 
+@runtime_checkable
+class ListsByMarket(Protocol):
+    """Scene whose table of candidates depends on the day's market, and on no position in an asset
+    that it lists anyway. So many accounts can share it.
+    """
+
+    #: whether positions in other assets are added to the table
+    adds_positions: bool
+
+
 class TaskVariant(Protocol):
     """Members that trading and scoring tasks share."""
 

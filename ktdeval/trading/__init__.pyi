@@ -1,6 +1,7 @@
 """Public names of trading: orders, accounts, the executor, ledgers."""
 
 from ktdeval.trading.account import Settlement as Settlement, open_account as open_account
+from ktdeval.trading.constraints import known_breaches as known_breaches
 from ktdeval.trading.executor import execute as execute, settle as settle
 from ktdeval.trading.ledger import (
     ChargeRecord as ChargeRecord,

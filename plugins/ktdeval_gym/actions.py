@@ -1,8 +1,8 @@
 """Actions of an environment as a model's submissions, and the model `gym/actions`, which submits
 recorded ones.
 
-An action is one entry for each asset in the order in which a step shows them: a decision (BUY, SELL,
-HOLD) where the task asks for these, else a target weight. So a record does not depend on labels.
+An action is one entry for each asset in the order of `tradables`: a decision (BUY, SELL, HOLD) where
+the task asks for these, else a target weight.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 from ktdeval.errors import DataError, ModelError, UsageError, explained
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import SUBMIT, Conversation
-from ktdeval.observation import ObservedAsset, ObservedState
+from ktdeval.observation import ObservedAsset, ObservedLimits, ObservedState
+from ktdeval.trading import Side
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import JsonValue, make_folder, read_plain, sha256_hex, write_atomic
 from ktdeval.values.typed import Value, decode_json, encode_canonical
@@ -25,27 +26,47 @@ from ktdeval_gym.params import ActionsParams
 
 MOST_BYTES = 64 << 20
 SMALLEST_CHANGE = 0.005  #: of a weight; a smaller difference makes no order
+_CALLS_MADE = "Recorded calls of an environment's episode."
 INVESTED = 0.995  #: largest sum of target weights: the rest pays costs
 Decision = Literal["BUY", "SELL", "HOLD"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Step = tuple[Decision, ...] | tuple[Weight, ...]
 
 
+class RecordedCall(Value):
+    """Call of a tool."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
 class ActionsFile(Value):
-    """Recorded actions of one episode, by the steps at which something was asked."""
+    """Recorded actions of one episode."""
 
     format: Literal["ktdeval-gym-actions/1"]
     task: str
-    steps: dict[str, tuple[Decision | Weight, ...]]  #: by the number of the step
+    #: at the steps at which something was asked, by the number of the step
+    steps: dict[str, tuple[Decision | Weight, ...]] = msgspec.field(default_factory=dict)
+    #: of an episode behind tools: calls, in rounds that each were made without an answer between
+    rounds: tuple[tuple[RecordedCall, ...], ...] = ()
 
 
-def write_actions(path: Path, task: str, steps: Mapping[int, Sequence[Decision | float]]) -> None:
-    """Write the actions of an episode."""
-    content = ActionsFile(
+def actions_of(task: str, steps: Mapping[int, Sequence[Decision | float]]) -> ActionsFile:
+    """Return the record of an episode's actions."""
+    return ActionsFile(
         format="ktdeval-gym-actions/1",
         task=task,
         steps={str(step): tuple(action) for step, action in steps.items()},
     )
+
+
+def calls_of(task: str, rounds: Sequence[Sequence[RecordedCall]]) -> ActionsFile:
+    """Return the record of the calls of an episode behind tools."""
+    return ActionsFile(format="ktdeval-gym-actions/1", task=task, rounds=tuple(map(tuple, rounds)))
+
+
+def write_actions(path: Path, content: ActionsFile) -> None:
+    """Write the actions of an episode."""
     make_folder(path.parent, "choose another out")
     write_atomic(path, encode_canonical(content) + "\n")
 
@@ -62,12 +83,15 @@ def read_actions(path: Path) -> tuple[ActionsFile, str]:
 
 
 def tradables(state: ObservedState) -> tuple[ObservedAsset, ...]:
-    """Return the assets that an action is about, in order: candidates, then other positions; only
-    candidates where the task asks for decisions.
+    """Return the assets that an action is about, in order: candidates as shown, then other positions
+    by label; only candidates where the task asks for decisions.
     """
+    candidates = tuple(state.candidates.values())
     if state.limits.asks_decisions:
-        return tuple(state.candidates.values())
-    return tuple(state.assets.values())
+        return candidates
+
+    others = sorted(state.positions.keys() - state.candidates.keys())
+    return (*candidates, *(state.assets[label] for label in others))
 
 
 def submission(conversation: Conversation, action: Sequence[Decision | float]) -> Reply:
@@ -77,24 +101,30 @@ def submission(conversation: Conversation, action: Sequence[Decision | float]) -
     given = action[: len(shown)]
     why = conversation.reason("action of the environment's agent")
     if state.limits.asks_decisions:
-        decisions: list[JsonValue] = [
-            {"stock_id": asset.label, "decision": decision, "confidence": 0.5, "reason": why}
-            for asset, decision in zip(shown, given, strict=True)
-        ]
-        body: dict[str, JsonValue] = {"decisions": decisions}
-    else:
-        weights = [float(weight) for weight in given]
-        body = {"orders": orders_of(state, bounded(weights, state), why)}
+        labels = [asset.label for asset in shown]
+        return conversation.call([(SUBMIT, decided(labels, given, why))])
 
-    return conversation.call([(SUBMIT, {**body, "overall_reason": why})])
+    weights = [float(weight) for weight in given]
+    body = {"orders": orders_of(state, bounded(weights, state.limits), why), "overall_reason": why}
+    return conversation.call([(SUBMIT, body)])
 
 
-def bounded(weights: Sequence[float], state: ObservedState) -> list[float]:
+def decided(
+    labels: Sequence[str], decisions: Sequence[Decision | float], why: str
+) -> dict[str, JsonValue]:
+    """Return the submission of one decision for each label."""
+    rows: list[JsonValue] = [
+        {"stock_id": label, "decision": decision, "confidence": 0.5, "reason": why}
+        for label, decision in zip(labels, decisions, strict=True)
+    ]
+    return {"decisions": rows, "overall_reason": why}
+
+
+def bounded(weights: Sequence[float], limits: ObservedLimits) -> list[float]:
     """Return target weights within the task's limits: the largest `max_positions` of them, none
     above `max_weight`, and together at most `INVESTED`. Equal weights at the border are all left
     out, so that the order shown decides nothing.
     """
-    limits = state.limits
     wanted = [weight if weight >= SMALLEST_CHANGE else 0.0 for weight in weights]
     if limits.max_positions is not None and len(wanted) > limits.max_positions:
         border = sorted(wanted, reverse=True)[limits.max_positions]
@@ -108,30 +138,52 @@ def bounded(weights: Sequence[float], state: ObservedState) -> list[float]:
     return [round(weight, 6) for weight in cut]
 
 
-def orders_of(state: ObservedState, weights: Sequence[float], why: str) -> list[JsonValue]:
-    """Return the orders to target weights of `tradables(state)`, sells first."""
-    sells: list[JsonValue] = []
-    buys: list[JsonValue] = []
-    for asset, weight in zip(tradables(state), weights, strict=True):
-        position = state.positions.get(asset.label)
-        now = 0.0
-        if position is not None:
-            now = position.weight or 0.0
+class Move(NamedTuple):
+    """Order towards a target weight."""
 
+    slot: int  #: of the asset
+    side: Side
+    weight: float  #: target
+
+
+def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[Move]:
+    """Return the orders from positions to target weights, sells first. `held`: each slot's position
+    as a share of NAV, None where nothing is held.
+    """
+    sells: list[Move] = []
+    buys: list[Move] = []
+    for slot, (position, weight) in enumerate(zip(held, weights, strict=True)):
+        now = position or 0.0
         is_exit = weight == 0.0 and position is not None
         if abs(weight - now) < SMALLEST_CHANGE and not is_exit:
             continue
 
-        order: dict[str, JsonValue] = {
-            "stock_id": asset.label,
-            "side": "BUY" if weight > now else "SELL",
-            "target_weight": weight,
+        if weight > now:
+            buys.append(Move(slot, "BUY", weight))
+        else:
+            sells.append(Move(slot, "SELL", weight))
+
+    return [*sells, *buys]
+
+
+def orders_of(state: ObservedState, weights: Sequence[float], why: str) -> list[JsonValue]:
+    """Return the orders to target weights of `tradables(state)`, sells first."""
+    shown = tradables(state)
+    held: list[float | None] = []
+    for asset in shown:
+        position = state.positions.get(asset.label)
+        held.append(None if position is None else position.weight or 0.0)
+
+    return [
+        {
+            "stock_id": shown[move.slot].label,
+            "side": move.side,
+            "target_weight": move.weight,
             "confidence": 0.5,
             "reason": why,
         }
-        (buys if weight > now else sells).append(order)
-
-    return [*sells, *buys]
+        for move in moves(held, weights)
+    ]
 
 
 # ---- the model
@@ -155,8 +207,12 @@ class ActionsModel:
         self.recorded_args: Mapping[str, JsonValue] = {"sha256": digest}
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the submission of a step. Raises ModelError: there is none, or it does not fit."""
+        """Return the submission of a step, or the next round of calls. Raises ModelError: there is
+        none, or it does not fit.
+        """
         conversation = Conversation(request)
+        if self._actions.rounds:
+            return self._calls(conversation)
         if not conversation.is_submission:
             return Reply("No research.")
 
@@ -169,3 +225,16 @@ class ActionsModel:
                 " the episode again on this task and market",
             )
         return submission(conversation, action)
+
+    def _calls(self, conversation: Conversation) -> Reply:
+        """Return the next round of calls; after the last one an end of the calls, or the form."""
+        form = conversation.request.tool_choice
+        if form is not None:
+            return conversation.call([(form, {"summary": _CALLS_MADE})])
+
+        rounds = self._actions.rounds
+        if conversation.turns == len(rounds):
+            return Reply(_CALLS_MADE)
+
+        made = rounds[conversation.turns]
+        return conversation.call([(call.tool, call.arguments) for call in made])

@@ -9,11 +9,29 @@ Without the import: `gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`
 
 from __future__ import annotations
 
-import gymnasium
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "environments need gymnasium: pip install 'ktdeval[gym]'", name="gymnasium"
+    ) from error
 
-from ktdeval_gym.making import make_broker, make_ktdfin, make_trading, make_trading_vector
+from ktdeval_gym.making import (
+    make_broker,
+    make_ktdfin,
+    make_ktdfin_vector,
+    make_trading,
+    make_trading_vector,
+)
 
-__all__ = ["ENVIRONMENTS", "make_broker", "make_ktdfin", "make_trading", "make_trading_vector"]
+__all__ = [
+    "ENVIRONMENTS",
+    "make_broker",
+    "make_ktdfin",
+    "make_ktdfin_vector",
+    "make_trading",
+    "make_trading_vector",
+]
 
 ENVIRONMENTS = ("ktdeval/Broker-v0", "ktdeval/KtdFin-v0", "ktdeval/Trading-v0")
 
@@ -23,7 +41,9 @@ def _register() -> None:
     if ENVIRONMENTS[0] not in known:
         gymnasium.register(ENVIRONMENTS[0], entry_point=make_broker)
     if ENVIRONMENTS[1] not in known:
-        gymnasium.register(ENVIRONMENTS[1], entry_point=make_ktdfin)
+        gymnasium.register(
+            ENVIRONMENTS[1], entry_point=make_ktdfin, vector_entry_point=make_ktdfin_vector
+        )
     if ENVIRONMENTS[2] not in known:
         gymnasium.register(
             ENVIRONMENTS[2], entry_point=make_trading, vector_entry_point=make_trading_vector

@@ -10,16 +10,27 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ktdeval.errors import DataError
-from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import evaluate
+from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.runner import RunConfig, evaluate
 from ktdeval.tasks import Window
-from ktdeval_gym.actions import Decision, write_actions
-from ktdeval_gym.opening import TaskChoice
+from ktdeval.values.jsonio import make_folder
+from ktdeval_gym.actions import Decision, RecordedCall, actions_of, calls_of, write_actions
+from ktdeval_gym.broker_session import TASK, BrokerOptions, write_task_file
+from ktdeval_gym.opening import MODEL, TaskChoice
 
 Steps = Mapping[int, Sequence[Decision | float]]
 EpisodeWriter = Callable[[Steps, int | None], None]
 """Called with an episode's actions, and the number of its steps where it ended early, else None."""
 ACTIONS = "actions.json"
+RUN = "run"
+
+
+SessionWriter = Callable[[Sequence[Sequence[RecordedCall]]], None]
+"""Called with the calls of an episode behind tools, in rounds."""
+
+
+def no_session_writer(_rounds: Sequence[Sequence[RecordedCall]]) -> None:
+    """Write nothing."""
 
 
 def no_writer(_steps: Steps, _limit: int | None) -> None:
@@ -38,20 +49,63 @@ class RunWriter:
         self._plugins = plugins
 
     def __call__(self, steps: Steps, limit: int | None) -> None:
-        """Write an episode, of `limit` steps where it ended early. Raises KtdevalError: it can't be written."""
-        number = 1
-        while (episode := self._folder / f"episode_{number:04d}").exists():
-            number += 1
-
+        """Write an episode, of `limit` steps where it ended early. Raises KtdevalError: it can't be
+        written.
+        """
+        episode = new_folder(self._folder)
         actions = episode / ACTIONS
-        write_actions(actions, self._choice.task, steps)
+        write_actions(actions, actions_of(self._choice.task, steps))
         config = self._choice.config(
             self._window,
             model_args={"file": str(actions)},
-            out=str(episode / "run"),
+            out=str(episode / RUN),
             limit=limit,
         )
-        result = evaluate(config, self._plugins)
-        if result.failed:
-            why = result.failed[0].error
-            raise DataError(f"{episode}: the episode can't be written as a run: {why}")
+        _evaluate(config, self._plugins, episode)
+
+
+class SessionRunWriter:
+    """Writes each session that ended, as `RunWriter`: actions, the session's task file, and a run."""
+
+    def __init__(self, folder: Path, options: BrokerOptions) -> None:
+        self._folder = folder.resolve()
+        self._options = options
+
+    def __call__(self, rounds: Sequence[Sequence[RecordedCall]]) -> None:
+        """Write an episode. Raises KtdevalError: it can't be written."""
+        episode = new_folder(self._folder)
+        actions = episode / ACTIONS
+        task_file = episode / f"{TASK}.yaml"
+        write_actions(actions, calls_of(TASK, rounds))
+        write_task_file(self._options, task_file)
+        config = RunConfig(
+            model=MODEL,
+            model_args={"file": str(actions)},
+            tasks=(str(task_file),),
+            out=str(episode / RUN),
+        )
+        # plugins of its own: each episode's task file has a task of the same name
+        _evaluate(config, load_plugins(), episode)
+
+
+def new_folder(folder: Path) -> Path:
+    """Return the folder of the next episode, which no other process uses."""
+    number = 1
+    while True:
+        episode = folder / f"episode_{number:04d}"
+        make_folder(folder, "choose another out")
+        try:
+            episode.mkdir()
+        except FileExistsError:
+            number += 1
+            continue
+        except OSError as error:
+            raise DataError(f"{episode}: can't be made: {error}; choose another out") from error
+        return episode
+
+
+def _evaluate(config: RunConfig, plugins: Plugins, episode: Path) -> None:
+    result = evaluate(config, plugins)
+    if result.failed:
+        why = result.failed[0].error
+        raise DataError(f"{episode}: the episode can't be written as a run: {why}")

@@ -7,7 +7,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest, Reply
@@ -18,17 +17,12 @@ from ktdeval.runner import EpisodeFactory, TradingEpisode
 from ktdeval.tasks import EpisodeSpec, Window
 from ktdeval.trading import MarketRules, StepRecord
 from ktdeval_gym.actions import Decision, submission, tradables
+from ktdeval_gym.arrays import Observed, form_of, observed, spaces_of
 from ktdeval_gym.opening import OpenedTask
-from ktdeval_gym.policy import DECISIONS
 from ktdeval_gym.recording import EpisodeWriter, no_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
 
-Observed = dict[str, npt.NDArray[Any]]
 Info = dict[str, Any]
-FIGURE_LIMIT = 10.0
-WEIGHT_LIMIT = 10.0
-_PER_CENT = "_pct"
-_PER_FIGURE = 10.0  #: per cent of a change that a figure of 1 stands for
 
 
 class _AskedError(BaseException):
@@ -63,7 +57,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
     """Environment of a task's episode in one window. The observation comes from the state that a
     model is shown, through the task's mask; the action is submitted as a model's answer is.
 
-    Observation, for `slots` assets in the order shown (candidates, then other positions):
+    Observation, for `slots` assets in the order of `actions.tradables`:
 
         figures  [slots, F]  figures in per cent over 10, cut at ±10; 0 where not `known`
         known    [slots, F]  1 where the figure is shown
@@ -72,6 +66,10 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
 
     Action: a target weight of 0 to 1 of each slot (see `actions.bounded`), or where the task asks
     for decisions, SELL, HOLD or BUY of each. Slots without an asset count for nothing.
+
+    `info`: `nav`, the labels `day` and `assets` as the mask shows them, and of the last step
+    `decided_by` (`model`, or the fallback that a task applies to an action that breaks its rules)
+    and `rejected`, the number of orders that the executor did not fill.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium declares it
@@ -84,7 +82,9 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         render_mode: str | None = None,
         writer: EpisodeWriter = no_writer,
     ) -> None:
-        """Raises DataError: the exchange is closed on all days of the window."""
+        """Raises DataError: the exchange is closed on all days of the window; UsageError: the task
+        lists no candidates.
+        """
         self.render_mode = render_mode
         self._opened = opened
         self._window = window
@@ -98,27 +98,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
 
     def _describe(self) -> None:
         """Set the spaces from the first state."""
-        state = self._state
-        limits = state.limits
-        self._decides = limits.asks_decisions
-        shown = len(tradables(state))
-        held = 0 if self._decides else limits.max_positions or 0
-        self.slots = shown + held
-        self.figures = figure_columns(state)
-        shape = (self.slots, len(self.figures))
-        box = gymnasium.spaces.Box
-        self.observation_space = gymnasium.spaces.Dict(
-            {
-                "figures": box(-FIGURE_LIMIT, FIGURE_LIMIT, shape, np.float32),
-                "known": gymnasium.spaces.MultiBinary(shape),
-                "weights": box(-WEIGHT_LIMIT, WEIGHT_LIMIT, (self.slots,), np.float32),
-                "cash": box(-WEIGHT_LIMIT, WEIGHT_LIMIT, (1,), np.float32),
-            }
-        )
-        if self._decides:
-            self.action_space = gymnasium.spaces.MultiDiscrete([len(DECISIONS)] * self.slots)
-        else:
-            self.action_space = box(0.0, 1.0, (self.slots,), np.float32)
+        self.form = form_of(self._opened, self._state)
+        self.observation_space, self.action_space = spaces_of(self.form)
 
     def _begin(self) -> None:
         self._actor = _Actor()
@@ -126,6 +107,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         assert isinstance(episode, TradingEpisode)
         self._episode = episode
         self._step = 0
+        self._is_over = False
         self._nav = _initial_nav(self._opened)
         self._actions: dict[int, Sequence[Decision | float]] = {}
         scale = market_scale(self._opened.snapshot, self._spec)
@@ -139,8 +121,10 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
             )
 
     def _ask(self) -> None:
-        """Go on to the next close at which something is asked, or to the end."""
-        while self._step < self._episode.total_steps:
+        """Go on to the next close at which something is asked, or to the end, and take up the state
+        shown there.
+        """
+        while True:
             self._actor.action = None
             try:
                 decided = self._episode.decide_step(self._step)
@@ -148,6 +132,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
                 self._state = asked.state
                 return
 
+            if self._step == self._episode.total_steps:
+                return
             self._last = self._episode.settle_step(self._step, decided).step
             self._step += 1
 
@@ -163,14 +149,9 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         """Submit an action and settle it. Raises UsageError: it is not in the action space, or the
         episode is over.
         """
-        if not self.action_space.contains(action):
-            raise UsageError("the action is not in the environment's action space")
-        if self._step >= self._episode.total_steps:
+        taken = self.form.taken(action)
+        if self._is_over:
             raise UsageError("the episode is over; call reset()")
-
-        taken: Sequence[Decision | float] = [float(weight) for weight in action]
-        if self._decides:
-            taken = [DECISIONS[int(choice)] for choice in action]
 
         before_row = self._row
         self._actions[self._step] = taken
@@ -193,10 +174,9 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         self._nav = nav
         is_last = self._step == self._episode.total_steps
         is_ruined = nav <= 0
-        if is_last or is_ruined:
-            limit = None if is_last else self._step
-            self._step = self._episode.total_steps
-            self._write(self._actions, limit)
+        self._is_over = is_last or is_ruined
+        if self._is_over:
+            self._write(self._actions, None if is_last else self._step)
 
         return self._observation(), float(reward[0]), is_ruined, is_last, self._info()
 
@@ -209,19 +189,21 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         return self._opened.snapshot.day_index(self._last.filled_on)
 
     def _observation(self) -> Observed:
-        """Return the present state as arrays. After the last step: the last state, with the weights
-        and cash of the end.
-        """
-        return observed(self._state, self.figures, self.slots)
+        return observed(self._state, self.form)
 
     def _info(self) -> Info:
-        """Return NAV, the day's label and the assets' labels, all as the mask shows them."""
-        minor = _minor_per_unit(self._opened)
-        return {
+        minor = market_minor(self._opened)
+        last = self._last
+        info: Info = {
             "nav": self._nav / minor,
             "day": self._state.day,
             "assets": tuple(asset.label for asset in tradables(self._state)),
         }
+        if last is not None:
+            info["decided_by"] = last.provenance
+            info["rejected"] = sum(order.status == "rejected" for order in last.orders)
+
+        return info
 
     def render(self) -> str | None:
         """Return the state as the mask shows it, the JSON text of a prompt; None without a render
@@ -230,40 +212,6 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         if self.render_mode is None:
             return None
         return self._state.text
-
-
-def figure_columns(state: ObservedState) -> tuple[str, ...]:
-    """Return the columns in per cent of the assets shown, in order."""
-    columns: dict[str, None] = {}
-    for asset in tradables(state):
-        columns.update(dict.fromkeys(name for name in asset.cells if name.endswith(_PER_CENT)))
-    return tuple(columns)
-
-
-def observed(state: ObservedState, columns: Sequence[str], slots: int) -> Observed:
-    """Return a state as the arrays of `TaskEnv`."""
-    figures = np.zeros((slots, len(columns)), dtype=np.float32)
-    known = np.zeros((slots, len(columns)), dtype=np.int8)
-    weights = np.zeros(slots, dtype=np.float32)
-    for slot, asset in enumerate(tradables(state)[:slots]):
-        position = state.positions.get(asset.label)
-        if position is not None:
-            weights[slot] = np.clip(position.weight or 0.0, -WEIGHT_LIMIT, WEIGHT_LIMIT)
-
-        for index, name in enumerate(columns):
-            value = asset.figure(name)
-            if value is not None:
-                scaled = value / _PER_FIGURE
-                figures[slot, index] = np.clip(scaled, -FIGURE_LIMIT, FIGURE_LIMIT)
-                known[slot, index] = 1
-
-    cash = np.clip(state.account.cash_weight or 0.0, -WEIGHT_LIMIT, WEIGHT_LIMIT)
-    return {
-        "figures": figures,
-        "known": known,
-        "weights": weights,
-        "cash": np.array([cash], dtype=np.float32),
-    }
 
 
 def benchmark_return(snapshot: MarketSnapshot, before: int, row: int) -> float:
@@ -298,9 +246,10 @@ def market_scale(snapshot: MarketSnapshot, spec: EpisodeSpec) -> float:
     return scale
 
 
-def _minor_per_unit(opened: OpenedTask) -> int:
+def market_minor(opened: OpenedTask) -> int:
+    """Return the minor units in a unit of the market's currency."""
     return MarketRules.of(opened.snapshot, opened.task.trading).minor_per_unit
 
 
 def _initial_nav(opened: OpenedTask) -> int:
-    return opened.task.trading.initial_cash * _minor_per_unit(opened)
+    return opened.task.trading.initial_cash * market_minor(opened)

@@ -134,6 +134,8 @@ class KtdfinScene:
     bytes.
     """
 
+    adds_positions = False  # candidates depend on the market alone
+
     def __init__(self, config: KtdfinConfig, lens: Lens, stage: Stage) -> None:
         self.lens = lens
         self._config = config

@@ -22,6 +22,8 @@ from ktdeval_markets.stage import Stage
 class MarketScene:
     """One episode. Implements `ktdeval.tasks.Scene`; `HasForm` if the task asks for decisions."""
 
+    adds_positions = True  # members that are listed stay so whatever is held of them
+
     def __init__(
         self, config: MarketConfig, stage: Stage, venues: Mapping[str, Venue], warm_up: str | None
     ) -> None:

@@ -34,7 +34,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
-    """Calling and planning, each recorded, written down or made."""
+    """Calling and planning, each recorded, written down or made; chats and sessions in files."""
     from ktdeval.plugins.task_files import task_maker, task_specs
 
     make_suite = task_maker(
@@ -43,11 +43,18 @@ def ktdeval_tasks() -> Sequence[Spec]:
     make_chat = task_maker(
         "ktdeval_qfinzero.chat.task:ChatTask", "ktdeval_qfinzero.chat.config:ChatConfig"
     )
+    make_session = task_maker(
+        "ktdeval_qfinzero.session.task:SessionTask", "ktdeval_qfinzero.session.config:SessionConfig"
+    )
 
     def make(name: str, config: Mapping[str, Any], where: str) -> Any:
-        """Make a task of the suite, or a turn of a chat where the config has a conversation."""
+        """Make a task of the suite, a turn of a chat where the config has a conversation, or a
+        session to trade where it has one.
+        """
         if "conversation" in config:
             return make_chat(name, config, where)
+        if "session" in config:
+            return make_session(name, config, where)
         return make_suite(name, config, where)
 
     return task_specs(f"{__path__[0]}/qfinzero.yaml", make)

@@ -90,3 +90,55 @@ def test_the_same_command_gives_the_same_policy_and_a_run_of_it_verifies(
     ]
     assert main([*given, "--limit", "5", "--quiet"]) == 0
     assert main(["card", "verify", str(run / "cards" / f"{TASK}.json")]) == 0
+
+
+# ---- the public environments under stable-baselines3
+
+NAMES = {
+    "ktdeval_gym.envs:ktdeval/Trading-v0": {"windows": "2020-10-02:2020-10-30"},
+    "ktdeval_gym.envs:ktdeval/KtdFin-v0": {"windows": "2024-04-01:2024-04-05"},
+    "ktdeval_gym.envs:ktdeval/Broker-v0": {"days": 4},
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ppo_trains_on_each_environment_and_repeats_itself(name: str) -> None:
+    import gymnasium
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_checker import check_env as check_for_baselines
+
+    env = gymnasium.make(name, **NAMES[name])
+    check_for_baselines(env)
+    policy = "MlpPolicy"
+    if isinstance(env.observation_space, gymnasium.spaces.Dict):
+        policy = "MultiInputPolicy"
+
+    actions = []
+    for _ in range(2):
+        learner = PPO(policy, env, n_steps=8, batch_size=8, n_epochs=1, seed=3, device="cpu")
+        learner.learn(16)
+        observation, _ = env.reset()
+        actions.append(learner.predict(observation, deterministic=True)[0])
+    np.testing.assert_array_equal(actions[0], actions[1])
+
+
+@pytest.mark.exhaustive
+def test_processes_of_baselines_that_are_spawned_give_what_one_process_gives() -> None:
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+
+    name = next(iter(NAMES))
+    returned = []
+    for kind, options in ((DummyVecEnv, None), (SubprocVecEnv, {"start_method": "spawn"})):
+        envs = make_vec_env(
+            name, 2, seed=1, env_kwargs=NAMES[name], vec_env_cls=kind, vec_env_kwargs=options
+        )
+        rng = np.random.default_rng(0)
+        steps = [envs.reset().tobytes()]
+        for _ in range(25):  # beyond the end of the episode
+            observations, rewards, dones, _ = envs.step(rng.integers(0, 3, 2))
+            rewards = np.asarray(rewards, dtype=np.float32)  # as one process has them
+            steps.append((observations.tobytes(), rewards.tobytes(), dones.tobytes()))
+        envs.close()
+        returned.append(steps)
+    assert returned[0] == returned[1]

@@ -66,7 +66,13 @@ class ChatConfig(QuestionsConfig):
         """Validate a resolved variant, as of `QuestionsConfig.load`. Fields of the suite that the
         variant extends, such as its rules and seeds of items, are not those of a chat.
         """
-        own = {each.name for each in fields(cls)}
-        of_suite = {each.name for each in fields(SuiteConfig)} - own
-        kept = {name: value for name, value in config.items() if name not in of_suite}
-        return super().load(kept, where)
+        return super().load(without_suite_fields(config, cls), where)
+
+
+def without_suite_fields(
+    config: Mapping[str, Any], own_type: type[QuestionsConfig]
+) -> dict[str, Any]:
+    """Return a variant without the fields of the suite that are no fields of its own type."""
+    own = {each.name for each in fields(own_type)}
+    of_suite = {each.name for each in fields(SuiteConfig)} - own
+    return {name: value for name, value in config.items() if name not in of_suite}

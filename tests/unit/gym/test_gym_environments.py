@@ -25,7 +25,6 @@ from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.runner import load_ledger  # noqa: E402
-from ktdeval_gym.actions import bounded  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
 from ktdeval_gym.simulation import AssetMarket, TradingSimulation  # noqa: E402
@@ -41,7 +40,6 @@ ENVIRONMENTS = [
     ("ktdeval/Trading-v0", {"task": "market_blinded", "data": "synthetic_us"}),
     ("ktdeval/Trading-v0", {"task": "investorbench_portfolio", "data": INVESTORBENCH}),
     ("ktdeval/KtdFin-v0", {"windows": "W1"}),
-    ("ktdeval/Broker-v0", {"days": 3}),
 ]
 
 
@@ -79,35 +77,34 @@ def plain(observation: Any) -> Any:
 
 
 MARKETS = [
-    (MSFT, INVESTORBENCH, None),
-    ("ama_tsla", "synthetic_arena", None),
-    ("ama_btc_close", "synthetic_arena", None),
-    ("ama_tsla_long_flat", "synthetic_arena", None),
-    ("ama_tsla", "synthetic_arena", "us_equity"),
-    ("ama_tsla", "synthetic_arena", "crypto_spot"),
+    (MSFT, INVESTORBENCH, None, "log_return"),
+    ("ama_tsla", "synthetic_arena", None, "after_costs"),
+    ("ama_btc_close", "synthetic_arena", None, "benchmark_relative"),
+    ("ama_tsla_long_flat", "synthetic_arena", None, "differential_sharpe"),
+    ("ama_tsla", "synthetic_arena", "us_equity", "log_return"),
+    ("ama_tsla", "synthetic_arena", "crypto_spot", "log_return"),
 ]
 
 
-@pytest.mark.parametrize(("task", "data", "venue"), MARKETS)
+@pytest.mark.parametrize(("task", "data", "venue", "reward"), MARKETS)
 def test_a_vector_of_windows_is_equal_to_single_ones_step_by_step(
-    task: str, data: str, venue: str | None
+    task: str, data: str, venue: str | None, reward: Any
 ) -> None:
     market = market_of(task, data, venue)
     rng = np.random.default_rng(0)
-    for seed, name in enumerate(get_args(RewardName)):
-        windows = drawn_windows(market, seed, 6)
-        vector = TradingVectorEnv(simulations(market, windows), RewardConfig(name))
-        makers = [
-            partial(TradingEnv, each, RewardConfig(name)) for each in simulations(market, windows)
-        ]
-        single = gymnasium.vector.SyncVectorEnv(makers)
-        assert vector.reset()[0].tobytes() == single.reset()[0].tobytes()
-        for _ in range(STEPS):
-            actions = rng.integers(0, 3, 6)
-            many, each = vector.step(actions), single.step(actions)
-            for got, expected in zip(many[:4], each[:4], strict=True):
-                assert np.asarray(got).tobytes() == np.asarray(expected).tobytes()
-            np.testing.assert_array_equal(many[4]["nav"], each[4]["nav"])
+    windows = drawn_windows(market, MARKETS.index((task, data, venue, reward)), 6)
+    vector = TradingVectorEnv(simulations(market, windows), RewardConfig(reward))
+    makers = [
+        partial(TradingEnv, each, RewardConfig(reward)) for each in simulations(market, windows)
+    ]
+    single = gymnasium.vector.SyncVectorEnv(makers)
+    assert vector.reset()[0].tobytes() == single.reset()[0].tobytes()
+    for _ in range(STEPS):
+        actions = rng.integers(0, 3, 6)
+        many, each = vector.step(actions), single.step(actions)
+        for got, expected in zip(many[:4], each[:4], strict=True):
+            assert np.asarray(got).tobytes() == np.asarray(expected).tobytes()
+        np.testing.assert_array_equal(many[4]["nav"], each[4]["nav"])
 
 
 # ---- no look-ahead
@@ -124,25 +121,55 @@ def poisoned(market: AssetMarket, row: int) -> AssetMarket:
     return AssetMarket.of(market.task, replace(snapshot, **changed))
 
 
-def test_nothing_up_to_a_day_depends_on_later_days() -> None:
+WRAPPERS: list[Any] = [
+    lambda env: env,
+    lambda env: Masked(env, "blinded"),
+    lambda env: Masked(env, rebase_prices=True),
+    lambda env: gymnasium.wrappers.FrameStackObservation(env, 3),
+    lambda env: gymnasium.wrappers.NormalizeReward(gymnasium.wrappers.NormalizeObservation(env)),
+]
+
+
+def seen_by(env: Any, actions: list[Any]) -> list[Any]:
+    """What an environment returns to actions, with info and text."""
+    observation, info = env.reset(seed=5)
+    returned: list[Any] = [(plain(observation), info, env.render())]
+    for action in actions:
+        observation, reward, *ends, info = env.step(action)
+        returned.append((plain(observation), float(reward), ends, info, env.render()))
+    return returned
+
+
+@pytest.mark.parametrize("name", get_args(RewardName))
+def test_nothing_up_to_a_day_depends_on_later_days(name: Any) -> None:
     market = market_of(MSFT, INVESTORBENCH)
     (window,) = drawn_windows(market, 4, 1)
     last = int(np.searchsorted(market.snapshot.days, np.datetime64(window.last)))
-    for name in get_args(RewardName):
-        seen = []
-        for each in (market, poisoned(market, last - 1)):
-            (simulation,) = simulations(each, [window])
-            known = last - 2 - simulation.first
-            actions = [2, 0, 1] * 9
-            assert 1 < known <= len(actions)
-            seen.append(steps_of(TradingEnv(simulation, RewardConfig(name)), actions[:known]))
-        assert seen[0] == seen[1]
+    twins = (market, poisoned(market, last - 1))
+    known = last - 2 - simulations(market, [window])[0].first
+    actions = ([2, 0, 1] * 9)[: known + 1]
+    assert 1 < known < len(actions)
+    for wrap in WRAPPERS:
+        first, second = (
+            seen_by(
+                wrap(TradingEnv(simulations(each, [window])[0], RewardConfig(name), "ansi")),
+                actions,
+            )
+            for each in twins
+        )
+        assert first[: known + 1] == second[: known + 1]
+        assert first[known + 1] != second[known + 1]  # one step further the poison shows
 
-    # one step further the poison shows
-    ends = []
-    for each in (market, poisoned(market, last - 1)):
-        ends.append(steps_of(TradingEnv(simulations(each, [window])[0]), actions[: known + 1])[-1])
-    assert ends[0] != ends[1]
+    seen = []
+    for each in twins:
+        vector = TradingVectorEnv(simulations(each, [window] * 2), RewardConfig(name))
+        returned: list[Any] = [vector.reset()[0].tobytes()]
+        for action in actions:
+            *arrays, info = vector.step([action, 1])
+            returned.append([array.tobytes() for array in (*arrays, info["nav"], info["side"])])
+        seen.append(returned)
+    assert seen[0][: known + 1] == seen[1][: known + 1]
+    assert seen[0][known + 1] != seen[1][known + 1]
 
 
 # ---- masks
@@ -198,16 +225,6 @@ def test_an_episode_is_written_as_a_run_that_verifies(
     ledger = load_ledger(next(run.glob("episodes/*/ledger.parquet")))
     booked = [step.nav_minor / ledger.minor_per_unit for step in ledger.steps]
     assert booked == navs
-
-
-def test_target_weights_are_cut_to_the_tasks_limits() -> None:
-    from types import SimpleNamespace
-
-    limits = SimpleNamespace(max_positions=2, max_weight=0.6)
-    state: Any = SimpleNamespace(limits=limits)
-    assert bounded([0.3, 0.9, 0.2, 0.001], state) == [0.3, 0.6, 0.0, 0.0]
-    assert bounded([0.9, 0.9, 0.9], state) == [0.0, 0.0, 0.0]  # no order shown decides
-    assert sum(bounded([0.9, 0.8], state)) <= 0.995
 
 
 # ---- roll-outs

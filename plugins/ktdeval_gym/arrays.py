@@ -1,0 +1,170 @@
+"""States and actions of tasks on several assets as arrays of fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.observation import ObservedAsset, ObservedState
+from ktdeval_gym.actions import Decision, tradables
+from ktdeval_gym.opening import OpenedTask
+from ktdeval_gym.policy import DECISIONS
+
+Observed = dict[str, npt.NDArray[Any]]
+FIGURE_LIMIT = 10.0
+WEIGHT_LIMIT = 10.0
+_PER_CENT = "_pct"
+_PER_FIGURE = 10.0  #: per cent of a change that a figure of 1 stands for
+
+
+class _Described(msgspec.Struct):
+    """Fields of a market task's description that bound how many assets it lists."""
+
+    shown: int | None = None  #: most assets in the table of a step
+    assets: tuple[str, ...] = ()  #: codes of the only assets; none: all members
+
+
+@dataclass(frozen=True)
+class TaskForm:
+    """Sizes of a task's observations and actions."""
+
+    task: str
+    slots: int  #: assets that an action is about, at most
+    columns: tuple[str, ...]  #: figures of each, in per cent
+    decides: bool  #: whether the task asks for SELL, HOLD or BUY, not for orders
+
+    def taken(self, action: Any) -> Sequence[Decision | float]:
+        """Return an action as decisions or target weights, one for each slot. Raises UsageError: it
+        is not one.
+        """
+        given = np.asarray(action)
+        fits = given.shape == (self.slots,) and given.dtype.kind in "iuf"
+        if self.decides:
+            if not (fits and np.isin(given, range(len(DECISIONS))).all()):
+                expected = f"{self.slots} of 0 (SELL), 1 (HOLD), 2 (BUY)"
+                raise UsageError(f"the action must be {expected}, not {_shown(given)}")
+            return [DECISIONS[int(choice)] for choice in given.tolist()]
+
+        if not (fits and bool(((given >= 0) & (given <= 1)).all())):
+            expected = f"{self.slots} target weights of 0 to 1"
+            raise UsageError(f"the action must be {expected}, not {_shown(given)}")
+        weights: list[Decision | float] = []
+        weights.extend(given.astype(np.float32).tolist())
+        return weights
+
+    def empty(self) -> Observed:
+        """Return the arrays of an observation, all zero."""
+        shape = (self.slots, len(self.columns))
+        return {
+            "figures": np.zeros(shape, dtype=np.float32),
+            "known": np.zeros(shape, dtype=np.int8),
+            "weights": np.zeros(self.slots, dtype=np.float32),
+            "cash": np.zeros(1, dtype=np.float32),
+        }
+
+    def check_fits(self, number: int) -> None:
+        """Raise DataError if a close lists more assets than there are slots."""
+        if number > self.slots:
+            raise DataError(
+                f"task {self.task} lists {number} assets, and the environment has {self.slots}"
+                " slots; state the most that it lists as `shown` in its task file"
+            )
+
+
+def _shown(given: npt.NDArray[Any]) -> str:
+    """Return what an action is, for a message."""
+    if given.dtype.kind not in "iuf" or given.size == 0:
+        return f"an array of {given.dtype} of shape {given.shape}"
+    return f"an array of shape {given.shape} from {given.min():g} to {given.max():g}"
+
+
+def form_of(opened: OpenedTask, state: ObservedState) -> TaskForm:
+    """Return the form of a task whose first state is given. Raises UsageError: it lists no
+    candidates.
+    """
+    task = opened.task
+    if not state.candidates:
+        raise UsageError(
+            f"task {task.name} lists no candidates at its first close; choose a task that shows"
+            " a table of candidates, such as blinded_fixed_candidate or market_blinded"
+        )
+
+    described = msgspec.convert(dict(task.describe()), _Described)
+    limits = state.limits
+    listed = described.shown or task.harness.max_candidates
+    held = 0 if limits.asks_decisions else limits.max_positions or 0
+    assets = len(described.assets) or len(opened.snapshot.codes)
+    return TaskForm(
+        task=task.name,
+        slots=min(listed + held, assets),
+        columns=figure_columns(tradables(state)),
+        decides=limits.asks_decisions,
+    )
+
+
+def spaces_of(form: TaskForm) -> tuple[gymnasium.spaces.Dict, Any]:
+    """Return the spaces of observations and actions."""
+    box = gymnasium.spaces.Box
+    shape = (form.slots, len(form.columns))
+    observations = gymnasium.spaces.Dict(
+        {
+            "figures": box(-FIGURE_LIMIT, FIGURE_LIMIT, shape, np.float32),
+            "known": gymnasium.spaces.MultiBinary(shape),
+            "weights": box(-WEIGHT_LIMIT, WEIGHT_LIMIT, (form.slots,), np.float32),
+            "cash": box(-WEIGHT_LIMIT, WEIGHT_LIMIT, (1,), np.float32),
+        }
+    )
+    if form.decides:
+        return observations, gymnasium.spaces.MultiDiscrete([len(DECISIONS)] * form.slots)
+    return observations, box(0.0, 1.0, (form.slots,), np.float32)
+
+
+def figure_columns(assets: Sequence[ObservedAsset]) -> tuple[str, ...]:
+    """Return the columns in per cent of the assets shown, in order."""
+    columns: dict[str, None] = {}
+    for asset in assets:
+        columns.update(dict.fromkeys(name for name in asset.cells if name.endswith(_PER_CENT)))
+    return tuple(columns)
+
+
+def observed(state: ObservedState, form: TaskForm) -> Observed:
+    """Return a state as arrays. Raises DataError: it lists more assets than there are slots."""
+    arrays = form.empty()
+    shown = tradables(state)
+    form.check_fits(len(shown))
+    write_figures(shown, form.columns, arrays["figures"], arrays["known"])
+    for slot, asset in enumerate(shown):
+        position = state.positions.get(asset.label)
+        if position is not None:
+            arrays["weights"][slot] = cut_weight(position.weight or 0.0)
+
+    arrays["cash"][0] = cut_weight(state.account.cash_weight or 0.0)
+    return arrays
+
+
+def write_figures(
+    assets: Sequence[ObservedAsset],
+    columns: Sequence[str],
+    figures: npt.NDArray[np.float32],
+    known: npt.NDArray[np.int8],
+) -> None:
+    """Write the figures of assets, one row each, and which of them are known."""
+    for slot, asset in enumerate(assets):
+        for index, name in enumerate(columns):
+            value = asset.figure(name)
+            if value is not None:
+                scaled = value / _PER_FIGURE
+                figures[slot, index] = min(max(scaled, -FIGURE_LIMIT), FIGURE_LIMIT)
+                known[slot, index] = 1
+
+
+def cut_weight(weight: float) -> float:
+    """Return a share of NAV, cut at the border of its space."""
+    return min(max(weight, -WEIGHT_LIMIT), WEIGHT_LIMIT)

@@ -1,0 +1,172 @@
+"""N environments of a task on several assets that step together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from ktdeval.errors import UsageError
+from ktdeval.market import FloatArray
+from ktdeval.tasks import Window
+from ktdeval_gym.actions import Decision
+from ktdeval_gym.arrays import Observed, TaskForm, spaces_of
+from ktdeval_gym.opening import OpenedTask
+from ktdeval_gym.portfolio import Portfolio, portfolios
+from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
+from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_minor, market_scale
+
+BoolArray = npt.NDArray[np.bool_]
+Info = dict[str, Any]
+
+
+def make_task_vector(
+    opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
+) -> VectorEnv:
+    """Return one environment for each window. Under a mask that rounds figures or adds noise to
+    them, each is a `TaskEnv`: such an account follows from the prices shown, and is kept by a run.
+    """
+    task = opened.task
+    lens = task.scene(opened.spec(windows[0]), opened.snapshot).lens
+    if not lens.mask.is_coarse:
+        return PortfolioVectorEnv(opened, windows, reward)
+
+    return gymnasium.vector.SyncVectorEnv(
+        [_Maker(opened, window, reward) for window in windows],
+        autoreset_mode=AutoresetMode.NEXT_STEP,
+    )
+
+
+class _Maker:
+    """Makes a single environment of a window."""
+
+    def __init__(self, opened: OpenedTask, window: Window, reward: RewardConfig | None) -> None:
+        self._arguments = (opened, window, reward)
+
+    def __call__(self) -> TaskEnv:
+        return TaskEnv(*self._arguments)
+
+
+class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
+    """N accounts of a task on several assets, each in a window of its own.
+
+    The same as N `TaskEnv`, step by step and bit by bit, under `gymnasium.vector.SyncVectorEnv`:
+    after an episode has ended, the next step begins again and its action counts for nothing.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium declares it
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self, opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
+    ) -> None:
+        """Raises UsageError: there is no window, or the windows do not fit one form."""
+        if not windows:
+            raise UsageError("a vector environment needs at least one window")
+
+        self._opened = opened
+        self._accounts = portfolios(opened, windows)
+        self._form = _one_form(self._accounts)
+        self.num_envs = len(windows)
+        self.render_mode = None
+        self.single_observation_space, self.single_action_space = spaces_of(self._form)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+        scales = {window: market_scale(opened.snapshot, opened.spec(window)) for window in windows}
+        self._rewards = Rewards(
+            reward or RewardConfig(), np.array([scales[window] for window in windows])
+        )
+        self._benchmarks: dict[tuple[int, int], float] = {}
+        self._minor_per_unit = market_minor(opened)
+        self._is_over = np.zeros(self.num_envs, dtype=np.bool_)
+
+    def reset(
+        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observed, Info]:
+        """Begin all environments again with cash only. Nothing is drawn."""
+        if not isinstance(seed, list):
+            super().reset(seed=seed, options=options)
+
+        for account in self._accounts:
+            account.reset()
+        everyone = np.ones(self.num_envs, dtype=np.bool_)
+        self._is_over = ~everyone
+        self._rewards.reset(everyone)
+        return self._observations(), self._info()
+
+    def step(
+        self, actions: npt.ArrayLike
+    ) -> tuple[Observed, FloatArray, BoolArray, BoolArray, Info]:
+        """Settle an action in each environment; [N] each. Raises UsageError: not N actions."""
+        given = np.asarray(actions)
+        if given.shape[:1] != (self.num_envs,):
+            raise UsageError(
+                f"actions must be {self.num_envs} rows, one for each environment, not an array of"
+                f" shape {given.shape}"
+            )
+
+        begins = self._is_over
+        taken = [self._form.taken(row) for row in given]
+        amounts = [self._settled(index, chosen) for index, chosen in enumerate(taken)]
+        nav_before, nav, traded, benchmark, is_ruined, is_last = map(
+            np.array, zip(*amounts, strict=True)
+        )
+        rewards = self._rewards.of(StepAmounts(nav_before, nav, traded, benchmark), ~begins)
+        rewards = np.where(begins, 0.0, rewards)
+        self._rewards.reset(begins)
+        self._is_over = is_ruined | is_last
+        return self._observations(), rewards, is_ruined, is_last, self._info()
+
+    def _settled(
+        self, index: int, taken: Sequence[Decision | float]
+    ) -> tuple[int, int, int, float, bool, bool]:
+        """Settle one environment's action, or begin it again. Return NAV before and after, the
+        notional traded, the benchmark's log return, and whether it is ruined or at its end.
+        """
+        account = self._accounts[index]
+        if self._is_over[index]:
+            account.reset()
+            return account.nav_minor, account.nav_minor, 0, 0.0, False, False
+
+        before = account.nav_minor
+        row = account.row
+        is_ruined, is_last = account.settle(taken)
+        benchmark = self._benchmark(row, account.row)
+        return before, account.nav_minor, account.traded_minor, benchmark, is_ruined, is_last
+
+    def _benchmark(self, before: int, row: int) -> float:
+        key = (before, row)
+        if key not in self._benchmarks:
+            self._benchmarks[key] = benchmark_return(self._opened.snapshot, before, row)
+        return self._benchmarks[key]
+
+    def _observations(self) -> Observed:
+        arrays = {
+            name: np.zeros((self.num_envs, *values.shape), dtype=values.dtype)
+            for name, values in self._form.empty().items()
+        }
+        for index, account in enumerate(self._accounts):
+            account.write({name: values[index] for name, values in arrays.items()})
+        return arrays
+
+    def _info(self) -> Info:
+        navs = np.array([account.nav_minor for account in self._accounts])
+        return {"nav": navs / self._minor_per_unit}
+
+
+def _one_form(accounts: Sequence[Portfolio]) -> TaskForm:
+    """Return the form of all accounts. Raises UsageError: they have several."""
+    forms = {account.form for account in accounts}
+    if len(forms) > 1:
+        raise UsageError(
+            "the windows show different figures; make a vector environment for each of them"
+        )
+    return forms.pop()

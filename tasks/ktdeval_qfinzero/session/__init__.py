@@ -1,0 +1,1 @@
+"""Sessions of the broker as one question of a scoring task: trade some stocks for some days."""

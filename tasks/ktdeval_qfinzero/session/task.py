@@ -1,0 +1,143 @@
+"""Task of a traded session: config in, one question out, its figures summarised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from math import fsum
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.stats import wilson
+from ktdeval.tasks import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window
+from ktdeval.values.fields import to_mapping
+from ktdeval.values.jsonio import JsonValue, sha256_hex
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.session.config import SessionConfig
+from ktdeval_qfinzero.session.samples import FORM, PROMPTS, Earned, SessionSamples, prompt_text
+from ktdeval_qfinzero.suite.brief import tool_hashes
+from ktdeval_qfinzero.suite.samples import embedded_dataset
+
+_LEVEL = 0.95
+_NO_SESSION = Score(None, 0, reason="no session was finished")
+
+
+class _Definition(Value, frozen=True):
+    formula: str
+    unit: str
+    least: float | None
+    most: float | None
+    better: Literal["higher", "lower", ""]
+    headline: bool = True
+
+
+class _Definitions(Value, frozen=True):
+    source: str
+    scores: dict[str, _Definition]
+
+
+@cache
+def definitions() -> Mapping[str, ScoreDefinition]:
+    """Define the scores of a session, in the order shown."""
+    path = Path(__file__).with_name("scores.yaml")
+    read = from_plain(load_yaml(path), _Definitions, path.name)
+    return {
+        name: ScoreDefinition(
+            each.formula,
+            each.unit,
+            (each.least, each.most),
+            each.better,
+            read.source,
+            each.headline,
+        )
+        for name, each in read.scores.items()
+    }
+
+
+class SessionTask:
+    """One traded session. Implements `ktdeval.api.ScoringTask`."""
+
+    tools: tuple[str, ...] = ()  # none; the sample brings its own
+    target_task: str | None = None
+    mask = None
+    mode = "session_native_live"
+    windows: Mapping[str, Window] = {}
+    default_windows: tuple[str, ...] = ()
+
+    def __init__(self, name: str, config: SessionConfig) -> None:
+        self.name = name
+        self.version = config.version
+        self.harness = config.harness
+        self.scores = definitions()
+        self._config = config
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """Data that the session is about."""
+        return embedded_dataset(self._config.data_seed)
+
+    def describe(self) -> Mapping[str, JsonValue]:
+        """Whole config, the form, and hashes of data, prompts and tools."""
+        info = self.dataset.info
+        return {
+            "name": self.name,
+            "mode": self.mode,
+            **to_mapping(self._config),
+            "dataset": {"name": info.name, "content_id": info.content_id},
+            "form": {"name": FORM.name, "parameters": FORM.parameters},
+            "prompts": {f"{name}.md": sha256_hex(prompt_text(name)) for name in PROMPTS},
+            "service_tools": tool_hashes(),
+        }
+
+    def samples(
+        self,
+        spec: EpisodeSpec,  # noqa: ARG002
+        snapshot: None,  # noqa: ARG002
+        target_task: TargetTask | None,  # noqa: ARG002
+    ) -> SessionSamples:
+        """Return the question of the session."""
+        return SessionSamples(self.name, self._config, self.dataset)
+
+    def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
+        """Compute the figures over all records together; pure."""
+        asked = [record for record in records if record.provenance != "error"]
+        earned = [
+            from_plain(dict(record.scores), Earned, self.name)
+            for record in asked
+            if record.answer is not None
+        ]
+        failed = len(records) - len(asked)
+        followed = sum(not each.problem for each in earned)
+        accepted = [each.accepted / each.calls for each in earned if each.calls]
+        return {
+            "total_return": _mean([each.total_return for each in earned], earned),
+            "sharpe": _mean([each.sharpe for each in earned], earned),
+            "max_drawdown": _mean([each.max_drawdown for each in earned], earned),
+            "followed": _share(followed, len(asked), _NO_SESSION),
+            "accepted": _mean_of(accepted, "no call was made"),
+            "trades": _mean([float(each.trades) for each in earned], earned),
+            "unanswered": _share(failed, len(records), Score(None, 0, reason="there is none")),
+        }
+
+
+def _mean(figures: Sequence[float | None], earned: Sequence[Earned]) -> Score:
+    """Average the figures that are defined; without any, say why."""
+    if not earned:
+        return _NO_SESSION
+
+    reason = earned[0].problem or "daily returns do not vary, or there are fewer than two"
+    return _mean_of([figure for figure in figures if figure is not None], reason)
+
+
+def _mean_of(figures: Sequence[float], reason: str) -> Score:
+    if not figures:
+        return Score(None, 0, reason=reason)
+    return Score(fsum(figures) / len(figures), len(figures))
+
+
+def _share(count: int, total: int, undefined: Score) -> Score:
+    if not total:
+        return undefined
+    return Score(count / total, total, wilson(count, total, _LEVEL))

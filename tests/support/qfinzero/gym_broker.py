@@ -1,0 +1,34 @@
+"""Environments of the broker on a dataset in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ktdeval_gym.broker import BrokerEnv
+from ktdeval_gym.broker_session import TASK, BrokerOptions
+from ktdeval_gym.rewards import RewardConfig
+from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.session.config import SessionConfig
+from ktdeval_qfinzero.session.samples import SessionSamples
+
+
+def session_samples(options: BrokerOptions, dataset: Dataset) -> SessionSamples:
+    """The question of a session, about a dataset."""
+    session = {
+        "as_of": options.as_of,
+        "stocks": list(options.stocks),
+        "days": options.days,
+        "cash": options.cash,
+    }
+    content = {"family": "qfinzero_session", "version": "1", "session": session}
+    return SessionSamples(TASK, SessionConfig.load(content, TASK), dataset)
+
+
+def broker_env(options: BrokerOptions, dataset: Dataset, **others: Any) -> BrokerEnv:
+    """An environment on a dataset."""
+    return BrokerEnv(options, session_samples(options, dataset), **others)
+
+
+def rewarded_by(name: Any) -> RewardConfig:
+    """A reward with its usual numbers."""
+    return RewardConfig(name)

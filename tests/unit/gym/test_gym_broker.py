@@ -1,0 +1,181 @@
+"""The broker's environment: what is observed and earned, no look-ahead, and the card of a session.
+Skips where the extra `gym` is not installed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
+from gym_broker import broker_env, rewarded_by, session_samples  # noqa: E402
+from ktdeval.cards import load_card  # noqa: E402
+from ktdeval.cli.main import main  # noqa: E402
+from ktdeval.errors import DataError, InvariantError, UsageError  # noqa: E402
+from ktdeval_gym.actions import RecordedCall  # noqa: E402
+from ktdeval_gym.broker_session import BrokerOptions  # noqa: E402
+from ktdeval_gym.rewards import RewardName  # noqa: E402
+from ktdeval_qfinzero.moments import parse_moment  # noqa: E402
+from qfinzero_poison import poison, small_world  # noqa: E402
+
+OPTIONS = BrokerOptions(as_of="2025-01-20T22:00:00Z", days=8, lookback=3)
+HALVES = np.array([0.5, 0.4], dtype=np.float32)
+SPLIT_STEP = 6  #: to 2025-01-29, on which BRKT's shares are split
+
+
+def played(env: Any, actions: Sequence[Any]) -> list[Any]:
+    """What an environment returns to actions."""
+    observation, _ = env.reset(seed=1)
+    returned: list[Any] = [observation.tobytes()]
+    for action in actions:
+        observation, reward, *ends, _ = env.step(action)
+        returned.append((observation.tobytes(), reward, ends))
+    return returned
+
+
+def test_the_environment_passes_gymnasiums_checks_and_ends_truncated() -> None:
+    env = broker_env(OPTIONS, small_world(), render_mode="ansi")
+    check_env(env)
+    env.reset(seed=3)
+    ends = [env.step(HALVES)[2:4] for _ in range(OPTIONS.days)]
+    assert ends == [(False, False)] * (OPTIONS.days - 1) + [(False, True)]
+    assert str(env.render()).startswith("2025-01-30  equity")
+    with pytest.raises(UsageError, match="call reset"):
+        env.step(HALVES)
+    with pytest.raises(UsageError, match="2 target weights of 0 to 1"):
+        env.step(np.array([0.5, 1.5]))
+
+
+def test_observed_returns_are_those_that_the_account_earned_also_through_a_split() -> None:
+    env = broker_env(OPTIONS, small_world(), reward=rewarded_by("log_return"))
+    env.reset()
+    for _ in range(SPLIT_STEP):
+        observation, _, _, _, before = env.step(HALVES)
+
+    shares = dict(zip(OPTIONS.stocks, observation[-3:-1].tolist(), strict=True))
+    observation, reward, _, _, after = env.step(HALVES)
+    assert before["held"]["BRKT"] // 10 == after["held"]["BRKT"]
+    returns = dict(zip(OPTIONS.stocks, env._scales, strict=True))
+    for index, name in enumerate(OPTIONS.stocks):
+        closes = env._closes[name]
+        returns[name] = closes[-1] / closes[-2] - 1.0
+        shown = observation[(index + 1) * OPTIONS.lookback - 1]
+        assert shown == pytest.approx(
+            np.clip(math.log1p(returns[name]) / env._scales[index], -10, 10), rel=1e-5
+        )
+
+    earned = math.fsum(shares[name] * returns[name] for name in OPTIONS.stocks)
+    assert returns["BRKT"] < -0.85
+    assert math.expm1(reward) == pytest.approx(
+        earned, abs=2e-3
+    )  # a fraction of a share is paid out
+    assert reward == pytest.approx(math.log(after["equity"] / before["equity"]), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", get_args(RewardName))
+def test_nothing_up_to_a_day_depends_on_later_days(name: str) -> None:
+    known = 4
+    worlds = (small_world(), poison(small_world(), parse_moment("2025-01-24T22:00:00Z", "as_of")))
+    actions = [HALVES, HALVES[::-1], 0 * HALVES, HALVES, HALVES]
+    first, second = (
+        played(broker_env(OPTIONS, world, reward=rewarded_by(name)), actions) for world in worlds
+    )
+    assert first[: known + 1] == second[: known + 1]
+    assert first[known + 1] != second[known + 1]
+
+
+# ---- the card
+
+
+def answer_to(samples: Any, rounds: Sequence[Sequence[RecordedCall]]) -> Any:
+    """What a run records where a model makes these calls."""
+    environment = samples.sample(0).environment
+    tools = {tool.name: tool for tool in environment.tools}
+    for calls in rounds:
+        for call in calls:
+            tools[call.tool].function(environment, call.arguments)
+    return environment.completed({"summary": "made again"})
+
+
+def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
+    samples = session_samples(OPTIONS, small_world())
+    recorded: list[Any] = []
+    env = broker_env(OPTIONS, small_world(), writer=recorded.append)
+    env.reset()
+    equities = [OPTIONS.cash, *(env.step(HALVES)[-1]["equity"] for _ in range(OPTIONS.days))]
+    (rounds,) = recorded
+    assert len(rounds) == OPTIONS.days + 1
+
+    answer = answer_to(samples, rounds)
+    earned = samples.score(0, answer)
+    peaks = np.maximum.accumulate(equities)
+    returns = np.diff(equities) / equities[:-1]
+    assert earned["total_return"] == pytest.approx(equities[-1] / OPTIONS.cash - 1)
+    assert earned["max_drawdown"] == pytest.approx(float(np.max(1 - equities / peaks)))
+    sharpe = returns.mean() / returns.std(ddof=1) * math.sqrt(252)
+    assert earned["sharpe"] == pytest.approx(sharpe, rel=1e-6)
+    assert (earned["problem"], earned["days"]) == ("", OPTIONS.days)
+    assert earned["calls"] == earned["accepted"] == sum(map(len, rounds))
+
+    # with a day less, and with a second account, there is no such figure
+    short = samples.score(0, answer_to(samples, rounds[:-1]))
+    assert (short["total_return"], short["problem"]) == (None, "7 days were traded, not 8")
+    other = RecordedCall(tool="pmb_account_create", arguments={"initial_cash": 5.0})
+    double = samples.score(0, answer_to(samples, [*rounds, [other]]))
+    assert (double["total_return"], double["sharpe"]) == (None, None)
+    assert "2 accounts" in str(double["problem"])
+    with pytest.raises(InvariantError, match="another state"):
+        samples.score(0, {**answer, "calls": answer["calls"][:-3]})
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_an_episode_is_written_as_a_run_whose_card_verifies(tmp_path: Path) -> None:
+    env = gymnasium.make("ktdeval/Broker-v0", days=4, out=str(tmp_path))
+    check_env(env.unwrapped, skip_render_check=True)
+    env.reset()
+    for _ in range(4):
+        info = env.step(HALVES)[-1]
+
+    run = tmp_path / "episode_0001" / "run"
+    (path,) = (run / "cards").glob("*.json")
+    scores = load_card(path).plain["scores"]
+    assert scores["total_return"]["value"] == pytest.approx(info["equity"] / 100_000 - 1)
+    assert main(["card", "verify", str(path)]) == 0
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stocks": "AVLN"}, "name symbols in a list"),
+        ({"stocks": []}, "name symbols in a list"),
+        ({"days": 0}, "days is 0"),
+        ({"lookback": 1}, "lookback is 1"),
+        ({"cash": math.nan}, "cash is nan"),
+        ({"stock": ["AVLN"]}, "no option stock"),
+        ({"reward": "sharpe"}, "differential_sharpe"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        gymnasium.make("ktdeval/Broker-v0", **options)
+
+
+def test_a_stock_with_too_few_days_is_refused() -> None:
+    early = BrokerOptions(as_of="2025-01-06T22:00:00Z", lookback=10)
+    with pytest.raises(DataError, match="closes are known on 2025-01-06"):
+        broker_env(early, small_world())
+    with pytest.raises(DataError, match="NOPE"):
+        broker_env(BrokerOptions(as_of=OPTIONS.as_of, stocks=("NOPE",)), small_world())

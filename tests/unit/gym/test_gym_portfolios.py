@@ -1,0 +1,216 @@
+"""Environments of several assets: N at once equal to single ones, no look-ahead, the end of an
+episode. Skips where the extra `gym` is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+
+import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
+from ktdeval.errors import DataError, UsageError  # noqa: E402
+from ktdeval.market import MarketSnapshot  # noqa: E402
+from ktdeval_gym.actions import bounded  # noqa: E402
+from ktdeval_gym.arrays import TaskForm  # noqa: E402
+from ktdeval_gym.opening import OpenedTask, TaskChoice  # noqa: E402
+from ktdeval_gym.portfolio_vector import PortfolioVectorEnv, make_task_vector  # noqa: E402
+from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
+from ktdeval_gym.task_env import TaskEnv  # noqa: E402
+
+STEPS = int(os.environ.get("KTDEVAL_GYM_STEPS", "9"))
+KTDFIN = TaskChoice(
+    "blinded_fixed_candidate", windows=("2024-04-01:2024-04-08", "2024-04-02:2024-04-03")
+)
+DECISIONS = TaskChoice(
+    "investorbench_portfolio",
+    "synthetic_investorbench",
+    windows=("2020-10-02:2020-10-09", "2020-10-05:2020-10-06"),
+)
+MARKET = TaskChoice(
+    "market_blinded", "synthetic_us", windows=("2024-03-01:2024-03-08", "2024-03-04:2024-03-05")
+)
+FURTHER = pytest.mark.exhaustive
+
+
+def plain(value: Any) -> Any:
+    """Arrays as bytes."""
+    if isinstance(value, dict):
+        return {name: np.asarray(array).tobytes() for name, array in value.items()}
+    return np.asarray(value).tobytes()
+
+
+def drawn_actions(space: Any, steps: int) -> list[Any]:
+    """Actions of a batch; most target weights are 0, so that positions come and go."""
+    rng = np.random.default_rng(7)
+    space.seed(7)
+    actions = []
+    for _ in range(steps):
+        action = space.sample()
+        if action.dtype.kind == "f":
+            action *= rng.random(action.shape) < 0.3
+        actions.append(action)
+    return actions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("choice", "reward"),
+    [
+        (KTDFIN, "differential_sharpe"),
+        pytest.param(DECISIONS, "benchmark_relative", marks=FURTHER),
+        pytest.param(MARKET, "after_costs", marks=FURTHER),
+    ],
+)
+def test_portfolios_at_once_are_equal_to_single_ones_step_by_step(
+    choice: TaskChoice, reward: Any
+) -> None:
+    opened = OpenedTask.of(choice)
+    windows = [*opened.windows, opened.windows[1]]
+    config = RewardConfig(reward)
+    many = make_task_vector(opened, windows, config)
+    assert isinstance(many, PortfolioVectorEnv)
+    single = gymnasium.vector.SyncVectorEnv(
+        [partial(TaskEnv, opened, window, config) for window in windows]
+    )
+    assert plain(many.reset(seed=1)[0]) == plain(single.reset(seed=1)[0])
+    ends = 0
+    for action in drawn_actions(many.action_space, STEPS):
+        got, expected = many.step(action), single.step(action)
+        for each, other in zip(got[:4], expected[:4], strict=True):
+            assert plain(each) == plain(other)
+        np.testing.assert_array_equal(got[4]["nav"], expected[4]["nav"])
+        ends += int(got[3].sum())
+    assert ends >= 2 * (STEPS // 3)  # two of the windows begin again at each third step
+
+
+@pytest.mark.slow
+def test_under_a_mask_that_rounds_each_of_many_is_a_single_one() -> None:
+    coarse = replace(KTDFIN, task="blinded_rebased_fixed_candidate")
+    opened = OpenedTask.of(coarse)
+    many = make_task_vector(opened, [opened.windows[0]] * 2)
+    assert not isinstance(many, PortfolioVectorEnv)
+    single = TaskEnv(opened, opened.windows[0])
+    first = single.reset()[0]
+    both = many.reset()[0]
+    assert plain(first) == plain({name: array[1] for name, array in both.items()})
+
+
+# ---- no look-ahead
+
+
+def poisoned(snapshot: MarketSnapshot, row: int) -> MarketSnapshot:
+    """The market with other prices, volumes, levels and members from a row on."""
+    later = np.arange(len(snapshot.days)) >= row
+    changed: dict[str, Any] = {
+        name: np.where(later[:, None], getattr(snapshot, name) * 1.5, getattr(snapshot, name))
+        for name in ("open", "high", "low", "close", "volume", "amount")
+    }
+    changed["indices"] = {
+        name: np.where(later, levels * 1.5, levels) for name, levels in snapshot.indices.items()
+    }
+    changed["member"] = np.where(later[:, None], np.roll(snapshot.member, 1, 1), snapshot.member)
+    return replace(snapshot, **changed)
+
+
+def played(env: Any, actions: Sequence[Any]) -> list[Any]:
+    """What an environment returns to actions, with its text."""
+    returned: list[Any] = [plain(env.reset(seed=1)[0])]
+    for action in actions:
+        observation, *others, info = env.step(action)
+        returned.append((plain(observation), [plain(each) for each in others], plain(info["nav"])))
+        if getattr(env, "render_mode", None):
+            returned[-1] += (env.render(),)
+    return returned
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "choice",
+    [KTDFIN, pytest.param(DECISIONS, marks=FURTHER), pytest.param(MARKET, marks=FURTHER)],
+)
+def test_nothing_up_to_a_day_depends_on_later_days(choice: TaskChoice) -> None:
+    opened = OpenedTask.of(choice)
+    window = opened.windows[0]
+    known = 2
+    first_fill = int(np.searchsorted(opened.snapshot.days, np.datetime64(window.first)))
+    twin = replace(opened, snapshot=poisoned(opened.snapshot, first_fill + known))
+    for name in get_args(RewardName):
+        config = RewardConfig(name)
+        many = [make_task_vector(each, [window] * 2, config) for each in (opened, twin)]
+        actions = drawn_actions(many[0].action_space, known + 1)
+        first, second = (played(env, actions) for env in many)
+        assert first[: known + 1] == second[: known + 1]
+        assert first[known + 1] != second[known + 1]  # one step further the poison shows
+
+        single = [TaskEnv(each, window, config, "ansi") for each in (opened, twin)]
+        alone = [action[0] for action in actions[:known]]
+        first, second = (played(env, alone) for env in single)
+        assert first == second
+
+
+# ---- the end of an episode, and refusals
+
+
+@pytest.mark.slow
+def test_the_last_observation_is_of_the_last_close() -> None:
+    env = gymnasium.make("ktdeval/KtdFin-v0", windows="2024-04-01:2024-04-02")
+    env.reset()
+    everything = np.ones(env.action_space.shape, dtype=np.float32)
+    everything[10:] = 0.0
+    for _ in range(2):
+        observation, _, is_ruined, is_last, info = env.step(everything)
+    assert (is_ruined, is_last, info["day"]) == (False, True, "day_+2")
+    assert info["decided_by"] == "model"
+    assert 0.8 < observation["weights"].sum() < 1.0
+    assert observation["weights"].sum() + observation["cash"][0] == pytest.approx(1.0, abs=2e-3)
+    with pytest.raises(UsageError, match="call reset"):
+        env.step(everything)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("ktdeval/KtdFin-v0", {"task": "blinded_memory_only"}, "lists no candidates"),
+        ("ktdeval/KtdFin-v0", {"lookback": 5}, "leave it out"),
+        ("ktdeval/KtdFin-v0", {"windows": ["W1", "W2"]}, "an environment has one"),
+        ("ktdeval/KtdFin-v0", {"task": "blinded_fixed_candidates"}, "blinded_fixed_candidate"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_refused(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        gymnasium.make(name, **options)
+
+
+def test_wrong_numbers_and_actions_of_many_are_refused() -> None:
+    with pytest.raises(UsageError, match="num_envs is 0"):
+        gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=0)
+    with pytest.raises(UsageError, match="make single ones"):
+        gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=2, out="x")
+
+    form = TaskForm("a", slots=2, columns=("r_pct",), decides=False)
+    assert form.taken([0.25, 1]) == [0.25, 1.0]
+    for wrong in ([0.5], [0.5, 1.01], [0.5, np.nan], ["a", "b"], [[0.5, 0.5]]):
+        with pytest.raises(UsageError, match="2 target weights of 0 to 1"):
+            form.taken(wrong)
+    with pytest.raises(UsageError, match="0 \\(SELL\\)"):
+        replace(form, decides=True).taken([0, 3])
+    with pytest.raises(DataError, match="lists 3 assets"):
+        form.check_fits(3)
+
+
+def test_target_weights_are_cut_to_the_tasks_limits() -> None:
+    limits: Any = SimpleNamespace(max_positions=2, max_weight=0.6)
+    assert bounded([0.3, 0.9, 0.2, 0.001], limits) == [0.3, 0.6, 0.0, 0.0]
+    assert bounded([0.9, 0.9, 0.9], limits) == [0.0, 0.0, 0.0]  # no order shown decides
+    assert sum(bounded([0.9, 0.8], limits)) <= 0.995

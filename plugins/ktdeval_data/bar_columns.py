@@ -12,12 +12,11 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit, listed_codes
-from ktdeval_data.fetch.currencies import HUNDREDTHS
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
 from ktdeval_data.reading.lines import at_line
-from ktdeval_data.reading.money import PRICES, may_mean, stated_in_names
+from ktdeval_data.reading.money import HUNDREDTHS, PRICES, may_mean, stated_in_names
 from ktdeval_data.reading.names import squeezed, unit_in
 from ktdeval_data.reading.options import Reading
 

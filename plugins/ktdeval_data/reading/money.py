@@ -10,9 +10,20 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from ktdeval_data.fetch.currencies import HUNDREDTHS, LIKE_DOLLARS
-
 PRICES = ("open", "high", "low", "close")
+
+HUNDREDTHS: Mapping[str, tuple[str, int]] = {
+    "GBp": ("GBP", 100),
+    "GBX": ("GBP", 100),
+    "ILA": ("ILS", 100),
+    "ZAc": ("ZAR", 100),
+    "ZAC": ("ZAR", 100),
+    "KWF": ("KWD", 1000),
+}
+"""Units in which an exchange quotes parts of a currency: pence, agorot, cents of the rand, fils."""
+
+LIKE_DOLLARS = frozenset({"USDT", "USDC", "FDUSD", "TUSD", "BUSD", "USDP", "DAI", "PYUSD", "USD1"})
+"""Coins that are meant to stay at one dollar."""
 
 _CODES = (
     *("AED", "ARS", "AUD", "BGN", "BRL", "CAD", "CHF", "CLP", "CNH", "CNY", "COP", "CZK", "DKK"),

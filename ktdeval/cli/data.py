@@ -250,7 +250,8 @@ def _warn(out: Path) -> None:
     findings = check(raw_from_snapshot(load_snapshot(out)))
     warnings = [finding for finding in findings if finding.severity == "warning"]
     for finding in warnings:
-        click.echo(f"note: {finding.count} {finding.kind}: {finding.hint}; {finding.fix}")
+        first = f" (first: {finding.examples[0]})" if finding.examples else ""
+        click.echo(f"note: {finding.count} {finding.kind}{first}: {finding.hint}; {finding.fix}")
 
     if warnings:
         click.echo(f"`ktdeval data check {out}` shows more")

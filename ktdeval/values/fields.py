@@ -22,7 +22,7 @@ from ktdeval.values.kinds import (
     Number,
     Text,
 )
-from ktdeval.values.misfit import Misfit, near_matches as near_matches
+from ktdeval.values.misfit import Misfit, UnknownField, near_matches as near_matches
 from ktdeval.values.records import Record, fields_of, kind_of
 from ktdeval.values.rules import RANGE as RANGE, is_range as is_range
 from ktdeval.values.user_input import (
@@ -74,6 +74,9 @@ def convert(hint: Any, value: Any, where: str) -> Any:
 def _read(kind: Kind, value: Any, where: str) -> Any:
     try:
         return kind.read(value, where, CONFIG)
+    except UnknownField as problem:
+        advice = "" if problem.near else f"; expected {problem.expected}"
+        raise ConfigError(f"{problem}{advice}") from problem
     except Misfit as problem:
         raise ConfigError(str(problem)) from problem
 

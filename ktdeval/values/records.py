@@ -72,7 +72,8 @@ class Record(InstanceOf):
 
     def read(self, value: JsonValue, where: str, reading: Reading) -> Any:
         if not isinstance(value, Mapping):
-            raise reading.misfit(where, "a mapping of fields", value)
+            names = ", ".join(self.fields)
+            raise reading.misfit(where, f"a mapping of fields ({names})", value)
 
         for name in value:
             if name not in self.fields:

@@ -1,20 +1,22 @@
-"""How bars are read, and what their columns mean: units in names, rates named as amounts, lost
-zeros, other intervals.
+"""How bars are read, and what their columns mean: units in names, currencies, rates named as
+amounts, lost zeros, other intervals.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit
+from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit, listed_codes
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
 from ktdeval_data.reading.lines import at_line
+from ktdeval_data.reading.money import HUNDREDTHS, PRICES, may_mean, stated_in_names
 from ktdeval_data.reading.names import squeezed, unit_in
 from ktdeval_data.reading.options import Reading
 
@@ -72,6 +74,67 @@ def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: Reading) 
             if unit.scopes:
                 advice = f"begin it with that unit: {option} {size:.0f},…"
             raise UsageError(f"{option} {text}: {said}; {advice}")
+
+
+def refuse_other_currencies(
+    bars: pd.DataFrame, currency_of: Callable[[str], str], reading: Reading, where: str
+) -> None:
+    """Raise DataError for prices that state another currency than their asset's: by a column
+    `currency`, which is removed, in the names of columns, or by signs such as `€`. `currency_of`
+    returns the currency of a code.
+    """
+    stated = stated_in_names(reading.columns_of)
+    columns = [reading.columns_of[field] for field in PRICES if field in reading.columns_of]
+    stated += [(column, reading.signs[column]) for column in columns if column in reading.signs]
+    codes = [str(code) for code in bars["code"].unique()]
+    for column, word in stated:
+        for code in codes:
+            _refuse_other_currency(word, code, currency_of(code), f"{where}: column {column!r}")
+
+    if "currency" in bars:
+        pairs = bars[["code", "currency"]].drop_duplicates().dropna()
+        for text, cell in pairs.itertuples(index=False):
+            code, word = str(text), str(cell).strip()
+            if word:
+                place = f"{where}: column {reading.columns_of['currency']!r}"
+                _refuse_other_currency(word, code, currency_of(code), place)
+
+        del bars["currency"]
+
+
+def _refuse_other_currency(word: str, code: str, currency: str, place: str) -> None:
+    meant = may_mean(word)
+    if word in HUNDREDTHS:
+        whole, parts = HUNDREDTHS[word]
+        raise DataError(
+            f"{place} states {word}, and {code} is read in {currency}; divide its prices by"
+            f" {parts}, to {whole}"
+        )
+
+    if meant and currency not in meant:
+        raise DataError(
+            f"{place} states {word}, and {code} is read in {currency}; name its currency in a"
+            " column 'currency' of --industry, and convert it: --fx RATES --currency"
+            f" {currency}; or name a venue of that currency (--venue)"
+        )
+
+
+def forget_empty_volumes(bars: pd.DataFrame, reading: Reading) -> None:
+    """Make the volumes of codes missing, in place, that are 0 on all days although prices move:
+    currencies and indices have none, and a volume of 0 is a day without trade.
+    """
+    if "traded" in bars or not (bars["volume"] == 0).any():
+        return
+
+    by_code = bars.groupby("code", observed=True)
+    empty = by_code["volume"].max() == 0
+    moving = by_code["close"].nunique() > 1
+    codes = sorted(str(code) for code in empty.index[empty & moving])
+    if not codes:
+        return
+
+    bars.loc[bars["code"].isin(codes), "volume"] = np.nan
+    reading.note(f"volumes that are 0 on all days are taken as not known: {listed_codes(codes)}")
 
 
 def leave_out_rates(bars: pd.DataFrame, reading: Reading) -> None:

@@ -34,9 +34,11 @@ from ktdeval.values.fields import near_matches
 from ktdeval_data.bar_columns import (
     EVENTS,
     apply_named_units,
+    forget_empty_volumes,
     leave_out_rates,
     reading_of,
     refuse_lost_zeros,
+    refuse_other_currencies,
     refuse_other_intervals,
     refuse_times,
 )
@@ -352,8 +354,9 @@ def _read_bars(
     where = params.bars
     required = _REQUIRED if listing.venues[params.venue].has_boards else _REQUIRED_OF_CLOSES
     not_required = [name for name in _REQUIRED if name not in required]
-    optional = (*not_required, *_OPTIONAL, *EVENTS)
-    bars = read_table(Path(where), required, optional, mapping, ("date", "code"), reading)
+    optional = (*not_required, *_OPTIONAL, *EVENTS, "currency")
+    repeated = ("date", "code", "currency")
+    bars = read_table(Path(where), required, optional, mapping, repeated, reading)
     if bars.empty:
         raise DataError(f"{where}: there are no bars, only a header; check the file")
 
@@ -378,6 +381,8 @@ def _read_bars(
         if name not in bars:
             bars[name] = np.nan
 
+    refuse_other_currencies(bars, lambda code: listing.of(code).currency, reading, where)
+    forget_empty_volumes(bars, reading)
     apply_named_units(bars, params, reading)
     if "amount" not in mapping:
         leave_out_rates(bars, reading)

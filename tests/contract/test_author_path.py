@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ import ktdeval
 from ktdeval.api import Reply
 from ktdeval.cli.main import main
 from ktdeval.errors import ModelError, ProviderError
+from local_server import Answering, running
 from paths import REPOSITORY
 
-MODULES = ("sums", "clerk", "hits")
+MODULES = ("sums", "clerk", "hits", "local", "sizing")
 GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
 MODEL = '''
 from ktdeval.api import Reply, Spec, ToolCall, hookimpl
@@ -213,3 +215,39 @@ def test_a_metric_is_one_short_function(tmp_path: Path, capsys: pytest.CaptureFi
     card = json.loads((run / "cards/hit_rate/blinded_open_research.json").read_text())
     assert 0 < card["metrics"]["hit_rate"]["value"] < 1
     assert "hit_rate" in capsys.readouterr().out
+
+
+class _OwnProtocol(Answering):
+    """Speaks the protocol of `local.py`: sizes once where it may, and submits 5."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.append(asked)  # type: ignore[attr-defined]
+        calls = []
+        if [tool["name"] for tool in asked["tools"]] == ["size"]:
+            calls = [{"id": "1", "name": "size", "arguments": {"percent": 8}}]
+        elif asked["must_call"]:
+            calls = [{"id": "2", "name": asked["must_call"], "arguments": {"answer": "5"}}]
+
+        answer = {"text": "", "calls": calls, "tokens_in": 7, "tokens_out": 2}
+        self.answer(json.dumps(answer).encode())
+
+
+def test_an_adapter_and_an_agent_with_a_tool_of_its_own_run_as_printed(tmp_path: Path) -> None:
+    names = ("sums.py", "local.py", "sizing.py")
+    for name in names:
+        (tmp_path / name).write_text(block_of(name))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _OwnProtocol)
+    server.bodies = []  # type: ignore[attr-defined]
+    run = tmp_path / "run"
+    words = ["--plugin", ",".join(str(tmp_path / name) for name in names), "--agent", "sizing"]
+    words += ["--tasks", "sums", "--limit", "1", "--out", str(run), "--quiet"]
+    with running(server):
+        url = f"http://127.0.0.1:{server.server_address[1]}/chat"
+        assert main([*words, "--model", "local/mine", "--model-args", f"base_url={url}"]) == 0
+
+    card = json.loads((run / "cards/sums.json").read_text())
+    assert card["scores"]["accuracy"]["value"] == 1
+    assert card["usage"]["input_tokens"] == 2 * 7, "the call of the tool, and the submission"
+    sized = [body for body in server.bodies if "0.08" in str(body)]  # type: ignore[attr-defined]
+    assert sized, "the tool's result went back to the model"

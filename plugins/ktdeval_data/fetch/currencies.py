@@ -10,19 +10,7 @@ import pandas as pd
 
 from ktdeval.errors import UsageError
 from ktdeval.market import listed_codes
-
-HUNDREDTHS: Mapping[str, tuple[str, int]] = {
-    "GBp": ("GBP", 100),
-    "GBX": ("GBP", 100),
-    "ILA": ("ILS", 100),
-    "ZAc": ("ZAR", 100),
-    "ZAC": ("ZAR", 100),
-    "KWF": ("KWD", 1000),
-}
-"""Units in which an exchange quotes parts of a currency: pence, agorot, cents of the rand, fils."""
-
-LIKE_DOLLARS = frozenset({"USDT", "USDC", "FDUSD", "TUSD", "BUSD", "USDP", "DAI", "PYUSD", "USD1"})
-"""Coins that are meant to stay at one dollar."""
+from ktdeval_data.reading.money import HUNDREDTHS, LIKE_DOLLARS
 
 _MONEY = ("open", "high", "low", "close", "amount", "dividend")
 

@@ -40,7 +40,7 @@ _SERIAL = re.compile(r"[2-7][0-9]{4}")
 _DATES = (
     "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d-%m-%Y", "%b %d, %Y", "%B %d, %Y",
     "%d %b %Y", "%d-%b-%Y", "%d%b%Y", "%d %B %Y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%d.%m.%y",
-    "%a %b %d %Y", "%a, %d %b %Y",
+    "%d-%m-%y", "%a %b %d %Y", "%a, %d %b %Y", "%Y%d%m", "%d%m%Y",
 )  # fmt: skip
 _STAMPS = (
     "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
@@ -50,6 +50,8 @@ _STAMPS = (
     "%Y%m%d%H%M%S", "%Y%m%d%H%M",
 )  # fmt: skip
 _FORMATS = (*_DATES, *_STAMPS)
+_DIGITS = {"%Y%d%m": 8, "%d%m%Y": 8, "%Y%m%d%H%M": 12, "%Y%m%d%H%M%S": 14}
+"""Digits of formats without marks: strptime takes fewer, and then reads another day."""
 _ZONES = (
     "America/New_York",
     "Asia/Shanghai",
@@ -273,6 +275,9 @@ def _formatted(cell: str, form: DayForm) -> date | None:
 
 
 def _strptime(cell: str, form: str) -> datetime | None:
+    if len(cell) != _DIGITS.get(form, len(cell)):
+        return None
+
     try:
         return datetime.strptime(cell, form)
     except ValueError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval_data.reading.lines import at_line
+from ktdeval_data.reading.money import sign_before
 
 POINT, COMMA, UNCLEAR = "point", "comma", "unclear"  #: marks before the parts of a number
 MISSING = (
@@ -42,14 +43,24 @@ def decimal_mark(cells: Iterable[str]) -> str:
     return UNCLEAR if texts.str.fullmatch(r"[+-]?\d{1,3}(?:,\d{3})+").any() else POINT
 
 
-def to_numbers(series: pd.Series, file: Path | str, decimal: str = POINT) -> pd.Series:
+def to_numbers(
+    series: pd.Series,
+    file: Path | str,
+    decimal: str = POINT,
+    signs: MutableMapping[str, str] | None = None,
+) -> pd.Series:
     """Return a column as float64; empty cells become NaN. Raises DataError, which begins with
-    `file`: a cell is not a number.
+    `file`: a cell is not a number. `signs` gets the sign of money before its numbers, if there is
+    one, under the column's name.
     """
     if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_bool_dtype(series):
         return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
 
     texts = series.astype(str).str.strip()
+    sign = sign_before(texts) if signs is not None else ""
+    if signs is not None and sign:
+        signs[str(series.name)] = sign
+
     lower = texts.str.lower()
     empty = series.isna() | lower.isin(_NOTHING)
 

@@ -13,8 +13,8 @@ Decimal = Literal["auto", "point", "comma"]
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read. What the reader notices is added to `notes`, `columns_of`, `titles` and
-    `times`.
+    """How files are read. What the reader notices is added to `notes`, `columns_of`, `titles`,
+    `times` and `signs`.
     """
 
     columns: tuple[str, ...] = ()  #: of a file without a header; `-` for one that is not read
@@ -29,6 +29,7 @@ class Reading:
     times: list[str] = field(
         default_factory=list,
     )  #: first cells of a column of times beside that of days
+    signs: MutableMapping[str, str] = field(default_factory=dict)  #: column -> its sign of money
 
     @property
     def days(self) -> DayForm:
@@ -37,7 +38,7 @@ class Reading:
 
     def beside(self) -> Reading:
         """Return how the other files are read, which have headers and codes of their own."""
-        return replace(self, columns=(), code="", columns_of={}, times=[], titles=[])
+        return replace(self, columns=(), code="", columns_of={}, times=[], titles=[], signs={})
 
     def note(self, words: str) -> None:
         """Keep a note, once."""

@@ -140,7 +140,7 @@ class TextTable:
         for name in wanted.columns:
             cells = part[name]
             if name not in wanted.texts:
-                cells = to_numbers(cells, self.file, self.layout.decimal)
+                cells = to_numbers(cells, self.file, self.layout.decimal, self.reading.signs)
             elif name in wanted.categories:
                 cells = cells.astype("category")
 

@@ -24,6 +24,7 @@ from ktdeval.runner import RunConfig
 CONFIGS = {
     "Any scoring task": "ktdeval.tasks.task:QuestionsConfig",
     "A task on a market": "ktdeval.tasks.task:TaskConfig",
+    "A window of a task": "ktdeval.tasks.task:WindowDates",
     "A trading task behind a mask": "ktdeval.tasks.task:MaskedConfig",
     "KTD-Fin's tasks": "ktdeval_ktdfin.task:KtdfinConfig",
     "Tasks on any market": "ktdeval_markets.config:MarketConfig",

@@ -82,7 +82,8 @@ def test_one_description_gives_the_schema_of_options_with_help_bounds_choices_an
         ({"count": 10}, "here: count: expected a value from 1 to 9, was 10"),
         ({"count": 1, "rule": "stict"}, "expected one of strict, paper, was 'stict'; did you mean"),
         ({"count": 1, "inner": {"names": [1]}}, "here: inner: names[0]: expected a string, was 1"),
-        ({"count": 1, "inner": 5}, "here: inner: expected a mapping of fields, was 5"),
+        ({"count": 1, "inner": 5}, "here: inner: expected a mapping of fields (names), was 5"),
+        ({"zzz": 1}, "unknown field 'zzz'; expected only these fields: count, rule, inner"),
     ],
 )
 def test_errors_of_options_name_the_field_valid_values_and_a_suggestion(mapping, line):

@@ -1,0 +1,93 @@
+"""Currencies that a table states: by signs before numbers, in the names of columns, in a column of
+their own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+import pandas as pd
+
+PRICES = ("open", "high", "low", "close")
+
+HUNDREDTHS: Mapping[str, tuple[str, int]] = {
+    "GBp": ("GBP", 100),
+    "GBX": ("GBP", 100),
+    "ILA": ("ILS", 100),
+    "ZAc": ("ZAR", 100),
+    "ZAC": ("ZAR", 100),
+    "KWF": ("KWD", 1000),
+}
+"""Units in which an exchange quotes parts of a currency: pence, agorot, cents of the rand, fils."""
+
+LIKE_DOLLARS = frozenset({"USDT", "USDC", "FDUSD", "TUSD", "BUSD", "USDP", "DAI", "PYUSD", "USD1"})
+"""Coins that are meant to stay at one dollar."""
+
+_CODES = (
+    *("AED", "ARS", "AUD", "BGN", "BRL", "CAD", "CHF", "CLP", "CNH", "CNY", "COP", "CZK", "DKK"),
+    *("EGP", "EUR", "GBP", "HKD", "HUF", "IDR", "ILS", "INR", "ISK", "JPY", "KRW", "KWD", "MXN"),
+    *("MYR", "NGN", "NOK", "NZD", "PEN", "PHP", "PKR", "PLN", "QAR", "RON", "RUB", "SAR", "SEK"),
+    *("SGD", "THB", "TRY", "TWD", "USD", "VND", "ZAR"),
+)  # of ISO 4217; other words, such as a coin's, are not taken for a currency
+_SIGNS: Mapping[str, tuple[str, ...]] = {
+    "€": ("EUR",),
+    "£": ("GBP",),
+    "¥": ("CNY", "CNH", "JPY"),
+    "元": ("CNY", "CNH", "HKD", "TWD"),
+    "円": ("JPY",),
+    "원": ("KRW",),
+}
+"""Sign -> currencies that it may mean. A `$` may mean any dollar, or a coin that stays at one."""
+
+_SIGN_BEFORE = re.compile(r"[+-]?([¥¥€£])")
+_IN_BRACKETS = re.compile(r"[(\[]([^)\]]*)[)\]](\s*\S+\s*$)?")
+
+
+def sign_before(cells: pd.Series) -> str:
+    """Return the first sign of money before the numbers of a column; empty without one."""
+    signed = cells[cells.str.match(_SIGN_BEFORE)]
+    if signed.empty:
+        return ""
+
+    found = _SIGN_BEFORE.match(str(signed.iloc[0]))
+    return unicodedata.normalize("NFKC", found[1]) if found else ""
+
+
+def word_in(name: str) -> str:
+    """Return the currency in the name of a column, as `close (EUR)`, `Kurs [GBp]` or
+    `收盘价[单位]元`; empty without one.
+    """
+    found = _IN_BRACKETS.search(unicodedata.normalize("NFKC", name))
+    if found is None:
+        return ""
+
+    words = [(found[2] or "").strip(), found[1].strip()]
+    return next((word for word in words if _is_known(word)), "")
+
+
+def may_mean(word: str) -> tuple[str, ...]:
+    """Return the currencies that a sign or word may mean; empty where it names parts of one, or is
+    not known as a currency.
+    """
+    if word in LIKE_DOLLARS:
+        return ("USD",)
+    if word in _SIGNS:
+        return _SIGNS[word]
+    if word in HUNDREDTHS or word.upper() not in _CODES:
+        return ()
+
+    return (word.upper(),)
+
+
+def stated_in_names(columns: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return column and currency of each column of prices whose name states one. `columns`: field ->
+    column.
+    """
+    named = [(columns[field], word_in(columns[field])) for field in PRICES if field in columns]
+    return [(column, word) for column, word in named if word]
+
+
+def _is_known(word: str) -> bool:
+    return word in _CODES or word in HUNDREDTHS or word in _SIGNS

@@ -10,6 +10,7 @@ from ktdeval.cli.completers import (
 from ktdeval.cli.examples import example as example
 from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
+    WORDS as WORDS,
     FilePath as FilePath,
     Number as Number,
     OutputPath as OutputPath,
@@ -21,6 +22,7 @@ from ktdeval.cli.options import (
     warn as warn,
 )
 from ktdeval.cli.progress import work_shown as work_shown
+from ktdeval.cli.resume import resume_line as resume_line
 from ktdeval.cli.run import (
     check_finished as check_finished,
     collector_held_back as collector_held_back,

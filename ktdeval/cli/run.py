@@ -181,7 +181,8 @@ def run(context: click.Context, /, config: RunConfig, as_json: bool) -> None:
     cards = [shown_path(path) for path in result.cards]
     resume = None
     if isinstance(result.stopped, BudgetError):
-        resume = resume_line(context.meta[WORDS], config, result.stopped.needed)
+        limits = {"max_cost": config.max_cost, "max_tokens": config.max_tokens}
+        resume = resume_line(context.meta[WORDS], limits, result.stopped.needed)
 
     if as_json:
         print_json(_outcome(result, folder, cards, resume))

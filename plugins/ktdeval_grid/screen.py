@@ -13,7 +13,7 @@ from ktdeval.cli import grid_lines
 from ktdeval_grid.estimate_types import SCENARIOS, GridEstimate, ModelEstimate
 from ktdeval_grid.status import GridStatus, Tally
 
-_COLUMNS = ("MODEL", "done", "running", "failed", "left", "pruned", "USD", "ETA")
+_COLUMNS = ("MODEL", "done", "running", "failed", "stopped", "left", "pruned", "USD", "ETA")
 _UNKNOWN = "?"
 _MILLION = 1_000_000
 _MOST_WORDS = 300  #: of an error that is printed
@@ -54,6 +54,8 @@ def headline(status: GridStatus) -> str:
         parts.append(f"{total.running:,} running")
     if total.failed:
         parts.append(f"{total.failed:,} failed")
+    if total.stopped:
+        parts.append(f"{total.stopped:,} stopped")
     if status.paused:
         parts.append("paused")
 
@@ -77,6 +79,7 @@ def _cells(tally: Tally) -> Sequence[str]:
         f"{tally.done:,}/{tally.planned:,}",
         _number(tally.running),
         _number(tally.failed),
+        _number(tally.stopped),
         _number(tally.left),
         _number(tally.pruned),
         _spent(tally),
@@ -114,7 +117,7 @@ def _notes(status: GridStatus) -> Iterator[str]:
 
 
 def failure_lines(status: GridStatus) -> Iterator[str]:
-    """Yield one line for each kind of failure."""
+    """Yield one line for each kind of failure, and of stop."""
     for slug, problem in status.unresolved.items():
         yield f"not begun: {clean(problem)[:_MOST_WORDS]} ({slug})"
 
@@ -127,7 +130,8 @@ def failure_lines(status: GridStatus) -> Iterator[str]:
         if len(kind.units) > 1:
             first = f"first {first}"
 
-        yield f"{len(kind.units):,} failed: {error} ({first})"
+        how = "stopped" if kind.is_stopped else "failed"
+        yield f"{len(kind.units):,} {how}: {error} ({first})"
 
 
 def estimate_lines(estimate: GridEstimate) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.cli import Number, RunPath, complete_names, example
+from ktdeval.cli import Number, RunPath, complete_names, example, line_width
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import split_list
 from ktdeval.values.jsonio import dumps_pretty
@@ -53,7 +53,7 @@ def _show(tables: functions.Tables, as_json: bool) -> None:
     if as_json:
         click.echo(dumps_pretty(tables.report), nl=False)
     else:
-        click.echo(str(tables))
+        click.echo(tables.text(line_width()))
 
 
 # --- compare
@@ -339,7 +339,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     from ktdeval_compare import functions
     from ktdeval_compare.cutoff import cutoff as find_decays
     from ktdeval_compare.entrants import load_entrants
-    from ktdeval_compare.texts import cutoff_lines
+    from ktdeval_compare.texts import cutoff_parts
 
     dates: dict[str, str] = {}
     for given in cutoffs:
@@ -352,7 +352,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
         dates[name] = date
 
     report = find_decays(load_entrants(cards), dates, alpha)
-    _show(functions.Tables(report, cutoff_lines(report)), as_json)
+    _show(functions.Tables(report, cutoff_parts(report)), as_json)
 
 
 # --- power
@@ -426,7 +426,8 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float 
     from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or more
     cards; without any, effects are in standard deviations.
     """
-    from ktdeval_compare.plan_texts import power_lines
+    from ktdeval_compare.columns import lines_of
+    from ktdeval_compare.plan_texts import power_parts
     from ktdeval_compare.power import Plan, plan_report, spreads_of_cards
 
     spread = [options[name] for name in ("window_sd", "tracking_error")]
@@ -449,7 +450,7 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float 
         reports.append(plan_report(plan))
 
     if not as_json:
-        click.echo("\n".join(power_lines(reports)))
+        click.echo("\n".join(lines_of(power_parts(reports), line_width())))
     elif cards:
         click.echo(dumps_pretty(to_plain(reports)), nl=False)
     else:

@@ -15,12 +15,13 @@ import click
 import pandas as pd
 
 from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
-from ktdeval.cli import RunPath, example, grid_lines, json_option, print_json, warn
+from ktdeval.cli import RunPath, example, json_option, line_width, print_json, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_compare.arena_tables import asset_frame, fund_frame
+from ktdeval_compare.columns import Part, Table, lines_of
 from ktdeval_compare.definitions import cohort_definitions
 from ktdeval_compare.entrants import (
     Entrant,
@@ -92,7 +93,7 @@ def table_command(
     if as_json:
         print_json(table_json(name, spec, frame))
     else:
-        click.echo(write_table(spec, frame, form), nl=False)
+        click.echo(write_table(spec, frame, form, line_width()), nl=False)
 
 
 def table_of(name: str) -> Mapping[str, Any]:
@@ -264,9 +265,11 @@ def _json_figure(value: Any) -> JsonValue:
     return float(value)
 
 
-def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
+def write_table(
+    spec: Mapping[str, Any], frame: pd.DataFrame, form: str, width: int | None = None
+) -> str:
     """A frame in one of the formats, with the caption, source and note of its table; CSV by the
-    metrics' names, as fractions.
+    metrics' names, as fractions. `width`: the most columns of a line of text.
     """
     note = frame.attrs.get("note", "")
     if form == "csv":
@@ -282,10 +285,11 @@ def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
     if form == "markdown":
         return _markdown(table, caption, note)
 
-    lines = grid_lines(table.heads, table.rows, table.words)
+    parts: list[Part] = [caption, Table(table.heads, table.rows, table.words)]
     if note:
-        lines.append(note)
-    return "\n".join([caption, *(f"  {line}" for line in lines), ""])
+        parts.append(f"  {note}")
+
+    return "\n".join([*lines_of(parts, width), ""])
 
 
 class _Cells(NamedTuple):

@@ -16,6 +16,7 @@ from ktdeval.cli import (
     OutputPath,
     complete_names,
     example,
+    line_width,
     open_plugins,
     resume_line,
 )
@@ -98,7 +99,7 @@ def launch(plan: GridPlan, **given: Any) -> int:
     estimate = forecast(request)
     if not options.as_json:
         _tell_news(news, place)
-        for line in estimate_lines(estimate):
+        for line in estimate_lines(estimate, line_width()):
             click.echo(line)
 
     _confirm(estimate, has_agreed=options.yes or options.as_json)
@@ -254,7 +255,7 @@ def _tell_end(result: LaunchResult, intent: _Intent) -> None:
     place = intent.place
     is_on_screen = sys.stderr.isatty() and sys.stdout.isatty()  # the watcher leaves its table
     if not is_on_screen:
-        for text in status_lines(result.status):
+        for text in status_lines(result.status, line_width()):
             click.echo(text)
 
     done = result.status.total.done

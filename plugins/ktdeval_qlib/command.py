@@ -21,7 +21,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ktdeval.cli import OutputPath, config_option, example, grid_lines, open_plugins, print_json
+from ktdeval.cli import OutputPath, config_option, example, open_plugins, print_grid, print_json
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import open_snapshot
@@ -173,7 +173,7 @@ def train(models: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> 
         return
 
     rows = [_row(each) for each in done]
-    click.echo("\n".join(grid_lines(_COLUMNS, rows, ("model", "folder"))))
+    print_grid(_COLUMNS, rows, ("model", "folder"))
 
 
 def _chosen(models: Sequence[str]) -> list[Recipe]:

@@ -48,7 +48,10 @@ def folded_lines(table: Sequence[Row], left: Sequence[bool], width: int) -> list
 
     lines: list[str] = []
     for columns in _bands(groups, names, widths, width):
-        part = [[row[column] for column in columns] for row in table]
+        part = []
+        for row in table:
+            part.append([row[column] for column in columns])
+
         if lines:
             lines.append("")
 

@@ -95,7 +95,11 @@ def grid_lines(
     from ktdeval.cards import clean
     from ktdeval.cli.folding import aligned_lines, folded_lines
 
-    shown = [column for column in range(len(columns)) if any(row[column] for row in rows)]
+    shown = []
+    for column in range(len(columns)):
+        if any(row[column] for row in rows):
+            shown.append(column)
+
     pick = _picker(shown)
     head = pick(columns)
     table = [head]

@@ -11,11 +11,6 @@ import click
 from ktdeval.cli import OutputPath, check_finished, example, line_width, run_shown
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval_compare.columns import lines_of
-from ktdeval_compare.entrants import load_entrants
-from ktdeval_compare.luck import luck
-from ktdeval_compare.luck_texts import luck_parts
-from ktdeval_compare.paper_tables import paper_frame, table_of, write_table
 
 MASKED = "ktdfin"
 RANKED = "blinded_open_research"
@@ -41,6 +36,13 @@ def demo(out: Path, quiet: bool) -> None:
     Runs a model that remembers the embedded market under every mask and mode, and five strategies
     that know nothing over the long window.
     """
+    # not at the top, so that help is quick
+    from ktdeval_compare.columns import lines_of
+    from ktdeval_compare.entrants import load_entrants
+    from ktdeval_compare.luck import luck
+    from ktdeval_compare.luck_texts import luck_parts
+    from ktdeval_compare.paper_tables import paper_frame, table_of, write_table
+
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
     memory = _run("builtin/memory", MASKED, MEMORY_WINDOWS, out, quiet)
     click.echo(

@@ -31,9 +31,6 @@ import click
 from ktdeval.cli.main import cli, main
 
 def ask(words, command):
-    if words[:1] == ["leaderboard"] and len(words) > 1 or words[:1] == ["qfinzero"]:
-        return  # their modules check cards and serve a market, and compute at once
-
     if words:
         main([*words, "--help"])
 
@@ -44,8 +41,14 @@ def ask(words, command):
     if isinstance(command, click.Group):
         context = click.Context(command)
         takes_folder = any(isinstance(each, click.Argument) for each in command.params)
-        names = [] if takes_folder else command.list_commands(context)
-        for name in names:
+        # The modules of these two check cards and serve a market, and import what computes.
+        if takes_folder or words == ["leaderboard"]:
+            return
+
+        for name in command.list_commands(context):
+            if name == "qfinzero":
+                continue
+
             ask([*words, name], command.get_command(context, name))
 
 with contextlib.redirect_stdout(io.StringIO()) as shown:

@@ -397,7 +397,7 @@ def identical_runs(runs: Sequence[Run]) -> list[IdenticalRuns]:
 
     identical = []
     for (who, is_flat), where in places.items():
-        runs = [list(each) for each in who]
-        identical.append(IdenticalRuns(runs, where, is_flat))
+        names = [list(each) for each in who]
+        identical.append(IdenticalRuns(names, where, is_flat))
 
     return identical

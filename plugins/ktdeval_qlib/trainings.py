@@ -67,7 +67,7 @@ class _Done(NamedTuple):
 
 
 def train_models(
-    models: Sequence[str], out: Path, options: Mapping[str, Any], *, as_json: bool
+    models: Sequence[str], out: Path, options: dict[str, Any], *, as_json: bool
 ) -> None:
     """Train the models that names or patterns name, and print their rank ICs. `options`: those of
     the command. Raises KtdevalError.

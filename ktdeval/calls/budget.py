@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -98,6 +98,11 @@ class Allowance(Protocol):
     def draw(self, least: Amount) -> Amount | None:
         """Return an amount of at least `least` that this process may use from now on; None if the
         limits leave less than that.
+        """
+
+    def needed(self, least: Amount) -> Mapping[str, float]:
+        """Return the limits that leave less than `least`, by the name of their option, each with
+        the smallest value that would leave it.
         """
 
 
@@ -309,6 +314,9 @@ class Budget:
         if max_tokens is not None and used > max_tokens:
             needed["max_tokens"] = used
 
+        if self._use.allowance is not None:
+            needed.update(self._use.allowance.needed(self._missing(tokens, dollars)))
+
         return needed
 
     def _refusal(self, tokens: int, dollars: float) -> str | None:
@@ -317,14 +325,11 @@ class Budget:
         if use.allowance is None:
             return None
 
-        used_usd = use.spent_usd + use.possibly_usd + use.reserved_usd
-        used_tokens = use.spent_tokens + use.possibly_tokens + use.reserved_tokens
-        missing_usd = max(used_usd + dollars - use.allowed_usd, 0.0)
-        missing_tokens = max(used_tokens + tokens - use.allowed_tokens, 0)
-        if not missing_usd and not missing_tokens:
+        missing = self._missing(tokens, dollars)
+        if not missing.usd and not missing.tokens:
             return None
 
-        drawn = use.allowance.draw(Amount(missing_usd, missing_tokens))
+        drawn = use.allowance.draw(missing)
         if drawn is None:
             return (
                 "the budget that all workers share is used up: the next call may cost up to"
@@ -334,6 +339,15 @@ class Budget:
         use.allowed_usd += drawn.usd
         use.allowed_tokens += drawn.tokens
         return None
+
+    def _missing(self, tokens: int, dollars: float) -> Amount:
+        """Return what a further call may use beyond what was drawn from the allowance."""
+        use = self._use
+        used_usd = use.spent_usd + use.possibly_usd + use.reserved_usd
+        used_tokens = use.spent_tokens + use.possibly_tokens + use.reserved_tokens
+        missing_usd = max(used_usd + dollars - use.allowed_usd, 0.0)
+        missing_tokens = max(used_tokens + tokens - use.allowed_tokens, 0)
+        return Amount(missing_usd, missing_tokens)
 
     @contextlib.contextmanager
     def _ended(self, reservation: Reservation) -> Iterator[bool]:

@@ -26,9 +26,14 @@ class StopSignal:
         self._deadline = float("inf")
         self._hours = 0.0
 
-    def limit_hours(self, hours: float) -> None:
-        """Stop the run `hours` from now, with a BudgetError."""
-        self._deadline = self._clock() + hours * 3600
+    def limit_hours(self, hours: float, began_s: float | None = None) -> None:
+        """Stop the run with a BudgetError after `hours`, from now on or from the time `began_s` of
+        its clock.
+        """
+        if began_s is None:
+            began_s = self._clock()
+
+        self._deadline = began_s + hours * 3600
         self._hours = hours
 
     def interrupt(self) -> None:

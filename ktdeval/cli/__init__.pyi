@@ -8,8 +8,10 @@ from ktdeval.cli.completers import (
     complete_words as complete_words,
 )
 from ktdeval.cli.examples import example as example
+from ktdeval.cli.folding import folded_texts as folded_texts
 from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
+    WORDS as WORDS,
     FilePath as FilePath,
     Number as Number,
     OutputPath as OutputPath,
@@ -21,6 +23,7 @@ from ktdeval.cli.options import (
     warn as warn,
 )
 from ktdeval.cli.progress import work_shown as work_shown
+from ktdeval.cli.resume import resume_line as resume_line
 from ktdeval.cli.run import (
     check_finished as check_finished,
     collector_held_back as collector_held_back,
@@ -29,6 +32,8 @@ from ktdeval.cli.run import (
 from ktdeval.cli.signing import passphrase_of_key as passphrase_of_key
 from ktdeval.cli.table import (
     grid_lines as grid_lines,
+    line_width as line_width,
+    print_grid as print_grid,
     print_json as print_json,
     print_table as print_table,
     terminal_width as terminal_width,

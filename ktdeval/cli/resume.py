@@ -1,4 +1,4 @@
-"""The line that resumes a run which a budget stopped."""
+"""The line that resumes a run or a grid which a budget stopped."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 
-from ktdeval.runner.config import RunConfig
-
 _DIGITS = 2  # of a suggested budget in US dollars
 
 
-def resume_line(words: Sequence[str], config: RunConfig, needed: Mapping[str, float]) -> str:
-    """Return the command line of a run with budgets that let it go on.
+def resume_line(
+    words: Sequence[str], limits: Mapping[str, float | None], needed: Mapping[str, float]
+) -> str:
+    """Return the command line of a run or a grid with budgets that let it go on.
 
-    `words`: those that began the run. `needed`: as of `BudgetError`; without any, the same words
-    resume. A budget is at least doubled, so that the next stop is not the next call.
+    `words`: those that began it. `limits`: its budgets, by the name of their option; None: it had
+    none. `needed`: as of `BudgetError`; without any, the same words resume. A budget is at least
+    doubled, so that the next stop is not the next call.
     """
     resumed = list(words)
     for name, least in needed.items():
-        before = getattr(config, name)
+        before = limits.get(name) or 0.0
         raised = 2 * max(before, least)
         text = str(math.ceil(raised)) if name == "max_tokens" else _rounded_up(raised)
         option = "--" + name.replace("_", "-")

@@ -29,7 +29,7 @@ from ktdeval.cli.options import (
     open_plugins,
 )
 from ktdeval.cli.resume import resume_line
-from ktdeval.cli.table import grid_lines, print_json
+from ktdeval.cli.table import grid_lines, line_width, print_json
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.runner.config import RunConfig, load_config
 from ktdeval.values.fields import shown_path, working_folder
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 #: New objects between collections (some megabytes); Python's own threshold of 700 would collect
 #: every 16 steps
+_INDENT = "  "  # of a table below its title
 _COLLECTED_AFTER = 20_000
 
 
@@ -181,7 +182,8 @@ def run(context: click.Context, /, config: RunConfig, as_json: bool) -> None:
     cards = [shown_path(path) for path in result.cards]
     resume = None
     if isinstance(result.stopped, BudgetError):
-        resume = resume_line(context.meta[WORDS], config, result.stopped.needed)
+        limits = {"max_cost": config.max_cost, "max_tokens": config.max_tokens}
+        resume = resume_line(context.meta[WORDS], limits, result.stopped.needed)
 
     if as_json:
         print_json(_outcome(result, folder, cards, resume))
@@ -383,8 +385,10 @@ def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amoun
 
     click.echo(title)
     columns, *rows = zip(*cells, strict=True)
-    for line in grid_lines(columns, rows, left=columns[:1]):
-        click.echo(f"  {line}")
+    width = line_width()
+    room = None if width is None else width - len(_INDENT)
+    for line in grid_lines(columns, rows, columns[:1], room):
+        click.echo(f"{_INDENT}{line}")
 
 
 def _amounts(used: Finished | Amount) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
 
     pick = _picker(shown)
     table = [pick(header), *map(pick, rows)]
-    widths = _column_widths(table, len)
+    widths = [max(map(len, cells)) for cells in zip(*table)]
     if sys.stdout.isatty():
         widths = _fit(widths, terminal_width())
 
@@ -72,19 +72,34 @@ def _name_lines(rows: Sequence[tuple[str, str]], width: int) -> Iterable[str]:
         yield from lines
 
 
-def grid_lines(
+def print_grid(
     columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ()
+) -> None:
+    """Print a table of figures as of `grid_lines`, folded to a terminal."""
+    click.echo("\n".join(grid_lines(columns, rows, left, line_width())))
+
+
+def grid_lines(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: Sequence[str] = (),
+    width: int | None = None,
 ) -> list[str]:
     """Return a table of figures as lines, without columns that are empty throughout.
 
     Columns named in `left` are flush left, others right. Cells may be foreign text: control
-    characters are removed, and wide characters count as two columns.
+    characters are removed, and wide characters count as two columns. Lines take at most `width`
+    columns, or any number.
     """
-    from rich.cells import cell_len  # not at the top, since `ktdeval --help` imports this module
-
+    # not at the top, since `ktdeval --help` imports this module
     from ktdeval.cards import clean
+    from ktdeval.cli.folding import aligned_lines, folded_lines
 
-    shown = [column for column in range(len(columns)) if any(row[column] for row in rows)]
+    shown = []
+    for column in range(len(columns)):
+        if any(row[column] for row in rows):
+            shown.append(column)
+
     pick = _picker(shown)
     head = pick(columns)
     table = [head]
@@ -92,17 +107,11 @@ def grid_lines(
         cells = [clean(cell) for cell in pick(row)]
         table.append(cells)
 
-    widths = _column_widths(table, cell_len)
-    lines = []
-    for row in table:
-        aligned = []
-        for name, cell, width in zip(head, row, widths):
-            padding = " " * (width - cell_len(cell))
-            aligned.append(cell + padding if name in left else padding + cell)
+    is_left = [name in left for name in head]
+    if width is None:
+        return aligned_lines(table, is_left)
 
-        lines.append(_GAP.join(aligned).rstrip())
-
-    return lines
+    return folded_lines(table, is_left, width)
 
 
 def terminal_width() -> int:
@@ -125,16 +134,6 @@ def _picker(columns: Sequence[int]) -> Callable[[Sequence[str]], list[str]]:
         return [row[column] for column in columns]
 
     return pick
-
-
-def _column_widths(table: Sequence[Sequence[str]], length: Callable[[str], int]) -> list[int]:
-    """Return the width of each column: that of its longest cell."""
-    widths = []
-    for cells in zip(*table):
-        longest = max(map(length, cells))
-        widths.append(longest)
-
-    return widths
 
 
 def _fit(widths: Sequence[int], room: int) -> list[int]:

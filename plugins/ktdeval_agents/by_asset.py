@@ -183,7 +183,10 @@ def _as_table(rows: Sequence[Mapping[str, JsonValue]]) -> JsonValue:
     for row in rows:
         columns.update(dict.fromkeys(row))
 
-    cells = [[row.get(column) for column in columns] for row in rows]
+    cells = []
+    for row in rows:
+        cells.append([row.get(column) for column in columns])
+
     value: JsonValue = table(list(columns), cells)
     return value
 

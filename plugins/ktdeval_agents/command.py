@@ -21,7 +21,7 @@ from ktdeval.cards import (
     not_counted,
     usage_cost,
 )
-from ktdeval.cli import RunPath, example, grid_lines
+from ktdeval.cli import RunPath, example, print_grid
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
 from ktdeval.runner import RunFolder
@@ -167,7 +167,7 @@ def roles(run: Path, as_json: bool) -> None:
         rows.append((asked.role, asked.model, *_cells(role, costs[asked])))
 
     rows.append(("all", "", *_cells(total, _sum(costs.values()))))
-    click.echo("\n".join(grid_lines(_COLUMNS, rows, left=("role", "model"))))
+    print_grid(_COLUMNS, rows, left=("role", "model"))
     if total.uncounted:
         click.echo(f"{not_counted(total.uncounted)}: their tokens and cost are not known")
 

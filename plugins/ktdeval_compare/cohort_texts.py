@@ -12,6 +12,7 @@ from ktdeval_compare.columns import (
     UNDEFINED,
     VERDICT,
     Column,
+    Part,
     both,
     figure,
     figure_of,
@@ -25,20 +26,20 @@ from ktdeval_compare.declines import DeclinedShare
 from ktdeval_compare.exposures import FactorRow
 
 
-def cohort_lines(report: CohortReport) -> Iterator[str]:
-    """Lines of the report of `cohort`."""
+def cohort_parts(report: CohortReport) -> Iterator[Part]:
+    """Parts of the report of `cohort`."""
     if report.exposures:
         yield TITLES["exposures"]
-        yield from _exposure_lines(report)
+        yield from _exposure_parts(report)
         yield from (f"  {LEGENDS['exposures']}", "")
 
     yield TITLES["baseline"]
-    yield from _baseline_lines(report)
+    yield from _baseline_parts(report)
     yield from (f"  {LEGENDS['baseline']}", "")
 
     if report.declines:
         yield TITLES["declines"]
-        yield from grid(
+        yield grid(
             report.declines,
             text("model"),
             text("mode"),
@@ -57,12 +58,12 @@ def cohort_lines(report: CohortReport) -> Iterator[str]:
 # ---- exposures
 
 
-def _exposure_lines(report: CohortReport) -> Iterator[str]:
+def _exposure_parts(report: CohortReport) -> Iterator[Part]:
     columns: list[Column[FactorRow]] = [text("factor")]
     for summary in report.cohorts:
         columns += _cohort_columns(summary.cohort)
 
-    yield from grid(report.exposures, *columns)
+    yield grid(report.exposures, *columns)
     for summary in report.cohorts:
         yield (
             f"  {summary.cohort}: {summary.same_sign} of {summary.members} models have the signs of"
@@ -70,7 +71,7 @@ def _exposure_lines(report: CohortReport) -> Iterator[str]:
         )
 
     if len(report.cohorts) > 1:
-        yield from _difference_lines(report)
+        yield from _difference_parts(report)
 
 
 def _cohort_columns(name: str) -> list[Column[FactorRow]]:
@@ -86,7 +87,7 @@ def _cohort_columns(name: str) -> list[Column[FactorRow]]:
     return [Column(name, mean), Column("same sign", same_sign)]
 
 
-def _difference_lines(report: CohortReport) -> Iterator[str]:
+def _difference_parts(report: CohortReport) -> Iterator[Part]:
     agreement = report.agreement
     agree = ", ".join(agreement.agree) or "none"
     shown = ", ".join(agreement.agreement_shown) or "none"
@@ -103,7 +104,7 @@ def _difference_lines(report: CohortReport) -> Iterator[str]:
         pair = []
         head = " - ".join(summary.cohort for summary in report.cohorts)
 
-    yield from grid(
+    yield grid(
         report.differences,
         text("factor"),
         *pair,
@@ -127,14 +128,14 @@ class _Line(NamedTuple):
     cells: Mapping[str, str]  #: by metric
 
 
-def _baseline_lines(report: CohortReport) -> Iterator[str]:
+def _baseline_parts(report: CohortReport) -> Iterator[Part]:
     lines: list[_Line] = []
     for row in report.baseline:
         lines += _lines_of(row, report.alpha)
 
     columns: list[Column[_Line]] = [text("model"), text("cohort"), text("seeds", is_left=False)]
     columns += [_metric_column(column.head, column.metric) for column in BASELINE]
-    yield from grid(lines, *columns)
+    yield grid(lines, *columns)
 
 
 def _metric_column(head: str, metric: str) -> Column[_Line]:

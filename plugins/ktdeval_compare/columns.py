@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from ktdeval.cards import is_fraction
-from ktdeval.cli import grid_lines
+from ktdeval.cli import folded_texts, grid_lines
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -28,16 +28,43 @@ class Column(NamedTuple, Generic[RowT]):
     is_left: bool = False
 
 
-def grid(rows: Iterable[RowT], *columns: Column[RowT]) -> Iterator[str]:
-    """Yield the lines of an aligned table."""
+class Table(NamedTuple):
+    """Aligned table of a report."""
+
+    heads: list[str]
+    cells: list[list[str]]
+    left: list[str]  #: heads of the columns that are flush left
+    indent: str = "  "
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        """Yield its lines, of at most `width` columns, or of any number."""
+        room = None if width is None else width - len(self.indent)
+        for line in grid_lines(self.heads, self.cells, self.left, room):
+            yield f"{self.indent}{line}".rstrip()
+
+
+Part = str | Table
+"""Part of a report: a line of text, or a table."""
+
+
+def lines_of(parts: Iterable[Part], width: int | None = None) -> Iterator[str]:
+    """Yield the lines of a report, folded to `width` columns, or as long as they are."""
+    for part in parts:
+        if isinstance(part, Table):
+            yield from part.lines(width)
+        else:
+            yield from folded_texts([part], width)
+
+
+def grid(rows: Iterable[RowT], *columns: Column[RowT], indent: str = "  ") -> Table:
+    """Return an aligned table."""
     heads = [column.head for column in columns]
     left = [column.head for column in columns if column.is_left]
     cells: list[list[str]] = []
     for row in rows:
         cells.append([column.cell(row) for column in columns])
 
-    for line in grid_lines(heads, cells, left):
-        yield f"  {line}"
+    return Table(heads, cells, left, indent)
 
 
 def text(head: str, name: str = "", is_left: bool = True) -> Column[Any]:

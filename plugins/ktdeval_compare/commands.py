@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.cli import Number, RunPath, complete_names, example
+from ktdeval.cli import (
+    Number,
+    RunPath,
+    complete_names,
+    example,
+    json_option,
+    line_width,
+    print_json,
+)
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import split_list
 from ktdeval.values.jsonio import dumps_pretty
@@ -53,7 +61,7 @@ def _show(tables: functions.Tables, as_json: bool) -> None:
     if as_json:
         click.echo(dumps_pretty(tables.report), nl=False)
     else:
-        click.echo(str(tables))
+        click.echo(tables.text(line_width()))
 
 
 # --- compare
@@ -339,7 +347,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     from ktdeval_compare import functions
     from ktdeval_compare.cutoff import cutoff as find_decays
     from ktdeval_compare.entrants import load_entrants
-    from ktdeval_compare.texts import cutoff_lines
+    from ktdeval_compare.texts import cutoff_parts
 
     dates: dict[str, str] = {}
     for given in cutoffs:
@@ -352,7 +360,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
         dates[name] = date
 
     report = find_decays(load_entrants(cards), dates, alpha)
-    _show(functions.Tables(report, cutoff_lines(report)), as_json)
+    _show(functions.Tables(report, cutoff_parts(report)), as_json)
 
 
 # --- power
@@ -426,7 +434,8 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float 
     from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or more
     cards; without any, effects are in standard deviations.
     """
-    from ktdeval_compare.plan_texts import power_lines
+    from ktdeval_compare.columns import lines_of
+    from ktdeval_compare.plan_texts import power_parts
     from ktdeval_compare.power import Plan, plan_report, spreads_of_cards
 
     spread = [options[name] for name in ("window_sd", "tracking_error")]
@@ -449,8 +458,58 @@ def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float 
         reports.append(plan_report(plan))
 
     if not as_json:
-        click.echo("\n".join(power_lines(reports)))
+        click.echo("\n".join(lines_of(power_parts(reports), line_width())))
     elif cards:
         click.echo(dumps_pretty(to_plain(reports)), nl=False)
     else:
         click.echo(dumps_pretty(to_plain(reports[0])), nl=False)
+
+
+# --- table
+
+
+@example("ktdeval table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4")
+@click.command()
+@click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
+@click.option(
+    "--like",
+    "name",
+    required=True,
+    metavar="NAME",
+    help="which table, such as ktdfin-4 (KTD-Fin's Table 4)",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "csv", "markdown", "latex"]),
+    default="text",
+    show_default=True,
+    help="how it is written; CSV has every digit",
+)
+@json_option
+@click.option(
+    "--cohort",
+    "cohorts",
+    multiple=True,
+    metavar="NAME=PATTERN,…",
+    help="systems whose mean is one column of ktdfin-8",
+)
+def table(
+    cards: tuple[Path, ...], name: str, form: str, as_json: bool, cohorts: tuple[str, ...]
+) -> None:
+    """Print a table of a paper, made of your own cards.
+
+    CARD is a card file or a run folder. Figures are those of the cards: medians over the windows
+    and seeds that each has.
+    """
+    if as_json and form != "text":
+        raise UsageError(f"--json and --format {form} are two forms; give one of them")
+
+    from ktdeval_compare.paper_tables import paper_frame, table_json, table_of, write_table
+
+    spec = table_of(name)
+    frame = paper_frame(name, cards, cohorts)
+    if as_json:
+        print_json(table_json(name, spec, frame))
+    else:
+        click.echo(write_table(spec, frame, form, line_width()), nl=False)

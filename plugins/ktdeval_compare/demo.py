@@ -8,13 +8,9 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import OutputPath, check_finished, example, run_shown
+from ktdeval.cli import OutputPath, check_finished, example, line_width, run_shown
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval_compare.entrants import load_entrants
-from ktdeval_compare.luck import luck
-from ktdeval_compare.luck_texts import luck_lines
-from ktdeval_compare.paper_tables import paper_frame, table_of, write_table
 
 MASKED = "ktdfin"
 RANKED = "blinded_open_research"
@@ -40,9 +36,18 @@ def demo(out: Path, quiet: bool) -> None:
     Runs a model that remembers the embedded market under every mask and mode, and five strategies
     that know nothing over the long window.
     """
+    # not at the top, so that help is quick
+    from ktdeval_compare.columns import lines_of
+    from ktdeval_compare.entrants import load_entrants
+    from ktdeval_compare.luck import luck
+    from ktdeval_compare.luck_texts import luck_parts
+    from ktdeval_compare.paper_tables import paper_frame, table_of, write_table
+
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
     memory = _run("builtin/memory", MASKED, MEMORY_WINDOWS, out, quiet)
-    click.echo(write_table(table_of("ktdfin-3"), paper_frame("ktdfin-3", [memory]), "text"))
+    click.echo(
+        write_table(table_of("ktdfin-3"), paper_frame("ktdfin-3", [memory]), "text", line_width())
+    )
     click.echo(
         "With codes and days in sight it earns what it remembers, also where it is shown no price"
         " at all (memory_only).\nBehind the mask there is nothing to remember: it trades by what it"
@@ -53,8 +58,9 @@ def demo(out: Path, quiet: bool) -> None:
         " knowledge, 548 days.\n"
     )
     runs = [_run(f"builtin/{name}", RANKED, (), out, quiet) for name in STRATEGIES]
-    lines = list(luck_lines(luck(load_entrants(runs), ())))
-    click.echo("\n".join(lines[: lines.index("")]))
+    parts = list(luck_parts(luck(load_entrants(runs), ())))
+    first = parts[: parts.index("")]
+    click.echo("\n".join(lines_of(first, line_width())))
     click.echo(
         f"\nmore    ktdeval card show {runs[0]}\n        ktdeval report {' '.join(map(str, runs))}"
     )

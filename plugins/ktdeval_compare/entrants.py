@@ -332,8 +332,11 @@ def _check_finished(entrant: Entrant, missing: set[Cell], shared: int) -> None:
 def left_out(entrants: Sequence[Entrant]) -> dict[str, str]:
     """Windows that all cards have finished and that stand in no figure over windows, and why."""
     windows = dict.fromkeys(window for window, _ in entrants[0].episodes())
-    finished = [{window for window, _ in entrant.episodes()} for entrant in entrants]
-    shared = [window for window in windows if all(window in of_card for of_card in finished)]
+    shared = list(windows)
+    for entrant in entrants:
+        finished = {window for window, _ in entrant.episodes()}
+        shared = [window for window in shared if window in finished]
+
     covered = dict(zip(shared, spans(entrants[0], shared), strict=True))
     return left_out_windows(covered, entrants[0].card.snapshot.days_a_year)
 

@@ -17,18 +17,19 @@ from ktdeval.values.fields import build, split_list
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import to_object
 from ktdeval_compare.cohort import Options as CohortOptions, cohort as find_cohorts
-from ktdeval_compare.cohort_texts import cohort_lines
+from ktdeval_compare.cohort_texts import cohort_parts
+from ktdeval_compare.columns import Part, lines_of
 from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
 from ktdeval_compare.entrants import load_cards, load_entrants, scoring_notes
 from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
-from ktdeval_compare.invariance_texts import invariance_lines, key_lines
+from ktdeval_compare.invariance_texts import invariance_parts, key_parts
 from ktdeval_compare.keys import KeyOptions, key_spread
 from ktdeval_compare.luck import luck as find_luck
-from ktdeval_compare.luck_texts import luck_lines
+from ktdeval_compare.luck_texts import luck_parts
 from ktdeval_compare.paper_tables import paper_frame
 from ktdeval_compare.scores import compare_scores
-from ktdeval_compare.texts import compare_lines, effects_lines, score_lines, variance_lines
+from ktdeval_compare.texts import compare_parts, effects_parts, score_parts, variance_parts
 from ktdeval_compare.variance import Options as VarianceOptions, study
 
 
@@ -37,9 +38,9 @@ class Tables(Mapping[str, Any]):
     `.report` is its `--json`.
     """
 
-    def __init__(self, report: object, lines: Iterable[str]) -> None:
+    def __init__(self, report: object, parts: Iterable[Part]) -> None:
         self.report: Mapping[str, JsonValue] = to_object(report)
-        self._text = "\n".join(lines)
+        self._parts = tuple(parts)
 
     def __getitem__(self, name: str) -> Any:
         value = self.report[name]
@@ -56,7 +57,11 @@ class Tables(Mapping[str, Any]):
         return len(self.report)
 
     def __repr__(self) -> str:
-        return self._text
+        return self.text()
+
+    def text(self, width: int | None = None) -> str:
+        """Return the command's text, folded to `width` columns, or as wide as its tables."""
+        return "\n".join(lines_of(self._parts, width))
 
 
 def compare(
@@ -78,7 +83,7 @@ def compare(
         settings = build(VarianceOptions, _listed({**options, "factors": factors}), "compare")
         paths = _paths(runs) if runs else []
         split = study(paths, None if table is None else str(table), settings, _names(tasks))
-        return Tables(split, variance_lines(split))
+        return Tables(split, variance_parts(split))
 
     if table is not None:
         raise UsageError("table goes with factors")
@@ -91,7 +96,7 @@ def compare(
             raise UsageError("--side is of trading tasks; these cards are of scoring tasks")
 
         scores = compare_scores(scored, chosen)
-        return Tables(scores, score_lines(scores))
+        return Tables(scores, score_parts(scores))
 
     if scored and len(trading) < 2:
         listed = ", ".join(f"{one.path} ({one.card.kind})" for one in (*trading, *scored))
@@ -99,7 +104,7 @@ def compare(
 
     report = find_differences(trading, chosen)
     report = replace(report, notes=[*report.notes, *scoring_notes(scored)])
-    return Tables(report, compare_lines(report))
+    return Tables(report, compare_parts(report))
 
 
 def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tables:
@@ -108,7 +113,7 @@ def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tabl
     """
     settings = build(EffectsOptions, _listed(options), "effects")
     report = find_effects(load_entrants(_paths(runs), _names(tasks)), settings)
-    return Tables(report, effects_lines(report))
+    return Tables(report, effects_parts(report))
 
 
 def luck(*runs: Any, stores: Iterable[str | Path] = ()) -> Tables:
@@ -116,7 +121,7 @@ def luck(*runs: Any, stores: Iterable[str | Path] = ()) -> Tables:
     further trials in.
     """
     report = find_luck(load_entrants(_paths(runs)), paths_of_runs(stores))
-    return Tables(report, luck_lines(report))
+    return Tables(report, luck_parts(report))
 
 
 def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tables:
@@ -128,7 +133,7 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
     # Cohorts may name run folders, too.
     paths = _paths(runs) if runs else []
     report = find_cohorts(paths, settings)
-    return Tables(report, cohort_lines(report))
+    return Tables(report, cohort_parts(report))
 
 
 def invariance(
@@ -150,7 +155,7 @@ def invariance(
 
         settings = build(KeyOptions, chosen, "invariance")
         spread = key_spread(load_entrants(_paths(runs)), settings)
-        return Tables(spread, key_lines(spread))
+        return Tables(spread, key_parts(spread))
 
     if positions is not None:
         raise UsageError("positions goes with keys")
@@ -158,7 +163,7 @@ def invariance(
     report = find_invariance(
         load_entrants(_paths(runs)), build(InvarianceOptions, options, "invariance")
     )
-    return Tables(report, invariance_lines(report))
+    return Tables(report, invariance_parts(report))
 
 
 def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from ktdeval_compare.columns import (
     COUNT,
     UNDEFINED,
     Column,
+    Part,
     figure_of,
     grid,
     interval,
@@ -26,15 +27,15 @@ _DIFFERS: Column[Any] = Column(
 )
 
 
-def invariance_lines(report: InvarianceReport) -> Iterator[str]:
-    """Lines of the report of `invariance`."""
+def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
+    """Parts of the report of `invariance`."""
     keys = sorted({(card.mask_key or "")[:8] for card in report.cards})
     yield (
         f"Episodes of one window and seed, set against each other over mask keys {', '.join(keys)};"
         " all in per cent"
     )
     figures = unless_alone(report.figures, "task")
-    yield from grid(
+    yield grid(
         figures,
         text("task"),
         _DIFFERS,
@@ -53,7 +54,7 @@ def invariance_lines(report: InvarianceReport) -> Iterator[str]:
         "What that makes of a total return: two runs of one model differ by less than this in"
         f" {level} of 100"
     )
-    yield from grid(
+    yield grid(
         unless_alone(report.noise, "task", report.figures),
         text("task"),
         _DIFFERS,
@@ -76,8 +77,8 @@ def _count(row: FigureRow) -> str:
     return str(row.cells if row.over == "episode" else row.windows)
 
 
-def key_lines(report: KeyReport) -> Iterator[str]:
-    """Lines of the report of `invariance --keys`."""
+def key_parts(report: KeyReport) -> Iterator[Part]:
+    """Parts of the report of `invariance --keys`."""
     yield (
         f"A model that buys the first {report.positions} names listed and keeps them, over"
         f" {report.keys:,} mask keys: total return in per cent"
@@ -86,7 +87,7 @@ def key_lines(report: KeyReport) -> Iterator[str]:
     quantiles = [figure_of(f"{percent} %", f"q{percent}") for percent in percents]
     for (task, card), rows in itertools.groupby(report.spread, lambda row: (row.task, row.card)):
         yield f"  {task}, {card}"
-        yield from grid(
+        yield grid(
             rows,
             text("window"),
             COUNT,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ktdeval_compare.columns import (
     UNDEFINED,
     Column,
+    Part,
     figure,
     figure_of,
     grid,
@@ -19,13 +20,13 @@ from ktdeval_compare.luck import LuckReport, LuckRow, RankCorrelation
 _WIDEST = 50  #: Columns of exposures in all, in characters, before they are numbered
 
 
-def luck_lines(report: LuckReport) -> Iterator[str]:
-    """Lines of the report of `luck`."""
+def luck_parts(report: LuckReport) -> Iterator[Part]:
+    """Parts of the report of `luck`."""
     yield (
         "Luck and selection: medians over episodes; psr, dsr: probability that the true Sharpe"
         " ratio is above 0, above luck"
     )
-    yield from grid(
+    yield grid(
         report.cards,
         text("card"),
         figure_of("return %", "total_return", "fraction"),
@@ -44,7 +45,7 @@ def luck_lines(report: LuckReport) -> Iterator[str]:
     if report.exposures:
         yield ""
         yield "Style exposures: of the NAV, mean over the days on which something was held"
-        yield from _exposure_lines(report.exposures)
+        yield from _exposure_parts(report.exposures)
 
 
 def _rank(value: float | None) -> str:
@@ -62,7 +63,7 @@ def _agreement(ranks: RankCorrelation) -> str:
     return f"Spearman {ranks.spearman:+z.2f}, Kendall {ranks.kendall:+z.2f}"
 
 
-def _exposure_lines(rows: Sequence[FactorMeans]) -> Iterator[str]:
+def _exposure_parts(rows: Sequence[FactorMeans]) -> Iterator[Part]:
     names = list(rows[0].cards)
     heads = names
     # Many long names are numbered, so that the table fits 80 columns.
@@ -72,7 +73,7 @@ def _exposure_lines(rows: Sequence[FactorMeans]) -> Iterator[str]:
             yield f"  {head}: {name}"
 
     cards = [_card_column(head, name) for head, name in zip(heads, names, strict=True)]
-    yield from grid(
+    yield grid(
         rows,
         text("factor"),
         *cards,

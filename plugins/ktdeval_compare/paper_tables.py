@@ -11,16 +11,16 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-import click
 import pandas as pd
 
 from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
-from ktdeval.cli import RunPath, example, grid_lines, json_option, print_json, warn
+from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_compare.arena_tables import asset_frame, fund_frame
+from ktdeval_compare.columns import Part, Table, lines_of
 from ktdeval_compare.definitions import cohort_definitions
 from ktdeval_compare.entrants import (
     Entrant,
@@ -48,51 +48,6 @@ _SHOWN = {
 _IN_PERCENT = ("percent", "share")
 #: kinds of rows whose tables show a column also where no card has its figure
 _WHOLE = ("attackers", "agents", "funds")
-
-
-@example("ktdeval table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4")
-@click.command("table")
-@click.argument("cards", nargs=-1, required=True, type=RunPath(), metavar="CARD…")
-@click.option(
-    "--like",
-    "name",
-    required=True,
-    metavar="NAME",
-    help="which table, such as ktdfin-4 (KTD-Fin's Table 4)",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "csv", "markdown", "latex"]),
-    default="text",
-    show_default=True,
-    help="how it is written; CSV has every digit",
-)
-@json_option
-@click.option(
-    "--cohort",
-    "cohorts",
-    multiple=True,
-    metavar="NAME=PATTERN,…",
-    help="systems whose mean is one column of ktdfin-8",
-)
-def table_command(
-    cards: tuple[Path, ...], name: str, form: str, as_json: bool, cohorts: tuple[str, ...]
-) -> None:
-    """Print a table of a paper, made of your own cards.
-
-    CARD is a card file or a run folder. Figures are those of the cards: medians over the windows
-    and seeds that each has.
-    """
-    if as_json and form != "text":
-        raise UsageError(f"--json and --format {form} are two forms; give one of them")
-
-    spec = table_of(name)
-    frame = paper_frame(name, cards, cohorts)
-    if as_json:
-        print_json(table_json(name, spec, frame))
-    else:
-        click.echo(write_table(spec, frame, form), nl=False)
 
 
 def table_of(name: str) -> Mapping[str, Any]:
@@ -264,9 +219,11 @@ def _json_figure(value: Any) -> JsonValue:
     return float(value)
 
 
-def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
+def write_table(
+    spec: Mapping[str, Any], frame: pd.DataFrame, form: str, width: int | None = None
+) -> str:
     """A frame in one of the formats, with the caption, source and note of its table; CSV by the
-    metrics' names, as fractions.
+    metrics' names, as fractions. `width`: the most columns of a line of text.
     """
     note = frame.attrs.get("note", "")
     if form == "csv":
@@ -282,10 +239,11 @@ def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
     if form == "markdown":
         return _markdown(table, caption, note)
 
-    lines = grid_lines(table.heads, table.rows, table.words)
+    parts: list[Part] = [caption, Table(table.heads, table.rows, table.words)]
     if note:
-        lines.append(note)
-    return "\n".join([caption, *(f"  {line}" for line in lines), ""])
+        parts.append(f"  {note}")
+
+    return "\n".join([*lines_of(parts, width), ""])
 
 
 class _Cells(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ktdeval_compare.columns import (
     Column,
+    Part,
     figure,
     grid,
     p_of,
@@ -18,11 +19,11 @@ from ktdeval_compare.power import PowerReport, Reach, SeedsRow
 _MOST_TESTS = 1000  #: Numbers of tests above this are not printed
 
 
-def power_lines(reports: Sequence[PowerReport]) -> Iterator[str]:
-    """Lines of the reports of `power`, one for each pair of cards."""
+def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
+    """Parts of the reports of `power`, one for each pair of cards."""
     first = reports[0]
     yield f"What an exact two-sided test over windows can show at {first.alpha:g}"
-    yield from grid(
+    yield grid(
         first.reach,
         text("windows", is_left=False),
         p_of("smallest p", "smallest_p"),
@@ -36,7 +37,7 @@ def power_lines(reports: Sequence[PowerReport]) -> Iterator[str]:
 
     for report in reports:
         yield ""
-        yield from _plan_lines(report)
+        yield from _plan_parts(report)
 
 
 def _tests(row: Reach) -> str:
@@ -47,7 +48,7 @@ def _found(row: Reach) -> str:
     return "nothing" if row.effect_sd is None else f"{row.effect_sd:.3f}"
 
 
-def _plan_lines(report: PowerReport) -> Iterator[str]:
+def _plan_parts(report: PowerReport) -> Iterator[Part]:
     level = f"{report.alpha:g}"
     if report.comparisons > 1:
         level += f" / {report.comparisons}"
@@ -57,12 +58,12 @@ def _plan_lines(report: PowerReport) -> Iterator[str]:
     yield from (f"  {line}" for line in report.sentences)
 
     if report.by_seeds:
-        yield from _seeds_lines(report)
+        yield from _seeds_parts(report)
     if report.reason:
         yield f"  {report.reason}"
 
 
-def _seeds_lines(report: PowerReport) -> Iterator[str]:
+def _seeds_parts(report: PowerReport) -> Iterator[Part]:
     unit = report.unit
     wanted = report.effect
 
@@ -78,7 +79,7 @@ def _seeds_lines(report: PowerReport) -> Iterator[str]:
     if wanted is not None:
         head = f"windows to find {figure(wanted, unit)} {unit_name(unit)}".rstrip()
 
-    yield from grid(
+    yield grid(
         report.by_seeds,
         Column("seeds", seeds),
         plain("SD of a window's difference", "pair_sd", unit=unit),

@@ -12,6 +12,7 @@ from ktdeval_compare.columns import (
     UNIT,
     VERDICT,
     Column,
+    Part,
     both,
     figure,
     figure_of,
@@ -32,7 +33,7 @@ from ktdeval_compare.scores import ScoreReport
 from ktdeval_compare.variance import IdenticalRuns, ShareRow, VarianceReport
 
 
-def _note_lines(notes: Sequence[str]) -> Iterator[str]:
+def _note_parts(notes: Sequence[str]) -> Iterator[Part]:
     if notes:
         yield ""
         yield "Notes"
@@ -42,14 +43,14 @@ def _note_lines(notes: Sequence[str]) -> Iterator[str]:
 # ---- compare
 
 
-def compare_lines(report: CompareReport) -> Iterator[str]:
-    """Lines of the report of `compare`."""
+def compare_parts(report: CompareReport) -> Iterator[Part]:
+    """Parts of the report of `compare`."""
     pair = "(window, seed) pairs"
     if report.unit == "window":
         pair = "windows, each the median over its seeds"
 
     yield f"Paired differences, first - second, over {pair}"
-    yield from grid(
+    yield grid(
         unless_alone(report.tests, "task"),
         text("task"),
         text("metric"),
@@ -72,7 +73,7 @@ def compare_lines(report: CompareReport) -> Iterator[str]:
     )
     yield ""
     yield "Daily returns (mean over seeds): difference of annualised Sharpe ratios"
-    yield from _daily_lines(unless_alone(report.daily, "task"), report.alpha)
+    yield from _daily_parts(unless_alone(report.daily, "task"), report.alpha)
     yield ""
     yield (
         "Tied with the best by mean daily return (model confidence set,"
@@ -81,7 +82,7 @@ def compare_lines(report: CompareReport) -> Iterator[str]:
     for row in unless_alone(report.best, "task"):
         yield f"  {_where(row)}{_tied(row)}"
 
-    yield from _note_lines(report.notes)
+    yield from _note_parts(report.notes)
 
 
 def _shift_interval(row: PairTest) -> str:
@@ -92,10 +93,10 @@ def _effect_size(row: PairTest) -> str:
     return UNDEFINED if row.rank_biserial is None else f"{row.rank_biserial:+z.2f}"
 
 
-def _daily_lines(rows: Sequence[DailyTest], alpha: float) -> Iterator[str]:
+def _daily_parts(rows: Sequence[DailyTest], alpha: float) -> Iterator[Part]:
     tested = [row for row in rows if row.value is not None]
     if tested:
-        yield from grid(
+        yield grid(
             tested,
             text("task"),
             text("first"),
@@ -123,12 +124,12 @@ def _where(row: DailyTest | BestSet) -> str:
     return f"{row.task}: " if row.task else ""
 
 
-def score_lines(report: ScoreReport) -> Iterator[str]:
-    """Lines of the report of `compare` on cards of scoring tasks."""
+def score_parts(report: ScoreReport) -> Iterator[Part]:
+    """Parts of the report of `compare` on cards of scoring tasks."""
     yield "Scores of each card"
     for task, rows in itertools.groupby(report.scores, key=lambda row: row.task):
         yield f"  {task}"
-        lines = grid(
+        yield grid(
             rows,
             text("score"),
             text("card"),
@@ -137,13 +138,13 @@ def score_lines(report: ScoreReport) -> Iterator[str]:
             interval(0.05, is_signed=False),
             plain("baseline", "baseline"),
             COUNT,
+            indent="    ",
         )
-        yield from (f"  {line}" for line in lines)
 
     yield ""
     yield "Differences, first - second, paired by sample"
     if report.tests:
-        yield from grid(
+        yield grid(
             report.tests,
             text("task"),
             text("score"),
@@ -162,21 +163,21 @@ def score_lines(report: ScoreReport) -> Iterator[str]:
     yield (
         "  interval: t over samples; p: sign flips of the samples' differences; verdict: by Holm p"
     )
-    yield from _note_lines(report.notes)
+    yield from _note_parts(report.notes)
 
 
 # ---- compare --factor
 
 
-def variance_lines(report: VarianceReport) -> Iterator[str]:
-    """Lines of the report of `compare --factor`."""
+def variance_parts(report: VarianceReport) -> Iterator[Part]:
+    """Parts of the report of `compare --factor`."""
     sizes = " × ".join(
         f"{count} {factor}s" for count, factor in zip(report.levels, report.factors, strict=True)
     )
     each = "one run each" if report.replicates == 1 else f"{report.replicates} runs each"
     yield f"Shares of the variance of {report.metric}: {sizes}, {each}"
     columns = _share_columns(report)
-    yield from grid(unless_alone(report.shares, "asset"), *columns)
+    yield grid(unless_alone(report.shares, "asset"), *columns)
     yield (
         "  share: of the sum of squares of these runs; component: of the variance among other such"
         " levels, with its interval"
@@ -191,7 +192,7 @@ def variance_lines(report: VarianceReport) -> Iterator[str]:
         of_first = [row for row in report.without if row.source == first]
         yield ""
         yield f"Share of the {first} without each {first}"
-        yield from grid(unless_alone(of_first, "asset"), text("without"), *columns)
+        yield grid(unless_alone(of_first, "asset"), text("without"), *columns)
 
     yield ""
     yield f"Identical runs ({report.compared})"
@@ -200,7 +201,7 @@ def variance_lines(report: VarianceReport) -> Iterator[str]:
     if not report.identical:
         yield "  none"
 
-    yield from _note_lines([*report.source, *report.notes])
+    yield from _note_parts([*report.source, *report.notes])
 
 
 def _share_columns(report: VarianceReport) -> list[Column[ShareRow]]:
@@ -246,11 +247,11 @@ def _identical(row: IdenticalRuns) -> str:
 # ---- effects
 
 
-def effects_lines(report: EffectsReport) -> Iterator[str]:
-    """Lines of the report of `effects`."""
+def effects_parts(report: EffectsReport) -> Iterator[Part]:
+    """Parts of the report of `effects`."""
     if report.effects:
         yield "Effects of the mask: mean over windows, paired within window and seed"
-        yield from grid(
+        yield grid(
             unless_alone(report.effects, "agent", report.ladder),
             text("agent"),
             text("metric"),
@@ -273,7 +274,7 @@ def effects_lines(report: EffectsReport) -> Iterator[str]:
         )
         ladder = unless_alone(report.ladder, "agent", report.effects)
         for _, rungs in itertools.groupby(ladder, key=lambda row: (row.agent, row.over)):
-            yield from _ladder_lines(list(rungs), report.alpha)
+            yield from _ladder_parts(list(rungs), report.alpha)
         yield ""
 
     yield "Notes"
@@ -288,11 +289,11 @@ def effects_lines(report: EffectsReport) -> Iterator[str]:
     yield from (f"  {note}" for note in report.notes)
 
 
-def _ladder_lines(rungs: Sequence[LadderRow], alpha: float) -> Iterator[str]:
+def _ladder_parts(rungs: Sequence[LadderRow], alpha: float) -> Iterator[Part]:
     first = rungs[0]
     agent = f"{first.agent}, " if first.agent else ""
     yield f"  {agent}{first.over}: from {first.start} to {first.end}"
-    lines = grid(
+    yield grid(
         rungs,
         text("metric"),
         text("contribution of", "piece"),
@@ -300,22 +301,22 @@ def _ladder_lines(rungs: Sequence[LadderRow], alpha: float) -> Iterator[str]:
         figure_of("mean"),
         UNIT,
         interval(alpha),
+        indent="    ",
     )
-    yield from (f"  {line}" for line in lines)
 
 
 # ---- cutoff
 
 
-def cutoff_lines(report: CutoffReport) -> Iterator[str]:
-    """Lines of the report of `cutoff`."""
+def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
+    """Parts of the report of `cutoff`."""
     yield (
         "Means a year, in %, before and after the end of the model's training data; decay: before"
         " less after"
     )
     rows = [row for row in report.cards if row.figure]
     if rows:
-        yield from grid(
+        yield grid(
             rows,
             text("card"),
             text("cutoff"),
@@ -337,4 +338,4 @@ def cutoff_lines(report: CutoffReport) -> Iterator[str]:
             notes.append(f"{row.card}: {row.figure or 'cutoff'}: {row.reason}")
 
     sources = [f"{row.model}: {row.source}" for row in rows if row.source]
-    yield from _note_lines(list(dict.fromkeys([*notes, *sources, *report.notes])))
+    yield from _note_parts(list(dict.fromkeys([*notes, *sources, *report.notes])))

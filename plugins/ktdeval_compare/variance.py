@@ -395,7 +395,9 @@ def identical_runs(runs: Sequence[Run]) -> list[IdenticalRuns]:
                 is_flat = all(run.is_flat for run in same)
                 places.setdefault((who, is_flat), []).append(" ".join(place))
 
-    return [
-        IdenticalRuns([list(each) for each in who], where, is_flat)
-        for (who, is_flat), where in places.items()
-    ]
+    identical = []
+    for (who, is_flat), where in places.items():
+        names = [list(each) for each in who]
+        identical.append(IdenticalRuns(names, where, is_flat))
+
+    return identical

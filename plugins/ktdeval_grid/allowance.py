@@ -51,6 +51,23 @@ class GridAllowance:
         _give_back(self.dollars, units)
         return False
 
+    def needed(self, least: Amount) -> dict[str, float]:
+        """Return the limits that leave less than `least`, by the name of their option, each with
+        the smallest value that would leave it.
+        """
+        needed: dict[str, float] = {}
+        if self.dollars is not None:
+            units = _exceeding(self.dollars, math.ceil(least.usd * _UNITS_A_DOLLAR))
+            if units is not None:
+                needed["max_cost"] = units / _UNITS_A_DOLLAR
+
+        if self.tokens is not None:
+            tokens = _exceeding(self.tokens, least.tokens)
+            if tokens is not None:
+                needed["max_tokens"] = tokens
+
+        return needed
+
     def give_back(self, unused: Amount) -> None:
         """Return what was drawn and not used."""
         if self.dollars is not None:
@@ -70,6 +87,16 @@ def _use(total: SharedSum | None, amount: int) -> bool:
 
     total.settle(grant, amount)
     return True
+
+
+def _exceeding(total: SharedSum, amount: int) -> int | None:
+    """Return what would be used with a further amount, if that exceeds the limit."""
+    state = total.state()
+    used = state.used + state.reserved + amount
+    if total.limit is None or used <= total.limit:
+        return None
+
+    return used
 
 
 def _give_back(total: SharedSum | None, amount: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath, example, print_json
+from ktdeval.cli import FilePath, OutputPath, example, line_width, print_json
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import to_plain
@@ -51,7 +51,7 @@ def status(folder: Path, watch: bool, as_json: bool) -> None:
         print_json({**_plain(now), "running": sorted(found.running)})
         return
 
-    for line in status_lines(now):
+    for line in status_lines(now, line_width()):
         click.echo(line)
 
 
@@ -101,7 +101,7 @@ def estimate(plan: GridPlan, out: Path | None, workers: int, as_json: bool) -> N
         print_json(to_plain(found))
         return
 
-    for line in (*estimate_lines(found), *assumption_lines(found)):
+    for line in (*estimate_lines(found, line_width()), *assumption_lines(found)):
         click.echo(line)
 
 

@@ -50,6 +50,7 @@ class Request(Value, kw_only=True):
     workers: int
     runner: str
     only: Literal["all", "failed"] = "all"
+    words: tuple[str, ...] = ()  #: that began the launch on the command line
 
 
 @dataclass(frozen=True)
@@ -165,10 +166,15 @@ class Driver:
         if not any(codes):
             return
 
-        is_told = status is not None and status.total.failed > 0 and status.total.left == 0
+        is_told = status is not None and _is_told(status)
         for line in worker_errors(self.logs):
             if not is_told or not line.endswith(_RESUMES):
                 yield line
+
+
+def _is_told(status: GridStatus) -> bool:
+    """Whether the failures and stops of units say why none is left that would go on."""
+    return bool(status.failures) and status.total.left == status.total.stopped
 
 
 #: End of the line of a worker that has nothing to tell but that units are left

@@ -11,7 +11,15 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, complete_names, example, open_plugins
+from ktdeval.cli import (
+    WORDS,
+    OutputPath,
+    complete_names,
+    example,
+    line_width,
+    open_plugins,
+    resume_line,
+)
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import shown_path
 from ktdeval.values.jsonio import make_folder
@@ -27,13 +35,13 @@ from ktdeval_grid.driver import (
 )
 from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.layout import GridPlace, bytes_kept, open_place
-from ktdeval_grid.lines import LaunchLine, end_line
+from ktdeval_grid.lines import EndLine, LaunchLine
 from ktdeval_grid.own_command import own_command
 from ktdeval_grid.plan import GridPlan
 from ktdeval_grid.plan_options import plan_options
 from ktdeval_grid.records import GRID
 from ktdeval_grid.screen import estimate_lines, status_lines
-from ktdeval_grid.status import load_record
+from ktdeval_grid.status import GridStatus, load_record
 from ktdeval_grid.watchers import make_watcher, print_line
 
 FOLDER = "ktdeval-grids"  #: where grids are that were given no other folder
@@ -74,7 +82,8 @@ def launch(plan: GridPlan, **given: Any) -> int:
     """Run a plan to its end: episodes, cards, tables, pages.
 
     The same command again goes on where it ended, and tries again what failed. A plan that has
-    changed amends the grid: only what is new runs.
+    changed amends the grid: only what is new runs. A launch that a budget stops prints the line
+    that resumes it with a larger one.
     """
     options = _Options(**given)
     place = open_place(_folder(plan, options.out))
@@ -84,12 +93,13 @@ def launch(plan: GridPlan, **given: Any) -> int:
         workers=options.workers or _cores(),
         runner=options.runner,
         only="all" if options.only is None else "failed",
+        words=click.get_current_context().meta[WORDS],
     )
     news = _news(place, request)
     estimate = forecast(request)
     if not options.as_json:
         _tell_news(news, place)
-        for line in estimate_lines(estimate):
+        for line in estimate_lines(estimate, line_width()):
             click.echo(line)
 
     _confirm(estimate, has_agreed=options.yes or options.as_json)
@@ -228,23 +238,24 @@ def _drive_here(intent: _Intent) -> int:
     finally:
         watcher.close()
 
-    _tell_end(result, intent.place, intent.as_json)
+    _tell_end(result, intent)
     check_result(result)
     return result.exit_code
 
 
-def _tell_end(result: LaunchResult, place: GridPlace, as_json: bool) -> None:
+def _tell_end(result: LaunchResult, intent: _Intent) -> None:
     if result.status is None:
         return
-    if as_json:
-        site = None if result.site is None else str(result.site)
-        line = end_line(result.launch, result.exit_code, result.status, site, result.problems)
-        print_line(line)
+
+    resume = _resume_line(result.status, intent.request)
+    if intent.as_json:
+        _print_end(result, result.status, resume)
         return
 
+    place = intent.place
     is_on_screen = sys.stderr.isatty() and sys.stdout.isatty()  # the watcher leaves its table
     if not is_on_screen:
-        for text in status_lines(result.status):
+        for text in status_lines(result.status, line_width()):
             click.echo(text)
 
     done = result.status.total.done
@@ -255,6 +266,32 @@ def _tell_end(result: LaunchResult, place: GridPlace, as_json: bool) -> None:
     if result.site is not None:
         click.echo(f"tables  {shown_path(result.site.parent.parent / 'tables')}")
         click.echo(f"site    {shown_path(result.site)}")
+
+    if resume is not None:
+        click.echo(f"resume  {resume}")
+
+
+def _resume_line(status: GridStatus, request: Request) -> str | None:
+    """Return the command that goes on with larger budgets; None if no budget stopped a unit."""
+    if status.needed is None:
+        return None
+
+    limits = {"max_cost": request.plan.max_cost, "max_tokens": request.plan.max_tokens}
+    return resume_line(request.words, limits, status.needed)
+
+
+def _print_end(result: LaunchResult, status: GridStatus, resume: str | None) -> None:
+    """Print the end of a launch for programs."""
+    line = EndLine(
+        launch=result.launch,
+        exit_code=result.exit_code,
+        total=status.total,
+        models=status.models,
+        site=None if result.site is None else str(result.site),
+        problems=result.problems,
+        resume=resume,
+    )
+    print_line(line)
 
 
 # ---- in the background

@@ -7,7 +7,10 @@ from typing import Literal
 from ktdeval.values.typed import Value
 from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.records import GridSystem, GridUnit
-from ktdeval_grid.status import Found, GridStatus, Tally
+from ktdeval_grid.status import Found, Tally
+
+UnitState = Literal["running", "done", "failed", "stopped"]
+"""State of a unit that has begun; `stopped`: by a budget."""
 
 
 class LaunchLine(Value, tag_field="event", tag="launch"):
@@ -34,8 +37,8 @@ class UnitLine(Value, tag_field="event", tag="unit"):
     task: str
     window: str | None
     seed: int
-    state: Literal["running", "done", "failed"]
-    error: str | None = None
+    state: UnitState
+    error: str | None = None  #: why it failed, or which budget stopped it
     cost_usd: float | None = None
     seconds: float | None = None
 
@@ -49,6 +52,7 @@ class EndLine(Value, tag_field="event", tag="end"):
     models: tuple[Tally, ...]
     site: str | None  #: page of the bundle; null where there is none
     problems: tuple[str, ...]  #: one line for each kind
+    resume: str | None  #: command that goes on with larger budgets; null: no budget stopped a unit
 
 
 class UnitEvents:
@@ -73,7 +77,7 @@ class UnitEvents:
 
 def unit_line(found: Found, system: GridSystem, unit: GridUnit) -> UnitLine | None:
     """Return the state of a unit; None if it waits."""
-    state: Literal["running", "done", "failed"]
+    state: UnitState
     error = None
     cost_usd = None
     seconds = None
@@ -84,7 +88,7 @@ def unit_line(found: Found, system: GridSystem, unit: GridUnit) -> UnitLine | No
     elif unit.id in found.running:
         state = "running"
     elif unit.id in found.failed:
-        state = "failed"
+        state = "stopped" if found.failed[unit.id].is_stopped else "failed"
         error = found.failed[unit.id].error
         cost_usd = found.failed[unit.id].cost_usd
     else:
@@ -100,18 +104,4 @@ def unit_line(found: Found, system: GridSystem, unit: GridUnit) -> UnitLine | No
         error=error,
         cost_usd=cost_usd,
         seconds=seconds,
-    )
-
-
-def end_line(
-    launch: str, exit_code: int, status: GridStatus, site: str | None, problems: tuple[str, ...]
-) -> EndLine:
-    """Return the line of a launch's end."""
-    return EndLine(
-        launch=launch,
-        exit_code=exit_code,
-        total=status.total,
-        models=status.models,
-        site=site,
-        problems=problems,
     )

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from msgspec import structs
 
 import ktdeval
-from ktdeval.errors import ProviderError, StoreError
+from ktdeval.errors import BudgetError, ProviderError, StoreError
 from ktdeval.runner import RunPart
 from ktdeval.stores import ClaimBoard
 from ktdeval.tasks import EpisodeSpec
@@ -33,6 +33,7 @@ from ktdeval_grid.records import (
     GridSystem,
     GridUnit,
     PrunedUnits,
+    needed_by,
 )
 from ktdeval_grid.status import load_record
 
@@ -114,7 +115,8 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: Opening)
 def resolve(plan: GridPlan, before: GridRecord | None, parts: Parts) -> GridRecord:
     """Return the record of a plan. What `before` has found out of models stays.
 
-    Raises KtdevalError; a model that does not answer becomes the `problem` of its system.
+    Raises KtdevalError; a model that does not answer, or that the budget does not allow to be
+    asked, becomes the `problem` of its system.
     """
     mask_key = plan.mask_key or secrets.token_hex(16)
     begun_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -163,8 +165,9 @@ def _resolved(
     )
     try:
         part = parts.resolve(system, plan, mask_key, before)
-    except ProviderError as error:  # its server is down, or refuses the key
-        return structs.replace(blank, problem=" ".join(str(error).split())), None
+    except (ProviderError, BudgetError) as error:  # its server is down, or refuses the key
+        problem = " ".join(str(error).split())
+        return structs.replace(blank, problem=problem, needed=needed_by(error)), None
 
     checked_by = parts.worker if before is None else before.checked_by
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field, replace
 
 from ktdeval.calls import Allowance, Amount, StopSignal
@@ -25,6 +26,8 @@ class Parts(Closing):
     worker: str
     plugins: Plugins
     allowance: Allowance | None = None  #: of the whole grid; None without a budget
+    #: when the worker began, in seconds of `time.monotonic`; `max_hours` are counted from here
+    began_s: float = field(default_factory=time.monotonic)
     _open: dict[str, RunPart] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -40,7 +43,7 @@ class Parts(Closing):
             config = _with_protocol(config, before)
             shared = replace(shared, further_protocols=before.further_protocols)
 
-        return self._opened(system.slug, config, shared)
+        return self._opened(system.slug, config, shared, StopSignal())
 
     def part(self, system: System, recorded: GridSystem, record: GridRecord) -> RunPart:
         """Return the part of a recorded system, opened at its first use. Raises KtdevalError: it
@@ -53,12 +56,22 @@ class Parts(Closing):
             config = self._config(system, record.plan, record.mask_key)
             config = _with_protocol(config, recorded)
             shared = SharedRun(recorded.further_protocols, self.allowance)
-            part = self._opened(recorded.slug, config, shared)
+            stop = self._stop_signal(record.plan)
+            part = self._opened(recorded.slug, config, shared, stop)
             _check_same(part, recorded, record)
             return part
 
-    def _opened(self, slug: str, config: RunConfig, shared: SharedRun) -> RunPart:
-        part = RunPart(config, self.plugins, StopSignal(), shared)
+    def _stop_signal(self, plan: GridPlan) -> StopSignal:
+        """Return the flag that ends a part. Raises BudgetError: the time of the launch is over."""
+        stop = StopSignal()
+        if plan.max_hours is not None:
+            stop.limit_hours(plan.max_hours, self.began_s)
+            stop.check()
+
+        return stop
+
+    def _opened(self, slug: str, config: RunConfig, shared: SharedRun, stop: StopSignal) -> RunPart:
+        part = RunPart(config, self.plugins, stop, shared)
         self._open[slug] = part
         return part
 

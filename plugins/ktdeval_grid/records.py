@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from ktdeval.cards import PriceEntry
+from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.harness import ToolProtocol
 from ktdeval.values.typed import Value
 from ktdeval_grid.plan import GridPlan
@@ -65,6 +66,8 @@ class GridSystem(Value):
     checked_by: str | None = None  #: worker whose part has the calls that found the protocols out
     #: why the system could not be resolved, so that it has no units; the next launch tries again
     problem: str | None = None
+    #: limits that kept it from being resolved, as of `UnitFailed`; null: no budget did
+    needed: dict[str, float] | None = None
 
 
 class GridRecord(Value):
@@ -114,8 +117,14 @@ class UnitFailed(Value):
     launch: str  #: which launch tried it; a later one tries it again
     cost_usd: float | None = None  #: spent on it so far
     failed_at: str = ""  #: time in UTC, ISO 8601, of the worker's own clock
-    #: whether the launch stopped (a budget, an interrupt), so that this is no fault of the unit
-    stopped: bool = False
+    #: limits that a further call exceeded, by the name of their option, each with the least that
+    #: lets it be made (none for `max_hours`); null: no budget ended the unit
+    needed: dict[str, float] | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a budget stopped it, so that nothing failed and a larger one lets it go on."""
+        return self.needed is not None
 
 
 class Launch(Value):
@@ -144,6 +153,11 @@ class LaunchEnd(Value):
     failed: int
     left: int  #: units that are neither
     stopped: str | None = None  #: why it stopped before its end; null: it did not
+
+
+def needed_by(problem: KtdevalError | None) -> dict[str, float] | None:
+    """Return the limits that a budget needs before the work can go on; None for another problem."""
+    return problem.needed if isinstance(problem, BudgetError) else None
 
 
 def launch_key(launch: str) -> str:

@@ -6,19 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ktdeval.errors import KtdevalError, RunStop
+from ktdeval.errors import KtdevalError
 from ktdeval.runner import RunPart
 from ktdeval.stores import Claim
 from ktdeval.values.typed import encode_canonical
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.parts import Parts
 from ktdeval_grid.plan import System, systems
-from ktdeval_grid.records import GridRecord, GridSystem, UnitDone, UnitFailed, failed_key
+from ktdeval_grid.records import (
+    GridRecord,
+    GridSystem,
+    UnitDone,
+    UnitFailed,
+    failed_key,
+    needed_by,
+)
 from ktdeval_grid.taking_over import continue_canary, continue_unit
 from ktdeval_grid.units import Turn
 from ktdeval_grid.watching import GridView
 
 _DONE = b"{}\n"  #: record of a finished job
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Why a unit ended before it was done: a failure, or a budget that stopped it."""
+
+    error: str  #: one line
+    needed: dict[str, float] | None = None  #: as of `UnitFailed`
 
 
 @dataclass
@@ -52,18 +67,19 @@ class UnitRunner:
         it to whoever comes next. `requeued`: how often it was requeued.
         """
         try:
-            error = self._run_or_continue(turn, claim)
+            ended = self._run_or_continue(turn, claim)
         except KeyboardInterrupt:
             claim.release()
             return
         except KtdevalError as problem:  # its part can't be opened, or the store fails
             self.stopped.setdefault(turn.system, problem)
             error = " ".join(str(problem).split())
+            ended = _Ended(error, needed_by(problem))
 
-        if error is not None:
-            self._record_failure(turn, claim, requeued, error)
+        if ended is not None:
+            self._record_failure(turn, claim, requeued, ended)
 
-    def _run_or_continue(self, turn: Turn, claim: Claim) -> str | None:
+    def _run_or_continue(self, turn: Turn, claim: Claim) -> _Ended | None:
         """Run a unit, unless a worker has finished it already; return why it failed, or None."""
         part = self.part(turn.system)
         unit = turn.unit.id
@@ -77,7 +93,11 @@ class UnitRunner:
                 self.stopped.setdefault(turn.system, part.stop.reason)
 
             if outcome.error is not None:
-                return outcome.error
+                needed = None
+                if outcome.is_stopped:  # perhaps after another unit met another problem
+                    needed = needed_by(part.stop.reason) or {}
+
+                return _Ended(outcome.error, needed)
 
         self._record_done(turn, claim, part, holder)
         return None
@@ -102,17 +122,17 @@ class UnitRunner:
 
         self.view.done.add(unit)
 
-    def _record_failure(self, turn: Turn, claim: Claim, requeued: int, error: str) -> None:
+    def _record_failure(self, turn: Turn, claim: Claim, requeued: int, ended: _Ended) -> None:
         failure = UnitFailed(
             unit=turn.unit.id,
             system=turn.system,
-            error=error,
+            error=ended.error,
             worker=self.parts.worker,
             generation=claim.generation,
             requeued=requeued,
             launch=self.view.launch,
             failed_at=_now(),
-            stopped=isinstance(self.stopped.get(turn.system), RunStop),
+            needed=ended.needed,
         )
         if claim.is_ours():
             data = encode_canonical(failure).encode() + b"\n"

@@ -9,21 +9,21 @@ from rich.table import Table
 from rich.text import Text
 
 from ktdeval.cards import clean, count, dollars
-from ktdeval.cli import grid_lines
+from ktdeval.cli import folded_texts, grid_lines
 from ktdeval_grid.estimate_types import SCENARIOS, GridEstimate, ModelEstimate
 from ktdeval_grid.status import GridStatus, Tally
 
-_COLUMNS = ("MODEL", "done", "running", "failed", "left", "pruned", "USD", "ETA")
+_COLUMNS = ("MODEL", "done", "running", "failed", "stopped", "left", "pruned", "USD", "ETA")
 _UNKNOWN = "?"
 _MILLION = 1_000_000
 _MOST_WORDS = 300  #: of an error that is printed
 
 
-def status_lines(status: GridStatus) -> list[str]:
-    """Return where a grid stands, as plain lines."""
+def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
+    """Return where a grid stands, as plain lines of at most `width` columns, or of any number."""
     lines = [headline(status), ""]
-    lines += grid_lines(_COLUMNS, _rows(status), left=("MODEL",))
-    lines += ["", *_notes(status)]
+    lines += grid_lines(_COLUMNS, _rows(status), ("MODEL",), width)
+    lines += ["", *folded_texts(_notes(status), width)]
     while not lines[-1]:
         lines.pop()
 
@@ -54,6 +54,8 @@ def headline(status: GridStatus) -> str:
         parts.append(f"{total.running:,} running")
     if total.failed:
         parts.append(f"{total.failed:,} failed")
+    if total.stopped:
+        parts.append(f"{total.stopped:,} stopped")
     if status.paused:
         parts.append("paused")
 
@@ -77,6 +79,7 @@ def _cells(tally: Tally) -> Sequence[str]:
         f"{tally.done:,}/{tally.planned:,}",
         _number(tally.running),
         _number(tally.failed),
+        _number(tally.stopped),
         _number(tally.left),
         _number(tally.pruned),
         _spent(tally),
@@ -114,7 +117,7 @@ def _notes(status: GridStatus) -> Iterator[str]:
 
 
 def failure_lines(status: GridStatus) -> Iterator[str]:
-    """Yield one line for each kind of failure."""
+    """Yield one line for each kind of failure, and of stop."""
     for slug, problem in status.unresolved.items():
         yield f"not begun: {clean(problem)[:_MOST_WORDS]} ({slug})"
 
@@ -127,11 +130,14 @@ def failure_lines(status: GridStatus) -> Iterator[str]:
         if len(kind.units) > 1:
             first = f"first {first}"
 
-        yield f"{len(kind.units):,} failed: {error} ({first})"
+        how = "stopped" if kind.is_stopped else "failed"
+        yield f"{len(kind.units):,} {how}: {error} ({first})"
 
 
-def estimate_lines(estimate: GridEstimate) -> list[str]:
-    """Return an estimate as plain lines: low, typical and high of each model."""
+def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str]:
+    """Return an estimate as plain lines: low, typical and high of each model. `width`: as of
+    `status_lines`.
+    """
     lines = []
     paid = [model for model in estimate.models if model.episodes and not model.is_free]
     free = [model for model in estimate.models if model.is_free]
@@ -147,7 +153,8 @@ def estimate_lines(estimate: GridEstimate) -> list[str]:
             rows.append(_estimate_cells(estimate.total))
 
         lines.append(f"estimate, {' / '.join(SCENARIOS)}, {estimate.concurrency} at once:")
-        lines += [f"  {line}" for line in grid_lines(columns, rows, left=("MODEL",))]
+        room = None if width is None else width - 2
+        lines += [f"  {line}" for line in grid_lines(columns, rows, ("MODEL",), room)]
 
     unpriced = [model.name for model in paid if model.left["typical"].cost_usd is None]
     if unpriced:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Collection
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from ktdeval_grid.names import WorkerName
 from ktdeval_grid.opening import Opening, open_grid, recorded
 from ktdeval_grid.parts import Parts
 from ktdeval_grid.plan import GridPlan
-from ktdeval_grid.records import FAILED, GridRecord
+from ktdeval_grid.records import FAILED, GridRecord, UnitFailed, needed_by
 from ktdeval_grid.running import UnitRunner
 from ktdeval_grid.units import Shard
 from ktdeval_grid.watching import GridView, Liveness
@@ -48,7 +48,7 @@ class WorkerReport:
     name: str
     planned: int  #: units of the grid
     done: int  #: of them, by any worker
-    failed: int
+    failed: int  #: not stopped by a budget, which is no failure
     problems: tuple[str, ...]  #: why systems or jobs were given up here, one line each
     is_stopped: bool = False  #: whether all that ended it here is a budget
 
@@ -151,6 +151,12 @@ def failed_units(store: Store) -> frozenset[str]:
 
 def _report(record: GridRecord, place: GridPlace, worker: Worker, name: str) -> WorkerReport:
     units = {unit.id for _, unit in record.units()}
+    ended = []
+    for unit, failure in worker.view.failed.items():
+        if unit in units and unit not in worker.view.done:
+            ended.append(failure)
+
+    failed = [failure for failure in ended if not failure.is_stopped]
     problems = [
         f"{system.slug}: {system.problem}"
         for system in record.systems
@@ -163,15 +169,25 @@ def _report(record: GridRecord, place: GridPlace, worker: Worker, name: str) -> 
         name=name,
         planned=len(units),
         done=len(units & worker.view.done),
-        failed=len(units & worker.view.failed.keys() - worker.view.done),
+        failed=len(failed),
         problems=tuple(" ".join(line.split()) for line in problems),
-        is_stopped=_only_budgets(worker.runner.stopped.values()),
+        is_stopped=_only_budgets(record, ended, worker.runner.stopped.values()),
     )
 
 
-def _only_budgets(stops: Collection[KtdevalError]) -> bool:
-    """Whether budgets, and nothing else, ended the work."""
-    return bool(stops) and all(isinstance(stop, BudgetError) for stop in stops)
+def _only_budgets(
+    record: GridRecord, ended: Iterable[UnitFailed], stops: Iterable[KtdevalError]
+) -> bool:
+    """Whether budgets, and nothing else, ended units of any worker, ended the work here, or kept
+    systems from being resolved.
+    """
+    needed = [needed_by(stop) for stop in stops]
+    needed += [failure.needed for failure in ended]
+    for system in record.systems:
+        if system.problem is not None:
+            needed.append(system.needed)
+
+    return bool(needed) and None not in needed
 
 
 def check_report(report: WorkerReport) -> None:

@@ -42,6 +42,7 @@ class Tally(Value):
     done: int
     running: int
     failed: int  #: in this launch, or the last one
+    stopped: int  #: by a budget, likewise; a larger one lets them go on
     pruned: int  #: left out by a rule, not among the planned
     cost_usd: float  #: of done and failed units, as far as it is known
     uncosted: int  #: done units whose cost is not known
@@ -50,14 +51,15 @@ class Tally(Value):
 
     @property
     def left(self) -> int:
-        """Units that are neither done nor failed."""
+        """Units that are neither done nor failed, those that a budget stopped among them."""
         return self.planned - self.done - self.failed
 
 
 class FailureKind(Value):
-    """Units that failed for one reason."""
+    """Units that failed, or that a budget stopped, for one reason."""
 
     error: str
+    is_stopped: bool  #: whether a budget stopped them
     units: tuple[str, ...]  #: ids
     example: str  #: system and label of the first
 
@@ -76,6 +78,9 @@ class GridStatus(Value):
     pruned: dict[str, str]  #: reason of each rule that leaves units out, by its name
     #: systems that could not be resolved, and so have no units yet, each with the reason
     unresolved: dict[str, str] = msgspec.field(default_factory=dict)
+    #: limits that stopped units exceed, by the name of their option, each with the least that lets
+    #: them go on; null: no budget stopped a unit
+    needed: dict[str, float] | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -208,18 +213,39 @@ def summarise(found: Found, place: str, now: datetime | None = None) -> GridStat
         unresolved={
             system.slug: system.problem for system in record.systems if system.problem is not None
         },
+        needed=_needed(found),
     )
+
+
+def _needed(found: Found) -> dict[str, float] | None:
+    """Return the limits that stopped units and systems exceed, each with the least that all of
+    them need; None where no budget stopped any.
+    """
+    stops = [failure.needed for failure in found.failed.values()]
+    stops += [system.needed for system in found.record.systems]
+    needed: dict[str, float] | None = None
+    for limits in stops:
+        if limits is None:
+            continue
+
+        needed = needed or {}
+        for name, least in limits.items():
+            needed[name] = max(least, needed.get(name, least))
+
+    return needed
 
 
 def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime | None) -> Tally:
     units = [unit.id for system in systems for unit in system.units]
     done = [found.done[unit] for unit in units if unit in found.done]
-    failed = [found.failed[unit] for unit in units if unit in found.failed]
+    ended = [found.failed[unit] for unit in units if unit in found.failed]
+    stopped = sum(entry.is_stopped for entry in ended)
+    failed = len(ended) - stopped
     running = found.running.intersection(units)
     pruned = [len(part.units) for system in systems for part in system.pruned]
-    costs = [entry.cost_usd for entry in done] + [entry.cost_usd for entry in failed]
+    costs = [entry.cost_usd for entry in done] + [entry.cost_usd for entry in ended]
 
-    left = len(units) - len(done) - len(failed)
+    left = len(units) - len(done) - failed
     eta_s = None
     if running and now is not None:
         eta_s = seconds_left([entry.finished_at for entry in done], left, now)
@@ -229,7 +255,8 @@ def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime
         planned=len(units),
         done=len(done),
         running=len(running),
-        failed=len(failed),
+        failed=failed,
+        stopped=stopped,
         pruned=sum(pruned),
         cost_usd=math.fsum(cost for cost in costs if cost is not None),
         uncosted=sum(entry.cost_usd is None for entry in done),
@@ -264,8 +291,8 @@ def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float 
 
 
 def failure_kinds(found: Found) -> Iterator[FailureKind]:
-    """Yield the reasons why units failed, the most frequent first; texts that differ in numbers
-    alone are one kind, shown by its first unit.
+    """Yield the reasons why units failed or were stopped, the most frequent first; texts that
+    differ in numbers alone are one kind, shown by its first unit.
     """
     labels = {unit.id: full_label(system, unit) for system, unit in found.record.units()}
     kinds: dict[str, list[str]] = {}
@@ -277,7 +304,10 @@ def failure_kinds(found: Found) -> Iterator[FailureKind]:
     for units in sorted(kinds.values(), key=lambda units: -len(units)):
         first = units[0]
         yield FailureKind(
-            error=found.failed[first].error, units=tuple(units), example=labels[first]
+            error=found.failed[first].error,
+            is_stopped=found.failed[first].is_stopped,
+            units=tuple(units),
+            example=labels[first],
         )
 
 

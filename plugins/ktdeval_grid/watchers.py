@@ -59,7 +59,7 @@ class LiveWatcher:
 
 
 class PlainWatcher:
-    """A line for each failure, and some for progress."""
+    """A line for each failure and stop, and some for progress."""
 
     def __init__(self) -> None:
         self._events = UnitEvents()
@@ -72,9 +72,9 @@ class PlainWatcher:
     def show(self, found: Found, status: GridStatus) -> None:
         """Print what is new."""
         for line in self._events.news(found):
-            if line.state == "failed":
+            if line.state in ("failed", "stopped"):
                 unit = " ".join(filter(None, (line.system, line.task, line.window)))
-                self.note(f"failed: {unit} seed {line.seed}: {line.error}")
+                self.note(f"{line.state}: {unit} seed {line.seed}: {line.error}")
 
         stride = max(1, -(-status.total.planned // _PLAIN_REPORTS))
         step = status.total.done // stride

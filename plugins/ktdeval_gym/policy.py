@@ -24,8 +24,8 @@ from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import read_plain, sha256_hex
 from ktdeval.values.typed import Value, decode_json
 from ktdeval_gym.params import PolicyParams
+from ktdeval_gym.rl.choices import Algorithm
 
-Algorithm = Literal["a2c", "ppo", "dqn"]
 Vector = npt.NDArray[np.float32]
 DECISIONS: tuple[Literal["SELL", "HOLD", "BUY"], ...] = (
     "SELL",

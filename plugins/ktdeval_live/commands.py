@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath, example, grid_lines, open_plugins, plugin_option
+from ktdeval.cli import FilePath, OutputPath, example, open_plugins, plugin_option, print_grid
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval_live.ask import ask as ask_entry
 from ktdeval_live.begin import begin, join as join_test
@@ -163,11 +163,11 @@ def status(folder: Path, clock: Path | None) -> None:
     test = LiveFolder(folder)
     now = _clock(clock, test.plan.kind).now()
     columns = ("market", "days", "frozen", "next close", "next cutoff")
-    click.echo("\n".join(grid_lines(columns, market_rows(test, now), left=("market",))))
+    print_grid(columns, market_rows(test, now), left=("market",))
     click.echo("")
     columns = ("entrant", "market", "decided", "gaps", "last gap")
     rows = status_rows(test)
-    click.echo("\n".join(grid_lines(columns, rows, left=("entrant", "market", "last gap"))))
+    print_grid(columns, rows, left=("entrant", "market", "last gap"))
 
 
 @example("ktdeval live settle my-test")
@@ -188,12 +188,12 @@ def settle(folder: Path, extra: tuple[str, ...]) -> None:
 
     columns = ("entrant", "market", "days", "gaps", "held %", "flat %", "bounds %", "over index")
     rows = [settled_row(card) for card in settled.cards]
-    click.echo("\n".join(grid_lines(columns, rows, left=("entrant", "market"))))
+    print_grid(columns, rows, left=("entrant", "market"))
     pairs = [pair_row(*pair) for pair in differences(test.plan, settled.results)]
     if pairs:
         click.echo("")
         names = ("entrant", "minus", "market", "shared days", "difference")
-        click.echo("\n".join(grid_lines(names, pairs, left=names[:3])))
+        print_grid(names, pairs, left=names[:3])
 
     click.echo("\nmean differences in % a year, with intervals of 95 % that hold at all times")
     for path, card in zip(paths, settled.cards, strict=True):
@@ -282,7 +282,7 @@ def repeat(folder: Path, times: int, clock: Path | None, extra: tuple[str, ...])
     time = _clock(clock, test.plan.kind)
     rows = [agreement_row(found) for found in repeat_test(test, plugins, time, times)]
     columns = ("entrant", "market", "days", "repeats", "failed", "same sides %", "same orders %")
-    click.echo("\n".join(grid_lines(columns, rows, left=("entrant", "market"))))
+    print_grid(columns, rows, left=("entrant", "market"))
 
 
 @live.command(hidden=True)

@@ -21,8 +21,9 @@ from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import file_sha256, read_plain, sha256_hex
 from ktdeval.values.typed import Value, decode_json
 from ktdeval_qlib import TrainedParams
-from ktdeval_qlib.recipes import FACTORS, Device, recipes
-from ktdeval_qlib.samples import Label, Scaler, Segments, step_input
+from ktdeval_qlib.choices import Device, Label
+from ktdeval_qlib.recipes import FACTORS, recipes
+from ktdeval_qlib.samples import Scaler, Segments, step_input
 from ktdeval_qlib.stored import Predictor, load
 
 DESCRIPTION = "trained.json"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 import numpy as np
@@ -23,12 +23,12 @@ from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
+from ktdeval_qlib.choices import Device
 from ktdeval_qlib.samples import Layout, Norm
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Device = Literal["cpu", "cuda"]
 Progress = Callable[[int, int], None]
 """Called after each round with the rounds done and their maximum; early stopping may end before."""
 

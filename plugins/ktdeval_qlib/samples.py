@@ -21,8 +21,8 @@ from ktdeval.attribution import FACTOR_NAMES, FACTORS, factor_panel
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import BoolArray, DayArray, FloatArray, MarketSnapshot, parse_day
 from ktdeval.values.seeds import derive_seed
+from ktdeval_qlib.choices import Label
 
-Label = Literal["qlib", "open"]
 LABELS: Mapping[Label, str] = {
     "qlib": (
         "close of t+2 / close of t+1 - 1, adjusted: Qlib's Ref($close, -2) / Ref($close, -1) - 1"

@@ -21,8 +21,9 @@ from ktdeval.values.jsonio import content_hash, file_sha256, make_folder, write_
 from ktdeval.values.lazy import later
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed import encode_canonical, to_plain
+from ktdeval_qlib.choices import Device
 from ktdeval_qlib.model import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
-from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe
+from ktdeval_qlib.recipes import Estimator, Progress, Recipe
 from ktdeval_qlib.samples import (
     Samples,
     Scaler,

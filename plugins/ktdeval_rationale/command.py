@@ -17,6 +17,7 @@ from ktdeval.cli import (
     complete_data,
     example,
     grid_lines,
+    line_width,
     open_plugins,
     plugin_option,
 )
@@ -29,6 +30,7 @@ from ktdeval_rationale.report import Options, Report, SecondStage, Subject, make
 from ktdeval_rationale.similarity import SimilarityLinter, choose_encoder
 
 _UNDEFINED = "-"
+_INDENT = "    "  #: of a table below its title
 _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
 
 
@@ -97,28 +99,29 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
     if as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:
-        click.echo("\n".join(_report_lines(report)))
+        click.echo("\n".join(_report_lines(report, line_width())))
 
 
-def _report_lines(report: Report) -> Iterator[str]:
+def _report_lines(report: Report, width: int | None) -> Iterator[str]:
+    room = None if width is None else width - len(_INDENT)
     for subject in report.subjects:
         yield subject.subject
         for name, unit, title in WORDS["tables"]:
-            yield from _titled(title, _rates(subject.masks, name, unit))
+            yield from _titled(title, _rates(subject.masks, name, unit, room))
 
         if subject.hiding:
             title = (
                 "What hiding removes: share of steps before less after, paired by window and seed"
                 " where pairs > 0"
             )
-            yield from _titled(title, _hiding(subject.hiding))
+            yield from _titled(title, _hiding(subject.hiding, room))
 
         if subject.effects:
             title = (
                 "All four masks together: effect of having it in sight on the share of steps, mean"
                 " over windows"
             )
-            yield from _titled(title, _effects(subject.effects))
+            yield from _titled(title, _effects(subject.effects, room))
 
         yield from _examples(subject)
         yield ""
@@ -141,10 +144,10 @@ def _second_stage(stage: SecondStage) -> str:
 def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
     yield ""
     yield f"  {title}"
-    yield from (f"    {line}" for line in lines)
+    yield from (f"{_INDENT}{line}".rstrip() for line in lines)
 
 
-def _rates(masks: Mapping[str, MaskRates], table: str, unit: str) -> list[str]:
+def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, room: int | None) -> list[str]:
     """Return lines of shares with their intervals in per cent; a category that is never named has
     0.
     """
@@ -160,7 +163,7 @@ def _rates(masks: Mapping[str, MaskRates], table: str, unit: str) -> list[str]:
             if UNSET not in shares:
                 rows.append((label, *(_share(each) for each in shares)))
 
-    return grid_lines(("", *masks), rows, ("",))
+    return grid_lines(("", *masks), rows, ("",), room)
 
 
 def _share(share: Share) -> str:
@@ -169,7 +172,7 @@ def _share(share: Share) -> str:
     return f"{100 * share.share:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
-def _hiding(rows: Sequence[HidingRow]) -> list[str]:
+def _hiding(rows: Sequence[HidingRow], room: int | None) -> list[str]:
     heads = (
         "hidden",
         "named",
@@ -197,10 +200,10 @@ def _hiding(rows: Sequence[HidingRow]) -> list[str]:
         for row in shown
     ]
 
-    return grid_lines(heads, cells, ("hidden", "named", "Appendix A"))
+    return grid_lines(heads, cells, ("hidden", "named", "Appendix A"), room)
 
 
-def _effects(rows: Sequence[EffectRow]) -> list[str]:
+def _effects(rows: Sequence[EffectRow], room: int | None) -> list[str]:
     cells = [
         [
             _name(row.row),
@@ -212,7 +215,7 @@ def _effects(rows: Sequence[EffectRow]) -> list[str]:
         for row in rows
     ]
     heads = ("named", "effect", "windows", "points", "95 % interval")
-    return grid_lines(heads, cells, ("named", "effect"))
+    return grid_lines(heads, cells, ("named", "effect"), room)
 
 
 def _examples(subject: Subject) -> Iterator[str]:

@@ -129,7 +129,12 @@ def mask_rates(counts: Sequence[EpisodeCounts]) -> MaskRates:
 
 
 def _shares(counts: Sequence[Mapping[str, int]], n: int) -> dict[str, Share]:
-    return {row: share(sum(count[row] for count in counts), n) for row in ROWS}
+    shares = {}
+    for row in ROWS:
+        total = sum(count[row] for count in counts)
+        shares[row] = share(total, n)
+
+    return shares
 
 
 def _by_source(counts: Sequence[EpisodeCounts]) -> dict[str, dict[str, int]]:

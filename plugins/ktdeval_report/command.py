@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,10 +27,9 @@ from ktdeval.runner import paths_of_runs
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import JsonValue, make_folder, write_atomic
 from ktdeval.values.temporary import filling
-from ktdeval_report.canvas import plot_file, require_matplotlib
-from ktdeval_report.inputs import Sources, load_evaluations
-from ktdeval_report.page import Options, Report, make_report
-from ktdeval_report.study import Settings
+
+if TYPE_CHECKING:
+    from ktdeval_report.page import Report
 
 _FORMATS = ("png", "svg")
 
@@ -116,6 +115,12 @@ def report(
     tables without daily plots. The page needs no network and no script; cards and records are only
     read.
     """
+    # not at the top, so that help is quick
+    from ktdeval_report.canvas import plot_file, require_matplotlib
+    from ktdeval_report.inputs import Sources, load_evaluations
+    from ktdeval_report.page import Options, make_report
+    from ktdeval_report.study import Settings
+
     require_matplotlib()
     forms = _names(formats) or _FORMATS[:1]
     for name in forms:

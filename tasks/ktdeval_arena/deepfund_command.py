@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
-import pandas as pd
 
 from ktdeval.cards import clean
 from ktdeval.cli import (
@@ -245,4 +244,6 @@ def _format(row: _Row, form: str) -> str:
 
 
 def _print_csv(rows: Sequence[_Row]) -> None:
+    import pandas as pd  # not at the top, so that help is quick
+
     click.echo(pd.DataFrame(rows).to_csv(index=False), nl=False)

@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args
 
 import click
 import numpy as np
-import pandas as pd
 
 from ktdeval.cards import UNDEFINED, clean
 from ktdeval.cli import (
@@ -514,6 +513,8 @@ def table(
     if options["form"] == "json":
         print_json({"title": title, "rows": shown, "notes": remarks})
     elif options["form"] == "csv":
+        import pandas as pd  # not at the top, so that help is quick
+
         click.echo(pd.DataFrame(shown).to_csv(index=False), nl=False)
     else:
         click.echo(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -154,6 +155,30 @@ def test_tables_and_pages_are_made_and_hang_together(grown: Launched) -> None:
     assert [link for link in links if not (site / link).is_file()] == []
     for kind in ("cards/", "views/", "tables/"):
         assert any(link.startswith(kind) for link in links), kind
+
+
+def test_a_budget_that_ends_a_launch_is_no_failure_and_its_resume_line_goes_on(
+    market: Path, tmp_path: Path
+) -> None:
+    plan = plan_of(
+        market,
+        tmp_path / "a plan.yaml",
+        models=MODELS[:1],
+        tasks=[TASKS[0]],
+        windows=[WINDOWS[0]],
+        seeds=1,
+    )
+    stopped = launched(plan, "--workers", 1, "--max-hours", "1e-9")
+    end = stopped.lines[-1]
+    assert (stopped.code, end["exit_code"], end["total"]["failed"]) == (3, 3, 0)
+    assert (end["total"]["stopped"], end["total"]["done"]) == (1, 0)
+    assert {line["state"] for line in stopped.lines[1:-1]} - {"running"} == {"stopped"}
+    assert "ktdeval: stopped: 1 of 1 episodes are not done" in stopped.err
+
+    program, *words = shlex.split(end["resume"].replace("1e-9", "1"))
+    assert program == "ktdeval"
+    resumed = ktdeval(*words, cwd=plan.parent)
+    assert (resumed.code, status_of(stopped.out).total.done) == (0, 1), resumed.err
 
 
 def test_a_detached_grid_is_steered_by_its_file_and_from_another_process(

@@ -244,14 +244,20 @@ def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) 
 def test_ranks_by_selection_are_shown_next_to_ranks_by_return(tab: Any, forged_site: Path) -> None:
     by_card = {row["card"]: row for row in read_data(forged_site, ALL)["rows"]}
     ranked = [row for row in rows_of(tab) if by_card[row["card"]]["alpha_rank"]]
-    by_return = sorted(by_card[row["card"]]["rank"] for row in ranked)
     assert len(ranked) > 4
-    assert by_return[-1] > len(by_return), "one without a selection alpha is ranked among them"
+    without = []
+    for entry in by_card.values():
+        if entry["ranked"] and not entry["alpha_rank"]:
+            without.append(entry["shared_rank"])
+
+    assert without, "one without a selection alpha is ranked among them"
     for row in ranked:
         entry = by_card[row["card"]]
-        gain = by_return.index(entry["rank"]) + 1 - entry["alpha_rank"]
+        above = sum(rank < entry["shared_rank"] for rank in without)
+        gain = entry["shared_rank"] - above - entry["shared_alpha_rank"]
         mark = f"{'▲' if gain > 0 else '▼'}{abs(gain)}" if gain else ""
-        assert re.match(f"{entry['alpha_rank']}\\s*{mark}", row["cells"][4]), row
+        tied = "tied" if entry["alpha_tied_with"] else ""
+        assert re.match(rf"{entry['shared_alpha_rank']}\s*{tied}\s*{mark}", row["cells"][4]), row
     tab.click("[data-key=alpha_rank]")
     order = [
         by_card[row["card"]]["alpha_rank"]

@@ -1,4 +1,4 @@
-"""What reading a card may cost: no library of figures that it does not need."""
+"""What reading a card and asking for help may cost: no library of figures that is not needed."""
 
 from __future__ import annotations
 
@@ -23,6 +23,50 @@ def test_reading_and_checking_a_card_import_no_heavy_library(module: str) -> Non
     imported = set(done.stdout.split())
     assert module in imported
     assert not HEAVY & imported
+
+
+PRINT_ALL_HELP = """
+import contextlib, io, sys
+import click
+from ktdeval.cli.main import cli, main
+
+def ask(words, command):
+    if words:
+        main([*words, "--help"])
+
+    heavy = HEAVY & set(sys.modules)
+    if heavy:
+        sys.exit(f"{' '.join(words)} --help imports {', '.join(sorted(heavy))}")
+
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        takes_folder = any(isinstance(each, click.Argument) for each in command.params)
+        # The modules of these two check cards and serve a market, and import what computes.
+        if takes_folder or words == ["leaderboard"]:
+            return
+
+        for name in command.list_commands(context):
+            if name == "qfinzero":
+                continue
+
+            ask([*words, name], command.get_command(context, name))
+
+with contextlib.redirect_stdout(io.StringIO()) as shown:
+    ask([], cli)
+
+print(shown.getvalue().count("Usage:"))
+"""
+
+
+def test_help_imports_no_library_of_figures() -> None:
+    """Of all commands but those inside the groups `leaderboard` and `qfinzero`."""
+    heavy = {"pandas", "scipy", "statsmodels", "matplotlib", "openai", "anthropic", "torch"}
+    script = f"HEAVY = {heavy}\n{PRINT_ALL_HELP}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 100
 
 
 def test_the_public_names_of_cards_import_no_heavy_library() -> None:

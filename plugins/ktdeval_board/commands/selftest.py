@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import example, grid_lines, open_plugins, plugin_option
+from ktdeval.cli import example, open_plugins, plugin_option, print_grid
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions
@@ -69,7 +69,7 @@ def _print(result: SelfTest) -> None:
     click.echo(f"forged: {result.original}\n")
     columns = ("kind", "refused", "by")
     rows = [_row(tried) for tried in result.tried]
-    click.echo("\n".join(grid_lines(columns, rows, left=columns)))
+    print_grid(columns, rows, left=columns)
 
     applicable = [tried for tried in result.tried if tried.outcome != "not applicable"]
     refused = sum(not tried.is_failure for tried in applicable)

@@ -175,7 +175,7 @@ def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> Exported:
 
 def load_published(name: str, frame: Frame = "cards") -> pd.DataFrame:
     """Return a frame of a board that was published as a dataset."""
-    import datasets  # noqa: PLC0415 - takes seconds
+    import datasets
 
     published: pd.DataFrame = datasets.load_dataset(name, frame, split=SPLIT).to_pandas()
     return published

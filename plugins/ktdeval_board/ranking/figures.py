@@ -536,6 +536,8 @@ def _row(baseline: str, model: str, label: str, source: Entry, figures: FigureRo
         "alpha_tie": None,
         "shared_rank": None,
         "tied_with": 0,
+        "shared_alpha_rank": None,
+        "alpha_tied_with": 0,
         **figures,
     }
 

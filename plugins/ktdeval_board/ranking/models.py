@@ -94,6 +94,8 @@ def _standing(row: Row | None) -> dict[str, JsonValue]:
         "alpha_tie": row["alpha_tie"],
         "shared_rank": row["shared_rank"],
         "tied_with": row["tied_with"],
+        "shared_alpha_rank": row["shared_alpha_rank"],
+        "alpha_tied_with": row["alpha_tied_with"],
         "ranked": row["ranked"],
         "why": row["why"],
     }

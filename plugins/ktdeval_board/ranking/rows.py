@@ -20,6 +20,8 @@ class Standing(TypedDict):
     alpha_tie: int | None
     shared_rank: int | None  #: best rank of its tie group; its own rank without one
     tied_with: int  #: other ranked cards of its tie group
+    shared_alpha_rank: int | None  #: the same of its rank by selection alpha
+    alpha_tied_with: int
 
 
 class FigureRow(TypedDict):
@@ -70,20 +72,45 @@ Tables = Mapping[str, Mapping[str, Table]]
 
 
 def share_ranks(rows: Sequence[Row]) -> list[Row]:
-    """Return rows whose ranked cards have the rank that their tie group shares, and how many others
-    share it.
+    """Return rows whose ranked cards have the ranks that their tie groups share, and how many
+    others share them.
     """
-    ranks_of_group = defaultdict(list)
-    for row in rows:
-        if row["rank"] is not None and row["tie"] is not None:
-            ranks_of_group[row["tie"]].append(row["rank"])
-
+    places = _shared([row["rank"] for row in rows], [row["tie"] for row in rows])
+    by_alpha = _shared([row["alpha_rank"] for row in rows], [row["alpha_tie"] for row in rows])
     shared: list[Row] = []
-    for row in rows:
-        group = [] if row["tie"] is None else ranks_of_group[row["tie"]]
-        if row["rank"] is None or not group:
-            shared.append({**row, "shared_rank": row["rank"], "tied_with": 0})
+    for row, place, alpha in zip(rows, places, by_alpha, strict=True):
+        rank, tied_with = place
+        alpha_rank, alpha_tied_with = alpha
+        shared.append(
+            {
+                **row,
+                "shared_rank": rank,
+                "tied_with": tied_with,
+                "shared_alpha_rank": alpha_rank,
+                "alpha_tied_with": alpha_tied_with,
+            }
+        )
+
+    return shared
+
+
+def _shared(
+    ranks: Sequence[int | None], ties: Sequence[int | None]
+) -> list[tuple[int | None, int]]:
+    """Return for each row the best rank of its tie group, and how many others are in it; its own
+    rank without a group.
+    """
+    ranks_of_group: dict[int, list[int]] = defaultdict(list)
+    for rank, tie in zip(ranks, ties, strict=True):
+        if rank is not None and tie is not None:
+            ranks_of_group[tie].append(rank)
+
+    shared: list[tuple[int | None, int]] = []
+    for rank, tie in zip(ranks, ties, strict=True):
+        if rank is None or tie is None:
+            shared.append((rank, 0))
         else:
-            shared.append({**row, "shared_rank": min(group), "tied_with": len(group) - 1})
+            group = ranks_of_group[tie]
+            shared.append((min(group), len(group) - 1))
 
     return shared

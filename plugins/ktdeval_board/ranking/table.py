@@ -287,6 +287,8 @@ class _Work:
                 "alpha_tie": groups[1].get(entry.card_id),
                 "shared_rank": None,
                 "tied_with": 0,
+                "shared_alpha_rank": None,
+                "alpha_tied_with": 0,
                 "values": value[row],
                 "low": low[row],
                 "high": high[row],

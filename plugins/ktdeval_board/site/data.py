@@ -214,6 +214,8 @@ def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
                     "tie": row["tie"],
                     "shared_rank": row["shared_rank"],
                     "tied_with": row["tied_with"],
+                    "shared_alpha_rank": row["shared_alpha_rank"],
+                    "alpha_tied_with": row["alpha_tied_with"],
                     "of": len(ranked),
                 }
 

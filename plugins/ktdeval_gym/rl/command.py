@@ -14,9 +14,7 @@ from ktdeval.tasks import Task, Window, market_problem
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.lazy import later
 from ktdeval.values.typed import encode_canonical
-from ktdeval_gym.choice import check_days, check_task
-from ktdeval_gym.policy import Algorithm, overlap
-from ktdeval_gym.simulation import TradingSimulation
+from ktdeval_gym.rl.choices import Algorithm
 
 
 @example(
@@ -89,6 +87,11 @@ def train(name: str, days: str, output: Path, **options: Any) -> None:
     On one machine the same command gives the same file. Needs the extra `rl`; a policy is applied
     without it.
     """
+    # not at the top, so that help is quick
+    from ktdeval_gym.choice import check_days, check_task
+    from ktdeval_gym.policy import overlap
+    from ktdeval_gym.simulation import TradingSimulation
+
     plugins = open_plugins(options["plugin"] or ())
     task = plugins.make_task(name)
     check_task(task, options["lookback"], plugins)

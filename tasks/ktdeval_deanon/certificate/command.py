@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,12 +21,9 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError, VerificationError, explained
 from ktdeval.values.jsonio import dumps_pretty, make_folder, write_atomic
 from ktdeval.values.temporary import filling
-from ktdeval_deanon.certificate.certify import (
-    CertifyConfig,
-    OnProbe,
-    certify as make,
-    verify_certificate,
-)
+
+if TYPE_CHECKING:
+    from ktdeval_deanon.certificate.certify import OnProbe
 
 _FILE = FilePath(dir_okay=False)
 
@@ -100,6 +97,9 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
             f"{'--task NAME' if task is None else '--out FILE'} is missing; or give --verify FILE"
         )
 
+    # not at the top, so that help is quick
+    from ktdeval_deanon.certificate.certify import CertifyConfig, certify as make
+
     arguments = {
         name: value
         for name, value in options.items()
@@ -132,6 +132,8 @@ def _verify(recorded: Path, task: str | None, out: Path | None, options: dict[st
         raise UsageError(
             "--verify takes what to attack from the certificate; leave --task and --out out"
         )
+
+    from ktdeval_deanon.certificate.certify import verify_certificate
 
     moved = {name: options[name] for name in ("data", "data_args") if options[name] is not None}
     difference = verify_certificate(

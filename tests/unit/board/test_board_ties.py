@@ -282,9 +282,14 @@ def test_a_tie_group_shares_its_best_rank_also_where_others_stand_between() -> N
     """Ranks 1 to 5 in groups A, none, A, B, A: ranks 1, 3 and 5 are tied at 1."""
     groups = [1, None, 1, 2, 1, None]
     ranks = [1, 2, 3, 4, 5, None]
-    rows: list[Any] = [{"rank": rank, "tie": tie} for rank, tie in zip(ranks, groups, strict=True)]
-    shared = [(row["shared_rank"], row["tied_with"]) for row in share_ranks(rows)]
-    assert shared == [(1, 2), (2, 0), (1, 2), (4, 0), (1, 2), (None, 0)]
+    rows: list[Any] = []
+    for rank, group in zip(ranks, groups, strict=True):
+        rows.append({"rank": rank, "tie": group, "alpha_rank": rank, "alpha_tie": group})
+
+    expected = [(1, 2), (2, 0), (1, 2), (4, 0), (1, 2), (None, 0)]
+    shared = share_ranks(rows)
+    assert [(row["shared_rank"], row["tied_with"]) for row in shared] == expected
+    assert [(row["shared_alpha_rank"], row["alpha_tied_with"]) for row in shared] == expected
 
 
 def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> None:

@@ -11,7 +11,6 @@ import pytest
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import WORDS
 from ktdeval.cli.resume import resume_line
-from ktdeval.runner.config import load_config
 from run_support import TASK, WINDOW, store_market
 from terminal import Terminal
 
@@ -50,6 +49,7 @@ def test_a_run_that_a_budget_stops_says_so_and_its_resume_line_finishes_it(
         (["--max_cost", "0"], {"max_cost": 0.5}, "--model m --tasks t --max-cost 1.0"),
         (["--max-tokens", "10"], {"max_tokens": 3000}, "--model m --tasks t --max-tokens 6000"),
         (["--max-hours", "1"], {}, "--model m --tasks t --max-hours 1"),
+        (["--seed", "3"], {"max_cost": 2.0}, "--model m --tasks t --seed 3 --max-cost 4.0"),
     ],
 )
 def test_a_reached_limit_is_replaced_by_one_that_is_at_least_twice_as_large(
@@ -57,9 +57,8 @@ def test_a_reached_limit_is_replaced_by_one_that_is_at_least_twice_as_large(
 ) -> None:
     given = ["--model", "m", "--tasks", "t", *words]
     name, _, value = " ".join(words).removeprefix("--").replace(" ", "=").partition("=")
-    limit = {name.replace("-", "_"): json.loads(value)}
-    config = load_config(None, {"model": "m", "tasks": ("t",), **limit})
-    line = resume_line(given, config, needed)
+    limits = {name.replace("-", "_"): json.loads(value)}
+    line = resume_line(given, limits, needed)
     assert line == f"ktdeval {expected}"
     context = cli.make_context("ktdeval", shlex.split(line)[1:])
     assert context.meta[WORDS] == tuple(shlex.split(line)[1:])

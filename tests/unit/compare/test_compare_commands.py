@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -379,6 +380,27 @@ def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal
     assert "bright_open_research: synthetic: every card" in shares
     both = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))["notes"]
     assert "synthetic: every card" in both
+
+
+def test_tables_fold_to_a_narrow_terminal_with_every_figure_whole(
+    terminal: CardTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = figures(10, 2)
+
+    def check_fits(*words: object) -> None:
+        whole = terminal.call(*words)[1]
+        for width in (80, 60):
+            with monkeypatch.context() as narrow:
+                narrow.setenv("COLUMNS", str(width))
+                narrow.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+                shown = terminal.call(*words)[1]
+
+            assert max(map(len, shown.splitlines())) <= width < max(map(len, whole.splitlines()))
+            assert set(whole.split()) <= set(shown.split())
+
+    paths = terminal.cards(make_card(base), make_card(raised(base), "house/two"))
+    check_fits("compare", *paths)
+    check_fits("effects", *design(terminal, ("bright", "blinded"), ("open_research",)))
 
 
 # ---- effects

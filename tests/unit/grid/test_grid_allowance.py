@@ -62,6 +62,7 @@ def test_a_limit_of_tokens_holds_beside_one_of_dollars_and_a_refused_draw_takes_
 ) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
     assert allowance.draw(Amount(0.1, 2000)) is None
+    assert allowance.needed(Amount(0.1, 2000)) == {"max_tokens": 2000}
     drawn = allowance.draw(Amount(1.0, 1000))
     assert drawn == Amount(1.0, 1000)
 
@@ -86,8 +87,10 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
                 spent += budget.settle(reservation, Usage(20, 1000)) or 0.0
 
     assert limit_usd * 0.9 < spent <= limit_usd
-    with pytest.raises(BudgetError, match="workers share"):
+    with pytest.raises(BudgetError, match="workers share") as stopped:
         budgets[0].reserve(ASKED)
+
+    assert limit_usd < stopped.value.needed["max_cost"] < limit_usd + 0.1
 
 
 def test_what_a_budget_has_drawn_and_not_used_is_known(tmp_path: Path) -> None:

@@ -104,6 +104,20 @@ def test_failures_that_differ_in_numbers_alone_are_one_kind(grid: HandMade) -> N
     )
 
 
+def test_what_a_budget_stopped_is_no_failure_and_says_which_limits_all_of_it_needs(
+    grid: HandMade,
+) -> None:
+    grid.fail(failure(unit_id(0, 0), "--max-cost 1.00 USD", needed={"max_cost": 1.5}))
+    grid.fail(failure(unit_id(0, 1), "--max-cost 1.00 USD", needed={"max_cost": 1.25}))
+    grid.fail(failure(unit_id(1, 0), "--max-tokens 9", needed={"max_tokens": 12}))
+    status = status_of(grid)
+    assert (status.total.failed, status.total.stopped, status.total.left) == (0, 3, 6)
+    assert status.needed == {"max_cost": 1.5, "max_tokens": 12}
+    lines = status_lines(status)
+    assert lines[0].endswith("0 of 6 episodes done, 3 stopped")
+    assert any(line.startswith("2 stopped: --max-cost 1.00 USD (first ") for line in lines)
+
+
 def test_pruned_units_are_named_with_their_reason_and_never_missing(grid: HandMade) -> None:
     for system in (0, 1):
         for unit in range(3):

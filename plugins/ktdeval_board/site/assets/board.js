@@ -58,7 +58,7 @@
       division: division().id,
       noAlpha: data.rows
         .filter((row) => row.ranked && row.alpha_rank === null)
-        .map((row) => row.rank),
+        .map((row) => row.shared_rank),
       hasAlpha: alphaAt >= 0 && data.rows.some((row) => row.alpha_rank !== null),
       order: new Map(data.rows.map((row, place) => [row, place])),
       errata: new Map(board.errata.map((one) => [one.card, `${one.date}: ${one.what}`])),

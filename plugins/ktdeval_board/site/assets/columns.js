@@ -137,7 +137,8 @@ kt.columns = (() => {
           ? ""
           : kt.format.cell(null, "", "selection alpha is not defined"),
       );
-    const gain = row.rank - facts.noAlpha.filter((rank) => rank < row.rank).length - row.alpha_rank;
+    const above = facts.noAlpha.filter((rank) => rank < row.shared_rank).length;
+    const gain = row.shared_rank - above - row.shared_alpha_rank;
     const words =
       gain === 0
         ? "the same as by return"
@@ -146,9 +147,10 @@ kt.columns = (() => {
     const tie =
       row.alpha_tie === null ? "" : `; tie group ${format.tie(row.alpha_tie)} by selection`;
     return el(
-      "td.alpha.n",
+      `td.alpha.n${row.alpha_tied_with ? ".tied" : ""}`,
       {title: `${words}${tie}`},
-      row.alpha_rank,
+      row.shared_alpha_rank,
+      row.alpha_tied_with ? el("span.tied-word", {}, "tied") : null,
       el(`span.shift${gain > 0 ? ".up" : gain < 0 ? ".down" : ""}`, {"aria-hidden": "true"}, mark),
       el("span.unseen", {}, ` ${words}`),
     );

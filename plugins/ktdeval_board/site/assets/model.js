@@ -123,7 +123,7 @@ fees=without, day= (see portfolio.js). */
                 {title: row ? row.why.join("; ") || "a baseline is not ranked" : "in no table"},
                 kt.format.NONE,
               ),
-          row?.ranked && known(row.alpha_rank) ? String(row.alpha_rank) : kt.format.NONE,
+          row?.ranked && known(row.alpha_rank) ? kt.alphaWords(row) : kt.format.NONE,
           ...shown.map(([column]) => figure(card, column, board)),
           [
             kt.tierChip(card.tier),
@@ -180,7 +180,7 @@ fees=without, day= (see portfolio.js). */
         ? `Rank: ${kt.rankWords(entry.ranks.all)}`
         : "Not ranked",
       entry.ranked && known(entry.ranks.all?.alpha_rank)
-        ? `α-rank ${entry.ranks.all.alpha_rank}`
+        ? `α-rank ${kt.alphaWords(entry.ranks.all)}`
         : null,
       `${entry.card.agent.name}`,
       row?.settings,

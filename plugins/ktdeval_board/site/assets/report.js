@@ -153,7 +153,8 @@ kt.maskWords(mask), kt.modeWords(mode)
     }
     const alpha = known(rank.alpha_rank)
       ? ` By selection alpha it is ` +
-        `${ordinal(rank.alpha_rank)}${rank.alpha_rank === rank.rank ? ", too" : ""}.`
+        `${rank.alpha_tied_with ? "tied " : ""}${ordinal(rank.shared_alpha_rank)}` +
+        `${rank.shared_alpha_rank === rank.shared_rank ? ", too" : ""}.`
       : "";
     const tie = known(rank.tie)
       ? ` It is in tie group ${format.tie(rank.tie)}: entrants of one group can't be told apart ` +

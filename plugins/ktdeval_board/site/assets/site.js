@@ -13,6 +13,8 @@
 //     first 16 hex digits of the SHA-256 of a name: kt.load(`model/${kt.modelKey(name)}`)
 // kt.rankWords(rank)
 //     "3 of 20", or "tied at 1 of 20 with 17 others"
+// kt.alphaWords(rank)
+//     "3", or "tied at 1": the rank by selection alpha
 // kt.cutoffWord(cutoff), kt.isCutoffDay(cutoff)
 //     a day, "nothing trained" or "not known"; whether it is a day
 // kt.fail(error)
@@ -36,6 +38,11 @@ Object.assign(
     function rankWords({shared_rank: rank, tied_with: others, of}) {
       if (!others) return `${rank} of ${of}`;
       return `tied at ${rank} of ${of} with ${kt.plural(others, "other")}`;
+    }
+
+    /** Rank by selection alpha, which a tie group shares likewise. */
+    function alphaWords({shared_alpha_rank: rank, alpha_tied_with: others}) {
+      return others ? `tied at ${rank}` : String(rank);
     }
 
     // -- data files: scripts, because a page of a file:// address may not fetch
@@ -153,6 +160,7 @@ Object.assign(
       cardLink,
       compareLink,
       rankWords,
+      alphaWords,
       cutoffWord,
       isCutoffDay,
       fail,

@@ -23,8 +23,8 @@ from ktdeval.tasks import Window
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import read_plain, sha256_hex
 from ktdeval.values.typed import Value, decode_json
+from ktdeval_gym.choices import Algorithm
 from ktdeval_gym.params import PolicyParams
-from ktdeval_gym.rl.choices import Algorithm
 
 Vector = npt.NDArray[np.float32]
 DECISIONS: tuple[Literal["SELL", "HOLD", "BUY"], ...] = (

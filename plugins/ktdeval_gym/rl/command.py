@@ -14,7 +14,7 @@ from ktdeval.tasks import Task, Window, market_problem
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.lazy import later
 from ktdeval.values.typed import encode_canonical
-from ktdeval_gym.rl.choices import Algorithm
+from ktdeval_gym.choices import Algorithm
 
 
 @example(

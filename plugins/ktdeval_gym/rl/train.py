@@ -13,8 +13,8 @@ import stable_baselines3
 import torch
 
 from ktdeval.values.yamlio import load_yaml
+from ktdeval_gym.choices import Algorithm
 from ktdeval_gym.policy import PolicyFile
-from ktdeval_gym.rl.choices import Algorithm
 from ktdeval_gym.simulation import TradingSimulation
 from ktdeval_gym.trading import TradingEnv
 

@@ -122,7 +122,8 @@ class TerminalPage:
                 _fill(self.tab, f"#ticket-{name}", str(value))
             elif name in ("profit", "loss"):
                 _fill(self.tab, f"#ticket-{name}", "")
-        self.click("#ticket-send")
+        self.tab.press("#ticket-qty", "Enter")
+        self.rest()
 
     def cancel(self, order_id: str) -> None:
         """Cancel an order by its button."""

@@ -88,7 +88,13 @@ export function ticketPanel() {
   const error = errorLine();
   const said = el("p.said", {role: "status"});
   const about = el("p.quiet.about", {id: "ticket-about"});
-  const after = el("dl.figures", {id: "ticket-after", "aria-label": "What the order would do"});
+  // always as high, so that the button below it never moves under the pointer
+  const after = el(
+    "dl.figures",
+    {id: "ticket-after", "aria-label": "What the order would do"},
+    previewFigures(null, ""),
+  );
+  const verdict = el("p.verdict", {id: "ticket-verdict"});
   const side = switches(
     "side",
     "Side",
@@ -101,7 +107,7 @@ export function ticketPanel() {
   side.set("BUY");
   const send = el(
     "button.small.send",
-    {type: "submit", id: "ticket-send", "aria-describedby": "ticket-after"},
+    {type: "submit", id: "ticket-send", "aria-describedby": "ticket-after ticket-verdict"},
     "Send the order",
   );
   const boxes = {
@@ -153,19 +159,22 @@ export function ticketPanel() {
       order.qty === null ||
       lacksPrice(order)
     )
-      return kt.replace(after);
+      return showPreview(null, "");
+    let shown = null;
+    let problem = "";
     try {
-      const shown = await previewOrder(session, order);
-      if (mine === state.asked && session === page.active)
-        kt.replace(after, previewFigures(shown, session.currency));
-    } catch (problem) {
-      if (mine === state.asked)
-        kt.replace(
-          after,
-          el("div.wide", {}, el("dt", {}, "Not possible"), el("dd", {}, problem.message)),
-        );
+      shown = await previewOrder(session, order);
+      if (!shown.accepted) problem = `Would be rejected: ${shown.reason}`;
+    } catch (error_) {
+      problem = `Not possible: ${error_.message}`;
     }
-    return after;
+    if (mine === state.asked && session === page.active) showPreview(shown, problem);
+    return null;
+  }
+
+  function showPreview(shown, problem) {
+    kt.replace(after, previewFigures(shown, page.active?.currency));
+    kt.replace(verdict, problem);
   }
 
   async function submit(event) {
@@ -237,6 +246,7 @@ export function ticketPanel() {
       ),
       after,
       send,
+      verdict,
       error.element,
       said,
     ),
@@ -250,26 +260,18 @@ function nameOfStock(text) {
   return listed ? `${listed.name} · ${listed.sector}` : "";
 }
 
-/** Figures of a preview: cost, and buying power before and after. */
+/** Figures of a preview: cost, and buying power before and after; dashes without one. */
 function previewFigures(shown, currency) {
   const cash = (value) => money(value, currency);
+  const power = shown ? (shown.filled || shown.placed).buying_power : null;
   const pairs = [
-    ["Price, about", price(shown.price)],
-    ["Value", cash(shown.value)],
-    ["Fee", cash(shown.fee)],
-    ["Buying power now", cash(shown.before.buying_power)],
-    ["Buying power after", cash((shown.filled || shown.placed).buying_power), "strong"],
+    ["Price, about", price(shown?.price)],
+    ["Value", cash(shown?.value)],
+    ["Fee", cash(shown?.fee)],
+    ["Buying power now", cash(shown?.before.buying_power)],
+    ["Buying power after", el("strong", {}, cash(power))],
   ];
-  const figures = pairs.map(([term, value, strength]) =>
-    el(
-      "div",
-      {"data-figure": term},
-      el("dt", {}, term),
-      el("dd.n", {}, strength ? el("strong", {}, value) : value),
-    ),
+  return pairs.map(([term, value]) =>
+    el("div", {"data-figure": term}, el("dt", {}, term), el("dd.n", {}, value)),
   );
-  const verdict = shown.accepted
-    ? null
-    : el("div.wide", {}, el("dt", {}, "Would be rejected"), el("dd", {}, shown.reason));
-  return [figures, verdict];
 }

@@ -25,6 +25,8 @@ from qfinzero_world import at
 
 OPENED, DAYS_END = "2025-01-06T14:30:00Z", "2025-02-28"
 """Where clocks start, and where the data of days end; those of minutes end on 2025-01-10."""
+LASTING = CONTRACTS[2]
+"""Contract that expires on 2025-02-21, after the others."""
 FREE_COMMANDS = ("PMB.spread.place", "PMB.option.exercise", "PMB.account.create")
 PAGES = ("orders", "trades", "history")
 _MOST_ROWS = 1000
@@ -148,7 +150,8 @@ class Player:
         """Let time pass beyond a moment."""
         while self.now_ns <= moment_ns:
             if not self._is_running:
-                self._begin(Random(0), None)
+                begun = self._begin_at(self.now_ns, "1d", [LASTING])
+                assert begun.status == 200, begun.text
             session = {"session_id": self._sessions[-1]}
             until = {**session, "until_ts": moment_text(moment_ns + 3 * DAY)}
             reply = self.call("PMB.session.step", until)
@@ -177,15 +180,19 @@ class Player:
             start_ns = min(start_ns, until_ns)
 
         frequency = random.choice(("1d", "1m"))
-        if self.now_ns > at("2025-01-09"):
+        options = list(CONTRACTS[: random.randint(1, 4)])
+        if self.now_ns > at("2025-01-08"):  # before the minutes end, and the first contract
             frequency = "1d"
-        universe = {"stocks": list(STOCKS), "options": list(CONTRACTS[: random.randint(1, 4)])}
+            options = [LASTING]
+        return self._begin_at(start_ns, frequency, options)
+
+    def _begin_at(self, start_ns: int, frequency: str, options: list[str]) -> Reply:
         given = {
             "account_id": "acct-000001",
             "frequency": frequency,
             "start_ts": moment_text(start_ns),
             "end_ts": DAYS_END,
-            "universe": universe,
+            "universe": {"stocks": list(STOCKS), "options": options},
         }
         reply = self.call("PMB.session.create", given)
         if reply.status == 200:

@@ -124,6 +124,7 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
     assert len(parts_of(out)) >= WORKERS
 
 
+@pytest.mark.exhaustive
 def test_a_killed_launch_ends_its_workers_and_the_same_command_goes_on(
     market: Path, tmp_path: Path
 ) -> None:

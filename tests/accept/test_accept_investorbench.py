@@ -376,6 +376,7 @@ def rewards(runs: list[Path], twin: MarketSnapshot) -> pd.DataFrame:
     )
 
 
+@pytest.mark.exhaustive
 def test_signed_rank_tests_are_those_of_the_ledgers(
     runs: list[Path], rewards: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:

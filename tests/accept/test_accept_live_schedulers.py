@@ -161,6 +161,7 @@ class Runner:
             assert name == "actions/setup-python"
 
 
+@pytest.mark.exhaustive
 def test_workflow_takes_steps_in_a_fresh_checkout_each_time(tmp_path: Path) -> None:
     remote = tmp_path / "remote.git"
     subprocess.run(

@@ -5,6 +5,7 @@ order; on a placebo each trades and finds nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -45,6 +46,17 @@ FEW_IN_A_MILLION = 4.5  # standard errors: eighteen models are looked at
 SHORT = ("2023-09-15:2023-10-31", "2023-11-15:2023-12-29", "2024-01-02:2024-02-08")
 SLOW = ("transformer", "localformer", "sfm", "add", "adarnn", "tcn")
 
+#: Those that learn the planted signal in a few seconds; the others are exhaustive
+QUICK = ("linear", "lightgbm", "mlp", "lstm")
+
+
+def but_for(costly: Collection[str]) -> list[Any]:
+    """All models, of which the costly ones are exhaustive."""
+    return [
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name in costly else [])
+        for name in LEARNING
+    ]
+
 
 def quick(name: str) -> Recipe:
     recipe = recipes()[name]
@@ -56,7 +68,7 @@ def quick(name: str) -> Recipe:
     return replace(recipe, changed={**recipe.changed, **changed})
 
 
-@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("name", but_for(set(LEARNING) - set(QUICK)))
 def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(
     name: str, tmp_path: Path
 ) -> None:
@@ -96,7 +108,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("name", but_for(SLOW))
 def test_it_trains_on_a_placebo_predicts_nothing_trades_and_its_card_verifies(
     name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

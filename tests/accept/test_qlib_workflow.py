@@ -250,6 +250,7 @@ def placebos_of_planted() -> list[MarketSnapshot]:
     return [placebo_of(source, Placebo("sign_flip", seed, 1)) for seed in range(16)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_rank_ic_covers_zero_on_placebos_and_not_on_a_planted_market(
     name: str, placebos: list[MarketSnapshot], tmp_path: Path
@@ -262,6 +263,7 @@ def test_rank_ic_covers_zero_on_placebos_and_not_on_a_planted_market(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_a_placebo_of_the_planted_market_keeps_the_style_and_leaves_no_selection(
     name: str, placebos_of_planted: list[MarketSnapshot], tmp_path: Path

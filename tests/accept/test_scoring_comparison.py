@@ -145,6 +145,7 @@ def test_a_report_draws_scores_by_model_category_and_failure(
         assert words in text
 
 
+@pytest.mark.exhaustive
 def test_a_board_ranks_scoring_runs_that_it_executed_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,7 +82,9 @@ def test_the_page_shows_the_table() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 @pytest.mark.parametrize(
-    "of_services", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["trading", "services"]
+    "of_services",
+    [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.exhaustive])],
+    ids=["trading", "services"],
 )
 def test_an_engine_takes_good_documents_and_refuses_bad_ones_but_for_stated_reasons(
     engine: Engine, of_services: bool

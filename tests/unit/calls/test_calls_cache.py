@@ -114,6 +114,7 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
         "chance",
         "state",
         "step",
+        "listener",
     }
     assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, "timeout_s"}
     calls = (("c9", "quote", "{}"), ("c1", "quote", "[]"), ("c1", "quote", "{}", Opaque("p", "d")))

@@ -549,6 +549,7 @@ TRADERS, APART = 250, (1, 2, 3, 4)
 LEVEL, MARGIN = 0.05, 0.015
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

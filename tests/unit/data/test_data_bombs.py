@@ -125,7 +125,15 @@ def zip_of(path: Path, data: bytes) -> None:
         archive.writestr("bars.csv", data)
 
 
-@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize(
+    "suffix",
+    [
+        pytest.param(suffix, marks=[pytest.mark.slow, pytest.mark.exhaustive])
+        if suffix in (".xz", ".bz2")
+        else suffix
+        for suffix in PACK
+    ],
+)
 def test_packed_text_is_read_as_far_as_its_size_allows(tmp_path: Path, suffix: str) -> None:
     head = b"date,code,open,high,low,close,volume\n"
     small = tmp_path / f"small.csv{suffix}"

@@ -393,6 +393,7 @@ def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
     assert all(abs(t_of_followers(market)) < 3.0 for market in forgetting.values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(
     embedded: MarketSnapshot,

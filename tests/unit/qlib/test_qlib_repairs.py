@@ -260,6 +260,7 @@ def test_columns_of_double_ensemble_lie_in_the_order_of_the_dataset():
         assert sorted(chosen, key=columns.index) == list(chosen)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_double_ensemble_does_not_depend_on_the_hash_seed_of_the_process():
     code = """

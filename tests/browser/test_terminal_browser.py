@@ -27,12 +27,12 @@ pytestmark = [needs_browser, pytest.mark.slow]
 TOKEN = "token-of-the-tests"
 MARKUP = "<img src=x onerror=alert(1)>"
 UNKNOWN = "–"
-SESSIONS = int(os.environ.get("KTDEVAL_TERMINAL_PAGE_SESSIONS", "3"))
+SESSIONS = int(os.environ.get("KTDEVAL_TERMINAL_PAGE_SESSIONS", "1"))
 """Random sessions to compare; 200 by hand."""
 COMMANDS = 12
 KNOWN_TO = "2025-01-15T21:00:00Z"
 """Moment up to which the poisoned twins are equal: the close of a day."""
-TURNS = int(os.environ.get("KTDEVAL_TERMINAL_PAGE_TURNS", "12"))
+TURNS = int(os.environ.get("KTDEVAL_TERMINAL_PAGE_TURNS", "8"))
 HAS_ENDED = "document.getElementById('time').textContent.includes('finished')"
 FIGURES = ("Price, about", "Value", "Fee")
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.errors import UsageError
+from ktdeval.runner.access import cache_path
 from terminal import Terminal
 
 
@@ -58,3 +60,8 @@ def test_a_wrong_day_is_refused_before_the_work_begins(terminal: Terminal, tmp_p
     refused = terminal.refusal("qfinzero", "data", "build", folder, "--as-of-day", "soon")
     assert "as_of_day must be a day such as 2025-01-02" in refused
     assert not folder.exists()
+
+
+def test_a_url_is_no_file_of_replies() -> None:
+    with pytest.raises(UsageError, match="--cache s3://b/c: is a URL; name a file"):
+        cache_path("s3://b/c")

@@ -251,6 +251,7 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, Spec]:
 
 _COLOUR = r"\x1b\[(?:0|[1347]|[39]?[0-79]|38;[25];[0-9;]{1,11})(?:;(?:[1347]|[39][0-79]|38;[25];[0-9;]{1,11}))*m"
 _UNSEEN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+_UNDECODED = re.compile(r"[\udc80-\udcff]")  #: bytes of the command line that are no text
 _ODD = re.compile(f"({_COLOUR})|{_UNSEEN}")
 
 
@@ -374,6 +375,15 @@ def _run(arguments: list[str]) -> int:
         return _fail("interrupted", 130)
     except OSError as error:
         return _fail_os(error)
+    except UnicodeEncodeError:
+        # A word of bytes that are no text may name a file, but stands in no JSON.
+        undecoded = [word for word in arguments if _UNDECODED.search(word)]
+        if not undecoded:
+            raise
+
+        return _fail(
+            f"{undecoded[0]!a}: is not UTF-8, which JSON can't hold; choose another name", 2
+        )
 
 
 def _fail_usage(error: click.ClickException) -> int:
@@ -387,7 +397,12 @@ def _fail_usage(error: click.ClickException) -> int:
         if advice:
             return _fail(f"no such option {error.option_name}{advice}", error.exit_code)
 
-    return _fail(error.format_message(), error.exit_code)
+    message = error.format_message()
+    has_advice = isinstance(error, click.NoSuchOption) and error.possibilities
+    if isinstance(error, click.UsageError) and error.ctx is not None and not has_advice:
+        message = f"{message.rstrip('.')}; see `{error.ctx.command_path} --help`"
+
+    return _fail(message, error.exit_code)
 
 
 def _fail_os(error: OSError) -> int:
@@ -417,10 +432,25 @@ def _show_defect(
     sys.stderr.write(redact_secrets(text, os.environ))
 
 
+#: Characters of a word that an error line quotes, such as a path: the longest that is shown whole,
+#: and how many are shown of a longer one
+_LONGEST_WORD = 400
+_SHOWN_START = 200
+_SHOWN_END = 60
+
+
 def _fail(message: str, exit_code: int, how: str = "error") -> int:
     from ktdeval.secrets.redaction import redact_secrets
 
     # A message may quote a file, an address or a server's reply, which may contain a key.
-    line = " ".join(redact_secrets(message, os.environ).split())
+    words = redact_secrets(message, os.environ).split()
+    line = " ".join(_shortened(word) for word in words)
     click.echo(f"ktdeval: {how}: {line}", err=True)
     return exit_code
+
+
+def _shortened(word: str) -> str:
+    """Return a word of a message, its middle left out if it is too long for a line."""
+    if len(word) <= _LONGEST_WORD:
+        return word
+    return f"{word[:_SHOWN_START]}…{word[-_SHOWN_END:]}"

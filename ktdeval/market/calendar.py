@@ -62,8 +62,9 @@ def sessions(
     except errors.NoSessionsError:
         return np.empty(0, dtype="datetime64[D]")
     except ValueError as error:
+        reason = str(error).rstrip(".")
         raise DataError(
-            f"the calendar of {exchange} does not cover {start}…{end}: {error} Choose days inside,"
+            f"the calendar of {exchange} does not cover {start}…{end}: {reason}; choose days inside,"
             " or upgrade exchange_calendars"
         ) from error
 

@@ -331,9 +331,15 @@ def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:
 
 
 def cache_path(where: str) -> Path:
-    """Return the file of `--cache shared`, the one of this user, or the named file itself."""
+    """Return the file of `--cache shared`, the one of this user, or the named file itself.
+
+    Raises UsageError: a URL is named.
+    """
     if where == "shared":
         return cache_folder() / REPLIES
+    if "://" in where:
+        raise UsageError(f"--cache {where}: is a URL; name a file of this machine, or shared")
+
     return user_path(where)
 
 

@@ -68,7 +68,7 @@ def open_remote(
     except ImportError as error:
         advice = f"pip install 'ktdeval[{extra}]'" if extra else "install it with pip"
         raise UsageError(f"{url}: the driver is not installed ({error}); {advice}") from error
-    except (ValueError, TypeError) as error:
+    except Exception as error:  # foreign code, and some drivers connect as soon as they are made
         known = ", ".join(sorted(DRIVERS))
         raise UsageError(
             f"{url}: can't be opened: {_shown(error)}; known schemes: {known}"
@@ -243,4 +243,4 @@ class FsspecStore:
 def _shown(error: BaseException) -> str:
     """Message of a driver's error, on one line, without secrets of the environment."""
     text = _LINE_BREAKS.sub(" ", str(error)).strip() or type(error).__name__
-    return redact_secrets(text[:_MOST_SHOWN], os.environ)
+    return redact_secrets(text, os.environ)[:_MOST_SHOWN]

@@ -132,6 +132,9 @@ class SiteServer(ThreadingHTTPServer):
         On an address of this machine, only names of this machine are answered, so that a page on
         the web whose own name leads here (DNS rebinding) can't read anything.
         """
+        if not address[0]:  # a socket would listen on every address of this machine
+            raise UsageError("--host: expected an address, was ''; leave it out for 127.0.0.1")
+
         self.live = live
         self.log = log
         self.hosts: set[str] | None = None
@@ -140,10 +143,11 @@ class SiteServer(ThreadingHTTPServer):
 
         try:
             super().__init__(address, partial(_Handler, directory=str(live.site)))
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, TypeError, UnicodeError) as error:  # as sockets raise them
             reason = getattr(error, "strerror", None) or error
             raise UsageError(
-                f"can't listen on {address[0]} port {address[1]}: {reason}; choose another --port"
+                f"can't listen on {address[0]} port {address[1]}: {reason}; choose another"
+                " --host or --port"
             ) from error
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -73,8 +73,9 @@ def _read_lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error  # strerror does not repeat the path
         raise DataError(
-            f"{path}: can't read: {error}; expected Qlib's calendars/, instruments/ and features/"
+            f"{path}: can't read: {reason}; expected Qlib's calendars/, instruments/ and features/"
         ) from error
     return [line for line in lines if line.strip()]
 

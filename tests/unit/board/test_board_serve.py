@@ -237,15 +237,26 @@ def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         line = error_line(ktdeval("leaderboard", "serve", ".", "--port", port, cwd=tmp_path))
-    assert (
-        line
-        == f"can't listen on 127.0.0.1 port {port}: Address already in use; choose another --port"
-    )
+    where = f"can't listen on 127.0.0.1 port {port}"
+    assert line == f"{where}: Address already in use; choose another --host or --port"
 
 
 def test_a_host_of_another_machine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="can't listen on"):
         SiteServer(("203.0.113.7", 0), LiveSite(tmp_path, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("", "expected an address, was ''"),
+        ("\udcff", "can't listen on"),
+        ("a..b", "can't listen on"),
+    ],
+)
+def test_a_host_that_is_no_address_is_refused(tmp_path: Path, host: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        SiteServer((host, 0), LiveSite(tmp_path, tmp_path))
 
 
 @pytest.mark.slow

@@ -202,6 +202,8 @@ def test_a_url_opens_again_what_was_written() -> None:
         ("s4://bucket", "Protocol not known: s4; known schemes: abfs"),
         ("s3://key:word@bucket/x", "must not hold a user or password"),
         ("ftp://me@host/x", "must not hold a user or password"),
+        ("dir://host/x", "dir://host/x: can't be opened: .*; known schemes: abfs"),
+        ("ftp://127.0.0.1:1/x", "ftp://127.0.0.1:1/x: can't be opened: .*refused; known"),
     ],
 )
 def test_a_url_that_opens_nothing_is_one_clear_line(url: str, message: str) -> None:

@@ -23,7 +23,7 @@ from ktdeval_qfinzero.data.ingest_spec import load_spec
 from ktdeval_qfinzero.data.layout import bar_file_of, load_manifest
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.market import generate
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
+from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, ranges_of
 from ktdeval_qfinzero.moments import moment_text
 
 Decorated = Callable[..., Any]
@@ -61,8 +61,10 @@ def build(folder: Path, **chosen: Any) -> None:
     FOLDER must not exist yet, be empty, or hold this very dataset. Equal parameters give equal
     datasets.
     """
+    parameters = SyntheticParams(**chosen)
+    ranges_of(parameters)  # before the line that says that work begins
     click.echo("generating the market: some seconds", err=True)
-    market = generate(SyntheticParams(**chosen))
+    market = generate(parameters)
     _show_info(folder, save_dataset(folder, market.prices, market.events, market.news, market.info))
 
 

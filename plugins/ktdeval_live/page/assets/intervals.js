@@ -22,7 +22,6 @@
     const words = live.words.intervals;
     const series = entry[key];
     const excess = entry.results[key].symmetric;
-    const market = live.market();
     const lines = [
       {className: "line asymptotic", sessions: series.sessions, values: series.asymptotic_low},
       {className: "line asymptotic", sessions: series.sessions, values: series.asymptotic_high},
@@ -37,29 +36,10 @@
       n: excess.n ?? 0,
     });
     const band = {className: "band", sessions: series.sessions, low: series.low, high: series.high};
-    const place = el("div.panel-plot", {});
     const figures = kt.known(excess.mean)
       ? [number(excess.mean), el("span.between", {}, ` ${live.range(excess, 0)}`)]
       : words.none;
-    return {
-      element: el(
-        "figure.panel-figure",
-        {},
-        el("figcaption", {}, el("strong", {}, entry.entrant), el("span.n", {}, figures)),
-        place,
-      ),
-      draw: () =>
-        live.plot(place, {
-          lines,
-          band,
-          ends,
-          span,
-          days: market.days,
-          height: 150,
-          unit: "",
-          label,
-        }),
-    };
+    return live.panel(entry.entrant, figures, {lines, band, ends, span, unit: "", label});
   }
 
   live.intervals = (place, key) => {

@@ -169,31 +169,8 @@
     const band = hasGaps
       ? {className: "band", sessions, low: begun(equity.low), high: begun(equity.high)}
       : null;
-    const place = el("div.panel-plot", {});
-    return {
-      element: el(
-        "figure.panel-figure",
-        {},
-        el(
-          "figcaption",
-          {},
-          el("strong", {}, entry.entrant),
-          el("span.n", {}, live.percentOf(results.held)),
-        ),
-        place,
-      ),
-      draw: () =>
-        live.plot(place, {
-          lines,
-          band,
-          ends,
-          span,
-          days: market.days,
-          height: 150,
-          factor: 100,
-          label,
-        }),
-    };
+    const figures = live.percentOf(results.held);
+    return live.panel(entry.entrant, figures, {lines, band, ends, span, factor: 100, label});
   }
 
   function legend(entries) {
@@ -209,6 +186,21 @@
       live.key("hold", words.hold),
     );
   }
+
+  /** The small plot of an entrant, with figures beside its name. `plot`: what `live.plot` takes. */
+  live.panel = (entrant, figures, plot) => {
+    const place = el("div.panel-plot", {});
+    const {days} = live.market();
+    return {
+      element: el(
+        "figure.panel-figure",
+        {},
+        el("figcaption", {}, el("strong", {}, entrant), el("span.n", {}, figures)),
+        place,
+      ),
+      draw: () => live.plot(place, {...plot, days, height: 150}),
+    };
+  };
 
   live.panels = (made) =>
     el(

@@ -1,25 +1,34 @@
 """Fuzz every parser of untrusted bytes: `make fuzz`.
 
 `KTDEVAL_FUZZ_RUNS` executions each (default 1,000,000), of one parser where it is named. With
-`atheris` installed and `--engine atheris` inputs follow the coverage; the default engine changes,
-cuts and joins seeds by a fixed seed of chance. Exit code 1: a parser raised what is not typed, or
-took more than two seconds of the processor for one input.
+`atheris` installed and `--engine atheris` inputs follow the coverage of ktdeval's own modules, in a
+process for each parser; the default engine changes, cuts and joins seeds by a fixed seed of chance.
+Exit code 1: a parser raised what is not typed, or took more than two seconds of the processor for
+one input.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
+import subprocess
 import sys
+import tempfile
 import time
+import tomllib
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fuzz_parsers import Parser, outcome, parsers
+if TYPE_CHECKING:
+    from fuzz_parsers import Parser
 
 MOST_SECONDS = 2.0  # for one input
 MOST_BYTES = 20_000
+_ROOT = Path(__file__).parents[3]
 _TOKENS = (
     b"null", b"true", b"-1", b"1e999", b"NaN", b"{", b"}", b"[", b"]", b'"', b":", b",", b"\\u0000",
     b"\\ud800", b"\x00", b"\xff", b"\xef\xbb\xbf", b"9" * 25, b"[" * 300, b"&a ", b"*a", b"!!set ",
@@ -52,6 +61,8 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
     """Fuzz one parser; return its defects in words, and print what was done."""
+    from fuzz_parsers import outcome
+
     chance = random.Random(name)
     found: dict[str, str] = {}
     slowest = 0.0
@@ -82,26 +93,69 @@ def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
     return list(found.values())
 
 
-def fuzz_by_coverage(name: str, parser: Parser, runs: int) -> None:
+def own_packages() -> list[str]:
+    """Names of the packages of the project."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))
+    return list(project["tool"]["importlinter"]["root_packages"])
+
+
+def fuzz_by_coverage(name: str, runs: int, seconds: float) -> None:
     """Fuzz one parser with atheris, which ends the process."""
     import atheris
+
+    # Modules are instrumented as they are imported. Those of other libraries are not: there are tens
+    # of thousands of functions in them, and it is our own branches that inputs are to reach.
+    with atheris.instrument_imports(include=own_packages()):
+        from fuzz_parsers import outcome, parsers
+
+        parser = parsers()[name]
 
     def one_input(data: bytes) -> None:
         defect = outcome(parser, data)
         if defect is not None:
             raise defect
 
-    atheris.instrument_all()
+    corpus = Path(tempfile.mkdtemp(prefix="ktdeval-corpus-"))
+    for number, seed in enumerate(parser.seeds):
+        (corpus / str(number)).write_bytes(seed)
+
     words = [
         sys.argv[0],
+        str(corpus),
         f"-runs={runs}",
         f"-max_len={MOST_BYTES}",
         "-timeout=10",
         "-rss_limit_mb=4096",
     ]
+    if math.isfinite(seconds):
+        words.append(f"-max_total_time={max(1, round(seconds))}")
+
     atheris.Setup(words, one_input)
-    print(f"{name}: {runs:,} executions by coverage", flush=True)
+    print(f"{name}: up to {runs:,} executions by coverage", flush=True)
     atheris.Fuzz()
+
+
+def each_by_coverage(names: Sequence[str], seconds: float) -> list[str]:
+    """Fuzz parsers with atheris, each in a process of its own; return which ended in a defect."""
+    defects = []
+    for name in names:
+        command = [sys.executable, __file__, name, "--engine", "atheris", "--seconds", str(seconds)]
+        code = subprocess.run(command, check=False).returncode
+        if code != 0:
+            defects.append(f"{name}: atheris ended with exit code {code}; its report is above")
+
+    return defects
+
+
+def each_by_changes(
+    chosen: Sequence[str], known: Mapping[str, Parser], runs: int, seconds: float
+) -> list[str]:
+    """Fuzz parsers one after another; return their defects in words."""
+    defects = []
+    for name in chosen:
+        defects += fuzz(name, known[name], runs, seconds)
+
+    return defects
 
 
 def main(words: Sequence[str]) -> int:
@@ -109,15 +163,21 @@ def main(words: Sequence[str]) -> int:
     chosen = argparse.ArgumentParser(description=__doc__)
     chosen.add_argument("names", nargs="*", help="parsers; all by default")
     chosen.add_argument("--engine", choices=("changes", "atheris"), default="changes")
-    chosen.add_argument("--seconds", type=float, default=float("inf"), help="most for a parser")
+    chosen.add_argument("--seconds", type=float, default=math.inf, help="most for a parser")
     options = chosen.parse_args(words)
     runs = int(os.environ.get("KTDEVAL_FUZZ_RUNS", "1000000"))
-    defects = []
+    if options.engine == "atheris" and len(options.names) == 1:
+        fuzz_by_coverage(options.names[0], runs, options.seconds)
+        return 0
+
+    from fuzz_parsers import parsers
+
     known = parsers()
-    for name in options.names or known:
-        if options.engine == "atheris":
-            fuzz_by_coverage(name, known[name], runs)
-        defects += fuzz(name, known[name], runs, options.seconds)
+    names = options.names or list(known)
+    if options.engine == "atheris":
+        defects = each_by_coverage(names, options.seconds)
+    else:
+        defects = each_by_changes(names, known, runs, options.seconds)
 
     for defect in defects:
         print(defect)

@@ -62,9 +62,13 @@ def test_a_model_page_states_the_rank_of_each_card(
             if cells[0].startswith(card["division"]) and cells[1].startswith(card["agent"])
         ]
         tied = " tied" if card["ranked"] and card["tied_with"] else ""
+        alpha = "–"
+        if card["ranked"] and card["shared_alpha_rank"]:
+            words = "tied at " if card["alpha_tied_with"] else ""
+            alpha = f"{words}{card['shared_alpha_rank']}"
         assert cells[2:4] == [
             f"{(card['ranked'] and card['shared_rank']) or '–'}{tied}",
-            str((card["ranked"] and card["alpha_rank"]) or "–"),
+            alpha,
         ]
     table = read_data(forged_site, f"division/{DIVISION}/all")
     (cells,) = [

@@ -30,7 +30,8 @@ def test_an_error_of_usage_names_the_command_whose_help_to_read(
 
 def test_a_mistyped_option_gets_the_near_ones_instead_of_the_help(terminal: Terminal) -> None:
     refused = terminal.refusal("run", "--modle", "x")
-    assert "Did you mean one of: '--model', '--model-args'?" in refused
+    assert "No such option" in refused
+    assert "--model" in refused.partition("--modle")[2], "in the words of any version of click"
     assert "--help" not in refused
 
 

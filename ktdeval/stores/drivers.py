@@ -295,6 +295,12 @@ class AzureDriver(Driver):
         self.fs.pipe_file(path, data, overwrite=True)
 
 
+class OtherDriver(Driver):
+    """A driver of fsspec that is not in `DRIVERS`: it brings the errors of libraries of its own."""
+
+    errors = (Exception,)
+
+
 DRIVERS: dict[str, tuple[type[Driver], str]] = {
     "memory": (MemoryDriver, ""),
     "s3": (S3Driver, "s3"),

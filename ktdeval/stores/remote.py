@@ -19,7 +19,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.secrets.redaction import redact_secrets
-from ktdeval.stores.drivers import DRIVERS, Driver, error_code, is_transient
+from ktdeval.stores.drivers import DRIVERS, Driver, OtherDriver, error_code, is_transient
 from ktdeval.stores.store import (
     MissingKey,
     NoConditionalWrites,
@@ -62,13 +62,15 @@ def open_remote(
             f"{scheme}://…: must not hold a user or password; use the driver's environment variables"
         )
 
-    make, extra = DRIVERS.get(scheme.lower(), (Driver, ""))
+    make, extra = DRIVERS.get(scheme.lower(), (OtherDriver, ""))
     try:
         driver = make(url, options or {})
     except ImportError as error:
         advice = f"pip install 'ktdeval[{extra}]'" if extra else "install it with pip"
         raise UsageError(f"{url}: the driver is not installed ({error}); {advice}") from error
-    except Exception as error:  # foreign code, and some drivers connect as soon as they are made
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        # OSError: some drivers connect as soon as they are made; AttributeError: a driver that takes
+        # an address from its options, and is given none
         known = ", ".join(sorted(DRIVERS))
         raise UsageError(
             f"{url}: can't be opened: {_shown(error)}; known schemes: {known}"

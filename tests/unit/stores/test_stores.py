@@ -11,6 +11,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from ktdeval.errors import KtdevalError, StoreError, UsageError
 from ktdeval.stores import (
@@ -210,6 +211,24 @@ def test_a_url_that_opens_nothing_is_one_clear_line(url: str, message: str) -> N
     with pytest.raises(UsageError, match=message) as caught:
         open_store(url)
     assert "word" not in str(caught.value).replace("password", "")
+
+
+class _OwnError(Exception):
+    """As of a library that a driver brings along."""
+
+
+class _Broken(MemoryFileSystem):
+    protocol = "broken"
+
+    def cat_file(self, *_: object, **__: object) -> bytes:
+        raise _OwnError("name or service not known")
+
+
+def test_a_driver_that_fails_by_an_error_of_its_own_is_one_line() -> None:
+    fsspec.register_implementation("broken", _Broken, clobber=True)
+    store = open_store("broken://host/x")
+    with pytest.raises(StoreError, match="broken://host/x: a: name or service not known; check"):
+        store.read("a")
 
 
 @pytest.mark.parametrize(

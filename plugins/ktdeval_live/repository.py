@@ -21,6 +21,7 @@ from ktdeval.errors import StoreError, explained
 _TIMEOUT_S = 120
 _WAIT_S = 60  # for git of an earlier step that was killed
 _STALE_S = 5  # age of a lock file whose process is gone
+_MOST_SAID = 1000  # characters of what git said; it repeats paths after the reason
 
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
 """Lock files of git, below `.git`; each branch has one more."""
@@ -132,7 +133,7 @@ class Repository:
 
         done = _run([*words, *arguments], self._path, self._environment(extra or {}), lock)
         if done.returncode:
-            said = " ".join(done.stderr.split())[-300:] or f"it ended with {done.returncode}"
+            said = " ".join(done.stderr.split())[-_MOST_SAID:] or f"it ended with {done.returncode}"
             raise StoreError(f"{self._path}: git {arguments[0]} failed: {said}")
         return done.stdout
 

@@ -536,7 +536,7 @@ def _lines(rows: list[Row], columns: list[Any], form: str) -> list[str]:
     ]
     if form == "text":
         words = [head for head, key, _ in columns if isinstance(rows[0][key], str)]
-        return [f"  {line}" for line in grid_lines(heads, cells, words)]
+        return grid_lines(heads, cells, words, indent="  ")
 
     escaped = [
         heads,

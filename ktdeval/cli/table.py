@@ -94,7 +94,7 @@ def grid_lines(
     """
     # not at the top, since `ktdeval --help` imports this module
     from ktdeval.cards import clean
-    from ktdeval.cli.folding import aligned_lines, folded_lines
+    from ktdeval.cards.folding import aligned_lines, folded_lines
 
     shown = []
     for column in range(len(columns)):

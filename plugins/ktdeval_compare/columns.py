@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ktdeval.cards import is_fraction
-from ktdeval.cli import folded_texts, grid_lines
+from ktdeval.cards import folded_texts, is_fraction
+from ktdeval.cli import grid_lines
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

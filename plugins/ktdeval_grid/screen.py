@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ktdeval.cards import clean, count, dollars
-from ktdeval.cli import folded_texts, grid_lines
+from ktdeval.cards import clean, count, dollars, folded_texts
+from ktdeval.cli import grid_lines
 from ktdeval_grid.estimate_types import SCENARIOS, GridEstimate, ModelEstimate
 from ktdeval_grid.status import GridStatus, Tally
 

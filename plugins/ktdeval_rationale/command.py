@@ -154,13 +154,13 @@ def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, width: int | N
     for name in (*LEAK_CATEGORIES, *WORDS["rows"]):
         label = str(WORDS["rows"].get(name, name))
         shares = [getattr(rates, table)[name] for rates in masks.values()]
-        rows.append((label, *(_share(each) for each in shares)))
+        rows.append((label, *map(_share, shares)))
 
     if table == "step_rates":
         for name, label in WORDS["resembling"].items():
             shares = [getattr(rates, name) for rates in masks.values()]
             if UNSET not in shares:
-                rows.append((label, *(_share(each) for each in shares)))
+                rows.append((label, *map(_share, shares)))
 
     return grid_lines(("", *masks), rows, ("",), width, _INDENT)
 

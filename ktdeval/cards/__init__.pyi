@@ -100,6 +100,7 @@ from ktdeval.cards.figures import (
     rests_on as rests_on,
     scheme_rows as scheme_rows,
 )
+from ktdeval.cards.folding import folded_texts as folded_texts
 from ktdeval.cards.report_rows import uncounted_tokens as uncounted_tokens
 from ktdeval.cards.reports import (
     figure_notes as figure_notes,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
 
+from ktdeval.cards.folding import GAP, bands, column_widths as widths_of, row_width, wrapped
 from ktdeval.cards.table import Grid
 
-GAP = "  "
 _LEAST_TEXT = 20  # columns: a text is never wrapped narrower
 
 
@@ -23,7 +22,7 @@ def indent_of(grid: Grid) -> str:
 def column_widths(grid: Grid) -> list[int]:
     """Return the width of each column: that of its longest cell. A head may be of several lines."""
     full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
-    return [max(map(_width, column)) for column in zip(*full, strict=True)]
+    return widths_of(full)
 
 
 def fitted(grid: Grid, width: int) -> list[Grid]:
@@ -32,16 +31,17 @@ def fitted(grid: Grid, width: int) -> list[Grid]:
     Columns that do not fit next to the others go to a further grid, which repeats the first `left`
     columns; those without any figure are left out. Texts are wrapped, and so are long heads.
     """
-    if _row_width(grid, column_widths(grid)) <= width:
+    room = width - len(indent_of(grid))
+    if row_width(column_widths(grid)) <= room:
         return [grid]
     if grid.left >= len(grid.columns):
         return [_rewrapped(grid, width)]
 
     grid = _with_columns(grid, _used_columns(grid))
     grid = replace(grid, columns=tuple(_short_heads(grid)))
-    widths = column_widths(grid)
+    figures = [[column] for column in range(grid.left, len(grid.columns))]
     grids: list[Grid] = []
-    for columns in _chunks(grid, widths, width):
+    for columns in bands(figures, grid.left, column_widths(grid), room):
         title = "" if grids else grid.title
         grids.append(_with_columns(replace(grid, title=title), columns))
 
@@ -59,14 +59,6 @@ def _used_columns(grid: Grid) -> list[int]:
     return used
 
 
-def _width(text: str) -> int:
-    return max(map(cell_len, text.split("\n")))
-
-
-def _row_width(grid: Grid, widths: Sequence[int]) -> int:
-    return len(indent_of(grid)) + sum(widths) + len(GAP) * (len(widths) - 1)
-
-
 def _short_heads(grid: Grid) -> Iterator[str]:
     """Yield the heads of columns, wrapped to the width of their cells or of their longest word."""
     rows = [row for row in grid.rows if len(row) > 1]
@@ -74,22 +66,7 @@ def _short_heads(grid: Grid) -> Iterator[str]:
         cells = [cell_len(row[column]) for row in rows]
         words = [cell_len(word) for word in head.split()]
         room = max([*cells, *words, 1])
-        yield "\n".join(textwrap.wrap(head, room, break_on_hyphens=False)) or head
-
-
-def _chunks(grid: Grid, widths: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Yield the columns of each grid: the first `left`, then as many others as fit."""
-    names = list(range(grid.left))
-    taken = list(names)
-    for column in range(grid.left, len(widths)):
-        wider = [widths[index] for index in (*taken, column)]
-        if len(taken) > len(names) and _row_width(grid, wider) > width:
-            yield taken
-            taken = list(names)
-
-        taken.append(column)
-
-    yield taken
+        yield "\n".join(wrapped(head.split(), "", "", room))
 
 
 def _with_columns(grid: Grid, columns: Sequence[int]) -> Grid:
@@ -121,8 +98,7 @@ def _rewrapped(grid: Grid, width: int) -> Grid:
     room = max(width - len(indent_of(grid)) - names - len(GAP), _LEAST_TEXT)
     rows: list[tuple[str, ...]] = []
     for name, text in texts:
-        parts = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
-        for number, part in enumerate(parts or [""]):
+        for number, part in enumerate(wrapped(text.split(), "", "", room)):
             rows.append((name if number == 0 else "", part))
 
     return replace(grid, rows=tuple(rows))

@@ -4,7 +4,6 @@ or a pipe.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -15,7 +14,8 @@ from rich.text import Text
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import card_kinds
 from ktdeval.cards.figures import columns_of
-from ktdeval.cards.fitting import GAP, column_widths, fitted, indent_of
+from ktdeval.cards.fitting import column_widths, fitted, indent_of
+from ktdeval.cards.folding import GAP, padded, wrapped
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean
 
@@ -158,15 +158,7 @@ def _wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
     if width is None:
         return [f"{indent}{text}"]
 
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return lines or [indent]
+    return wrapped(text.split(), indent, indent, width)
 
 
 def _label_lines(labels: Iterable[str], width: int | None) -> Iterable[Text]:
@@ -232,7 +224,6 @@ def _row_line(
     """Return an aligned row: the first `left` cells to the left, the others to the right."""
     line = Text(indent)
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        gap = " " * (width - cell_len(cell))
         is_number = column >= left
         style = ""
         if is_head:
@@ -240,8 +231,8 @@ def _row_line(
         elif is_number and cell.startswith("-") and cell != UNDEFINED:
             style = "red"  # a loss
 
-        line.append(f"{gap}{cell}" if is_number else f"{cell}{gap}", style=style)
-        line.append("  ")
+        line.append(padded(cell, width, not is_number), style=style)
+        line.append(GAP)
 
     line.rstrip()
     return line

@@ -8,7 +8,6 @@ from ktdeval.cli.completers import (
     complete_words as complete_words,
 )
 from ktdeval.cli.examples import example as example
-from ktdeval.cli.folding import folded_texts as folded_texts
 from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
     WORDS as WORDS,

@@ -385,10 +385,8 @@ def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amoun
 
     click.echo(title)
     columns, *rows = zip(*cells, strict=True)
-    width = line_width()
-    room = None if width is None else width - len(_INDENT)
-    for line in grid_lines(columns, rows, columns[:1], room):
-        click.echo(f"{_INDENT}{line}")
+    for line in grid_lines(columns, rows, columns[:1], line_width(), _INDENT):
+        click.echo(line)
 
 
 def _amounts(used: Finished | Amount) -> tuple[str, ...]:

@@ -84,16 +84,17 @@ def grid_lines(
     rows: Sequence[Sequence[str]],
     left: Sequence[str] = (),
     width: int | None = None,
+    indent: str = "",
 ) -> list[str]:
     """Return a table of figures as lines, without columns that are empty throughout.
 
     Columns named in `left` are flush left, others right. Cells may be foreign text: control
-    characters are removed, and wide characters count as two columns. Lines take at most `width`
-    columns, or any number.
+    characters are removed, and wide characters count as two columns. Lines begin with `indent`, and
+    take at most `width` columns with it, or any number.
     """
     # not at the top, since `ktdeval --help` imports this module
     from ktdeval.cards import clean
-    from ktdeval.cli.folding import aligned_lines, folded_lines
+    from ktdeval.cards.folding import aligned_lines, folded_lines
 
     shown = []
     for column in range(len(columns)):
@@ -109,9 +110,11 @@ def grid_lines(
 
     is_left = [name in left for name in head]
     if width is None:
-        return aligned_lines(table, is_left)
+        lines = aligned_lines(table, is_left)
+    else:
+        lines = folded_lines(table, is_left, width - len(indent))
 
-    return folded_lines(table, is_left, width)
+    return [f"{indent}{line}".rstrip() for line in lines]
 
 
 def terminal_width() -> int:

@@ -30,15 +30,17 @@ MOST_TIMES = 200
 MOST_TIMES_OF_TEXT = 30
 MOST_COLUMNS = 20_000
 
+# Bytes of a value in Arrow's memory, by the type in the file. Of a text: of its place alone.
 _WIDTHS = {
     "BOOLEAN": 1,
     "INT32": 4,
     "INT64": 8,
-    "INT96": 8,
+    "INT96": 8,  # a time, which Arrow keeps in 64 bits
     "FLOAT": 4,
     "DOUBLE": 8,
     "BYTE_ARRAY": 4,
 }
+_WIDEST = 16  # of other types: bytes of a fixed length, such as decimals
 _TEXT = "BYTE_ARRAY"
 
 
@@ -122,11 +124,16 @@ def _chunks(metadata: pq.FileMetaData, columns: Collection[str] | None) -> Itera
 
 def _fixed_bytes(chunk: Any) -> int:
     """Return the bytes of a chunk's numbers, or of its texts' places and different texts."""
-    width = _WIDTHS.get(chunk.physical_type, 16)
-    values = int(chunk.num_values)
-    texts = int(chunk.total_uncompressed_size)
+    width = _WIDTHS.get(chunk.physical_type, _WIDEST)
+    values, unpacked = _stated(chunk)
+    return values * width + unpacked
 
-    return max(values, 0) * width + max(texts, 0)
+
+def _stated(chunk: Any) -> tuple[int, int]:
+    """Return how many values a chunk states, and of how many bytes in the file, unpacked. A false
+    footer may state less than none, which would make up for another chunk.
+    """
+    return max(int(chunk.num_values), 0), max(int(chunk.total_uncompressed_size), 0)
 
 
 def _check_texts(
@@ -142,22 +149,29 @@ def _check_texts(
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    chunks = [chunk for chunk in _chunks(metadata, columns) if chunk.physical_type == _TEXT]
-    chunks = [chunk for chunk in chunks if chunk.path_in_schema not in coded]
+    found: set[str] = set()
+    most = 0
+    for chunk in _chunks(metadata, columns):
+        path = chunk.path_in_schema
+        if chunk.physical_type == _TEXT and path not in coded:
+            found.add(path)
+            values, unpacked = _stated(chunk)
+            most += values * unpacked
 
     # No text is longer than all of a chunk's: with few rows, nothing has to be read to know enough.
-    if sum(chunk.num_values * chunk.total_uncompressed_size for chunk in chunks) <= ALWAYS_ALLOWED:
+    if most <= ALWAYS_ALLOWED:
         return
 
-    paths = sorted({chunk.path_in_schema for chunk in chunks})
+    # Read as dictionaries, each text is in memory once.
+    paths = sorted(found)
     decoded = 0
     with pq.ParquetFile(source, metadata=metadata, read_dictionary=paths) as file:
         for group in range(metadata.num_row_groups):
             for path in paths:
                 table = file.read_row_group(group, columns=[path], use_threads=False)
-                decoded += sum(
-                    _text_bytes(part) for column in table.columns for part in column.chunks
-                )
+                for column in table.columns:
+                    decoded += sum(map(_text_bytes, column.chunks))
+
                 if decoded > most_bytes(size):
                     raise pa.ArrowInvalid(too_large(decoded, size))
 
@@ -179,10 +193,12 @@ def _text_bytes(array: Any) -> int:
         return 0
 
     lengths = pc.binary_length(array.dictionary).to_numpy(zero_copy_only=False)
+    if not len(lengths):  # all rows are null
+        return 0
+
     places = array.indices.drop_null().to_numpy()
     counts = np.bincount(places, minlength=len(lengths))
-
-    return int(counts @ lengths.astype(np.int64)) if len(lengths) else 0
+    return int(counts @ lengths.astype(np.int64))
 
 
 # ---- packed text

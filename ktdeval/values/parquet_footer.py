@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _TAIL = 8  # bytes at the end: the length of the footer, and the mark of the format
 _MARK = b"PAR1"
 _DEEPEST = 32  # of structures; a footer has 8
-_MOST_NUMBER_BYTES = 10
+_MOST_NUMBER_BYTES = 10  # of 64 bits, 7 a byte
+_TRUTH_VALUES = (1, 2)  # kinds: true, false
 
 # Fields of the structures that are looked at, by their numbers.
 _ROW_GROUPS = 4  # of FileMetaData
@@ -66,7 +67,8 @@ def read_footer(source: Path | pa.Buffer) -> pq.FileMetaData:
             metadata = pq.read_metadata(pa.BufferReader(source))
             footer = _footer_of(pa.BufferReader(source))
 
-        problem = next(_problems(_Reader(footer).structure(), metadata), None)
+        described = _Reader(footer).structure()
+        problem = next(_problems(described, metadata), None)
     except (_Damaged, UnicodeDecodeError) as error:
         raise pa.ArrowInvalid(f"a footer that can't be read: {error}") from error
 
@@ -110,7 +112,7 @@ def _chunk_problems(chunk: Mapping[int, Any], column: Any) -> Iterator[str]:
         return
 
     for name in _texts(described.get(_PATH)):
-        name.decode()
+        name.decode()  # as Arrow will, whose error would come from wherever the column is looked at
 
     sizes = described.get(_SIZE_STATISTICS)
     if not isinstance(sizes, dict):
@@ -119,9 +121,11 @@ def _chunk_problems(chunk: Mapping[int, Any], column: Any) -> Iterator[str]:
     if _TEXT_BYTES in sizes and column.physical_type != "BYTE_ARRAY":
         yield f"column {column.name} has no texts, but states their size"
 
+    repetition = _length(sizes.get(_REPETITION))
+    definition = _length(sizes.get(_DEFINITION))
     for levels in (
-        _Levels("repetition", _length(sizes.get(_REPETITION)), column.max_repetition_level),
-        _Levels("definition", _length(sizes.get(_DEFINITION)), column.max_definition_level),
+        _Levels("repetition", repetition, column.max_repetition_level),
+        _Levels("definition", definition, column.max_definition_level),
     ):
         if levels.length not in (0, levels.highest + 1):
             yield (
@@ -158,17 +162,17 @@ class _Reader:
         self._readers: Mapping[int, Callable[[], Any]] = {
             1: lambda: True,
             2: lambda: False,
-            3: lambda: self._bytes(1)[0],
-            4: self._number,
-            5: self._number,
-            6: self._number,
-            7: lambda: self._bytes(8),
-            8: lambda: self._bytes(self._unsigned()),
+            3: self._byte,
+            4: self._number,  # of 16 bits
+            5: self._number,  # of 32 bits
+            6: self._number,  # of 64 bits
+            7: lambda: self._bytes(8),  # a fraction
+            8: lambda: self._bytes(self._unsigned()),  # a text
             9: self._list,
-            10: self._list,
+            10: self._list,  # a set
             11: self._map,
             12: self.structure,
-            13: lambda: self._bytes(16),
+            13: lambda: self._bytes(16),  # a UUID
         }
 
     def structure(self) -> dict[int, Any]:
@@ -179,8 +183,8 @@ class _Reader:
 
         fields: dict[int, Any] = {}
         number = 0
-        while head := self._bytes(1)[0]:
-            step = head >> 4
+        while head := self._byte():  # until a byte of 0
+            step = head >> 4  # from the last field's number; 0: the number itself follows
             number = number + step if step else self._number()
             fields[number] = self._value(head & 15)
 
@@ -191,6 +195,13 @@ class _Reader:
         if kind not in self._readers:
             raise _Damaged(f"a value of kind {kind}")
         return self._readers[kind]()
+
+    def _element(self, kind: int) -> Any:
+        """Read a value of a list or map, where also a truth value takes a byte."""
+        return self._byte() if kind in _TRUTH_VALUES else self._value(kind)
+
+    def _byte(self) -> int:
+        return self._bytes(1)[0]
 
     def _bytes(self, count: int) -> bytes:
         end = self._place + count
@@ -204,7 +215,7 @@ class _Reader:
     def _unsigned(self) -> int:
         value = 0
         for place in range(_MOST_NUMBER_BYTES):
-            byte = self._bytes(1)[0]
+            byte = self._byte()
             value |= (byte & 127) << (7 * place)
             if byte < 128:
                 return value
@@ -212,21 +223,19 @@ class _Reader:
         raise _Damaged("a number without end")
 
     def _number(self) -> int:
+        """Read a number with a sign, which is its last bit ("zigzag")."""
         value = self._unsigned()
         return (value >> 1) ^ -(value & 1)
 
     def _list(self) -> list[Any]:
-        head = self._bytes(1)[0]
+        head = self._byte()
         count = head >> 4
         kind = head & 15
-        if count == 15:
+        if count == 15:  # or more, which follows
             count = self._unsigned()
 
         self._check_count(count)
-        if kind in (1, 2):  # in a list, a truth value takes a byte
-            return list(self._bytes(count))
-
-        return [self._value(kind) for _ in range(count)]
+        return [self._element(kind) for _ in range(count)]
 
     def _map(self) -> list[Any]:
         count = self._unsigned()
@@ -234,8 +243,14 @@ class _Reader:
             return []
 
         self._check_count(count)
-        kinds = self._bytes(1)[0]
-        return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(count)]
+        kinds = self._byte()
+        pairs = []
+        for _ in range(count):
+            key = self._element(kinds >> 4)
+            value = self._element(kinds & 15)
+            pairs.append((key, value))
+
+        return pairs
 
     def _check_count(self, count: int) -> None:
         """Raise _Damaged where more values are announced than there are bytes."""

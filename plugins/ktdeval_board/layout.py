@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ktdeval.cards import signature_path
+
 CARDS = "cards"
 RECORDS = "records"
 IMPORTED = "imported"
@@ -42,7 +44,6 @@ MARK = "episode.json"
 MANIFEST = "manifest.json"
 CANARY = "canary.json"
 CERTIFICATE = "certificate.json"
-SIGNATURE_SUFFIX = ".sig"  #: As of `ktdeval card sign`
 CARD_ID = re.compile(r"[0-9a-f]{64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_SEGMENT = 100
@@ -77,7 +78,7 @@ class CardFiles:
     @property
     def signature(self) -> Path:
         """Signature of its submitter, if it has one."""
-        return self.card.with_name(f"{self.card.name}{SIGNATURE_SUFFIX}")
+        return signature_path(self.card)
 
     @property
     def records(self) -> Path:

@@ -88,7 +88,8 @@ def card_signers(card: Path, submitter: str, rules: Rules) -> tuple[str, ...]:
     foreign = [others[key_id] for key_id in signed if key_id in others]
     if foreign and not any(key_id in own for key_id in signed):
         raise SignatureError(
-            f"{where}: is of {foreign[0]}, but {submitter} submits; who signs submits"
+            f"{where}: is of {foreign[0]}, but {submitter} submits; whoever signs a card must"
+            " submit it"
         )
 
     trusted = {key_id: each.public_key() for key_id, each in own.items()}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ktdeval.cards import is_fraction
-from ktdeval.cli import folded_texts, grid_lines
+from ktdeval.cards import folded_texts, is_fraction
+from ktdeval.cli import grid_lines
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -36,11 +36,9 @@ class Table(NamedTuple):
     left: list[str]  #: heads of the columns that are flush left
     indent: str = "  "
 
-    def lines(self, width: int | None) -> Iterator[str]:
-        """Yield its lines, of at most `width` columns, or of any number."""
-        room = None if width is None else width - len(self.indent)
-        for line in grid_lines(self.heads, self.cells, self.left, room):
-            yield f"{self.indent}{line}".rstrip()
+    def lines(self, width: int | None) -> list[str]:
+        """Return its lines, of at most `width` columns, or of any number."""
+        return grid_lines(self.heads, self.cells, self.left, width, self.indent)
 
 
 Part = str | Table

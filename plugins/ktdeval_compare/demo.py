@@ -45,9 +45,8 @@ def demo(out: Path, quiet: bool) -> None:
 
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
     memory = _run("builtin/memory", MASKED, MEMORY_WINDOWS, out, quiet)
-    click.echo(
-        write_table(table_of("ktdfin-3"), paper_frame("ktdfin-3", [memory]), "text", line_width())
-    )
+    frame = paper_frame("ktdfin-3", [memory])
+    click.echo(write_table(table_of("ktdfin-3"), frame, "text", line_width()))
     click.echo(
         "With codes and days in sight it earns what it remembers, also where it is shown no price"
         " at all (memory_only).\nBehind the mask there is nothing to remember: it trades by what it"

@@ -16,7 +16,7 @@ from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
 from ktdeval_data.reading.lines import at_line
-from ktdeval_data.reading.money import HUNDREDTHS, PRICES, may_mean, stated_in_names
+from ktdeval_data.reading.money import HUNDREDTHS, PRICES, may_mean, word_in
 from ktdeval_data.reading.names import squeezed, unit_in
 from ktdeval_data.reading.options import Reading
 
@@ -83,27 +83,29 @@ def refuse_other_currencies(
     `currency`, which is removed, in the names of columns, or by signs such as `€`. `currency_of`
     returns the currency of a code.
     """
-    stated = stated_in_names(reading.columns_of)
     columns = [reading.columns_of[field] for field in PRICES if field in reading.columns_of]
-    stated += [(column, reading.signs[column]) for column in columns if column in reading.signs]
+    named = [(column, word_in(column)) for column in columns]
+    signed = [(column, reading.signs.get(column, "")) for column in columns]
     codes = [str(code) for code in bars["code"].unique()]
-    for column, word in stated:
-        for code in codes:
-            _refuse_other_currency(word, code, currency_of(code), f"{where}: column {column!r}")
+    for column, word in (*named, *signed):
+        if word:
+            place = f"{where}: column {column!r}"
+            for code in codes:
+                _refuse_other_currency(word, code, currency_of(code), place)
 
     if "currency" in bars:
+        place = f"{where}: column {reading.columns_of['currency']!r}"
         pairs = bars[["code", "currency"]].drop_duplicates().dropna()
         for text, cell in pairs.itertuples(index=False):
-            code, word = str(text), str(cell).strip()
+            code = str(text)
+            word = str(cell).strip()
             if word:
-                place = f"{where}: column {reading.columns_of['currency']!r}"
                 _refuse_other_currency(word, code, currency_of(code), place)
 
         del bars["currency"]
 
 
 def _refuse_other_currency(word: str, code: str, currency: str, place: str) -> None:
-    meant = may_mean(word)
     if word in HUNDREDTHS:
         whole, parts = HUNDREDTHS[word]
         raise DataError(
@@ -111,6 +113,7 @@ def _refuse_other_currency(word: str, code: str, currency: str, place: str) -> N
             f" {parts}, to {whole}"
         )
 
+    meant = may_mean(word)
     if meant and currency not in meant:
         raise DataError(
             f"{place} states {word}, and {code} is read in {currency}; name its currency in a"

@@ -94,7 +94,8 @@ class UnitRunner:
 
             if outcome.error is not None:
                 needed = None
-                if outcome.is_stopped:  # perhaps after another unit met another problem
+                if outcome.is_stopped:
+                    # The reason may be another unit's problem: then no limit is known.
                     needed = needed_by(part.stop.reason) or {}
 
                 return _Ended(outcome.error, needed)

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ktdeval.cards import clean, count, dollars
-from ktdeval.cli import folded_texts, grid_lines
+from ktdeval.cards import clean, count, dollars, folded_texts
+from ktdeval.cli import grid_lines
 from ktdeval_grid.estimate_types import SCENARIOS, GridEstimate, ModelEstimate
 from ktdeval_grid.status import GridStatus, Tally
 
@@ -153,8 +153,7 @@ def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str
             rows.append(_estimate_cells(estimate.total))
 
         lines.append(f"estimate, {' / '.join(SCENARIOS)}, {estimate.concurrency} at once:")
-        room = None if width is None else width - 2
-        lines += [f"  {line}" for line in grid_lines(columns, rows, ("MODEL",), room)]
+        lines += grid_lines(columns, rows, ("MODEL",), width, indent="  ")
 
     unpriced = [model.name for model in paid if model.left["typical"].cost_usd is None]
     if unpriced:

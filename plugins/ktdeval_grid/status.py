@@ -114,15 +114,15 @@ class GridWatch:
         units = {unit.id for _, unit in record.units()}
         self._read_done(units)
         self._read_failed(units)
-        failed = {
-            unit: failure
-            for unit, (_, failure) in self._failed.items()
-            if unit not in self._done and unit in units
-        }
+        # Of an amended plan, units may have been read that are no longer of the grid.
         done = {unit: entry for unit, entry in self._done.items() if unit in units}
         running = frozenset(self._running(units - done.keys()))
-        left = {unit: failure for unit, failure in failed.items() if unit not in running}
-        return Found(record, read_control(self.store), done, left, running)
+        failed: dict[str, UnitFailed] = {}
+        for unit, (_, failure) in self._failed.items():
+            if unit not in done and unit not in running:
+                failed[unit] = failure
+
+        return Found(record, read_control(self.store), done, failed, running)
 
     def _read_done(self, units: set[str]) -> None:
         for stat in self.store.list(DONE):
@@ -198,21 +198,30 @@ def summarise(found: Found, place: str, now: datetime | None = None) -> GridStat
     for system in record.systems:
         by_model.setdefault(system.model, []).append(system)
 
-    models = tuple(_tally(name, systems, found, now) for name, systems in by_model.items())
-    total = _tally("total", record.systems, found, now)
+    models = []
+    for name, systems in by_model.items():
+        models.append(_tally(name, systems, found, now))
+
+    pruned: dict[str, str] = {}
+    unresolved: dict[str, str] = {}
+    for system in record.systems:
+        for part in system.pruned:
+            pruned[part.rule] = part.reason
+
+        if system.problem is not None:
+            unresolved[system.slug] = system.problem
+
     return GridStatus(
         name=record.plan.name,
         place=place,
         mask_key=record.mask_key,
         paused=found.control.paused,
         concurrency=found.control.concurrency or record.plan.concurrency,
-        models=models,
-        total=total,
+        models=tuple(models),
+        total=_tally("total", record.systems, found, now),
         failures=tuple(failure_kinds(found)),
-        pruned={part.rule: part.reason for system in record.systems for part in system.pruned},
-        unresolved={
-            system.slug: system.problem for system in record.systems if system.problem is not None
-        },
+        pruned=pruned,
+        unresolved=unresolved,
         needed=_needed(found),
     )
 
@@ -236,19 +245,31 @@ def _needed(found: Found) -> dict[str, float] | None:
 
 
 def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime | None) -> Tally:
-    units = [unit.id for system in systems for unit in system.units]
-    done = [found.done[unit] for unit in units if unit in found.done]
-    ended = [found.failed[unit] for unit in units if unit in found.failed]
+    units: list[str] = []
+    pruned = 0
+    for system in systems:
+        units += [unit.id for unit in system.units]
+        pruned += sum(len(part.units) for part in system.pruned)
+
+    done: list[UnitDone] = []
+    ended: list[UnitFailed] = []
+    for unit in units:
+        if unit in found.done:
+            done.append(found.done[unit])
+        elif unit in found.failed:
+            ended.append(found.failed[unit])
+
     stopped = sum(entry.is_stopped for entry in ended)
     failed = len(ended) - stopped
     running = found.running.intersection(units)
-    pruned = [len(part.units) for system in systems for part in system.pruned]
-    costs = [entry.cost_usd for entry in done] + [entry.cost_usd for entry in ended]
-
     left = len(units) - len(done) - failed
     eta_s = None
     if running and now is not None:
         eta_s = seconds_left([entry.finished_at for entry in done], left, now)
+
+    costs = [entry.cost_usd for entry in done]
+    costs += [entry.cost_usd for entry in ended]
+    known_costs = [cost for cost in costs if cost is not None]
 
     return Tally(
         name=name,
@@ -257,8 +278,8 @@ def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime
         running=len(running),
         failed=failed,
         stopped=stopped,
-        pruned=sum(pruned),
-        cost_usd=math.fsum(cost for cost in costs if cost is not None),
+        pruned=pruned,
+        cost_usd=math.fsum(known_costs),
         uncosted=sum(entry.cost_usd is None for entry in done),
         dropped=found.control.drops(name, _model_name(found.record, name)),
         eta_s=eta_s,
@@ -294,18 +315,20 @@ def failure_kinds(found: Found) -> Iterator[FailureKind]:
     """Yield the reasons why units failed or were stopped, the most frequent first; texts that
     differ in numbers alone are one kind, shown by its first unit.
     """
-    labels = {unit.id: full_label(system, unit) for system, unit in found.record.units()}
+    labels: dict[str, str] = {}
     kinds: dict[str, list[str]] = {}
-    for unit in labels:
-        if unit in found.failed:
-            kind = _NUMBER.sub("0", found.failed[unit].error)
-            kinds.setdefault(kind, []).append(unit)
+    for system, unit in found.record.units():
+        if unit.id in found.failed:
+            labels[unit.id] = full_label(system, unit)
+            kind = _NUMBER.sub("0", found.failed[unit.id].error)
+            kinds.setdefault(kind, []).append(unit.id)
 
-    for units in sorted(kinds.values(), key=lambda units: -len(units)):
+    for units in sorted(kinds.values(), key=len, reverse=True):
         first = units[0]
+        failure = found.failed[first]
         yield FailureKind(
-            error=found.failed[first].error,
-            is_stopped=found.failed[first].is_stopped,
+            error=failure.error,
+            is_stopped=failure.is_stopped,
             units=tuple(units),
             example=labels[first],
         )

@@ -103,25 +103,24 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
 
 
 def _report_lines(report: Report, width: int | None) -> Iterator[str]:
-    room = None if width is None else width - len(_INDENT)
     for subject in report.subjects:
         yield subject.subject
         for name, unit, title in WORDS["tables"]:
-            yield from _titled(title, _rates(subject.masks, name, unit, room))
+            yield from _titled(title, _rates(subject.masks, name, unit, width))
 
         if subject.hiding:
             title = (
                 "What hiding removes: share of steps before less after, paired by window and seed"
                 " where pairs > 0"
             )
-            yield from _titled(title, _hiding(subject.hiding, room))
+            yield from _titled(title, _hiding(subject.hiding, width))
 
         if subject.effects:
             title = (
                 "All four masks together: effect of having it in sight on the share of steps, mean"
                 " over windows"
             )
-            yield from _titled(title, _effects(subject.effects, room))
+            yield from _titled(title, _effects(subject.effects, width))
 
         yield from _examples(subject)
         yield ""
@@ -144,10 +143,10 @@ def _second_stage(stage: SecondStage) -> str:
 def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
     yield ""
     yield f"  {title}"
-    yield from (f"{_INDENT}{line}".rstrip() for line in lines)
+    yield from lines
 
 
-def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, room: int | None) -> list[str]:
+def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, width: int | None) -> list[str]:
     """Return lines of shares with their intervals in per cent; a category that is never named has
     0.
     """
@@ -155,15 +154,15 @@ def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, room: int | No
     for name in (*LEAK_CATEGORIES, *WORDS["rows"]):
         label = str(WORDS["rows"].get(name, name))
         shares = [getattr(rates, table)[name] for rates in masks.values()]
-        rows.append((label, *(_share(each) for each in shares)))
+        rows.append((label, *map(_share, shares)))
 
     if table == "step_rates":
         for name, label in WORDS["resembling"].items():
             shares = [getattr(rates, name) for rates in masks.values()]
             if UNSET not in shares:
-                rows.append((label, *(_share(each) for each in shares)))
+                rows.append((label, *map(_share, shares)))
 
-    return grid_lines(("", *masks), rows, ("",), room)
+    return grid_lines(("", *masks), rows, ("",), width, _INDENT)
 
 
 def _share(share: Share) -> str:
@@ -172,7 +171,7 @@ def _share(share: Share) -> str:
     return f"{100 * share.share:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
-def _hiding(rows: Sequence[HidingRow], room: int | None) -> list[str]:
+def _hiding(rows: Sequence[HidingRow], width: int | None) -> list[str]:
     heads = (
         "hidden",
         "named",
@@ -200,10 +199,10 @@ def _hiding(rows: Sequence[HidingRow], room: int | None) -> list[str]:
         for row in shown
     ]
 
-    return grid_lines(heads, cells, ("hidden", "named", "Appendix A"), room)
+    return grid_lines(heads, cells, ("hidden", "named", "Appendix A"), width, _INDENT)
 
 
-def _effects(rows: Sequence[EffectRow], room: int | None) -> list[str]:
+def _effects(rows: Sequence[EffectRow], width: int | None) -> list[str]:
     cells = [
         [
             _name(row.row),
@@ -215,7 +214,7 @@ def _effects(rows: Sequence[EffectRow], room: int | None) -> list[str]:
         for row in rows
     ]
     heads = ("named", "effect", "windows", "points", "95 % interval")
-    return grid_lines(heads, cells, ("named", "effect"), room)
+    return grid_lines(heads, cells, ("named", "effect"), width, _INDENT)
 
 
 def _examples(subject: Subject) -> Iterator[str]:

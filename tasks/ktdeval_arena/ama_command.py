@@ -19,9 +19,9 @@ from ktdeval.cli import (
     OutputPath,
     config_option,
     example,
-    grid_lines,
     open_plugins,
     plugin_option,
+    print_grid,
     print_json,
 )
 from ktdeval.errors import DataError, EpisodeFailure, UsageError
@@ -72,19 +72,18 @@ def agreement(ratings: Path, as_json: bool) -> None:
         print_json([rated._asdict() for rated in agreements])
         return
 
-    lines = grid_lines(_HEADS, [_cells(rated) for rated in agreements], ("rule",))
+    rows = [_cells(rated) for rated in agreements]
+    print_grid(_HEADS, rows, ("rule",))
     equal = []
     for rated in agreements:
         if rated.shared and rated.alpha is None:
             equal.append(RULES[rated.rule]["title"])
 
     if equal:
-        lines.append(
+        click.echo(
             f"- {', '.join(equal)}: all scores are equal, which does not show that raters agree"
             " beyond chance"
         )
-
-    click.echo("\n".join(lines))
 
 
 def _cells(rated: Agreement) -> list[str]:
@@ -267,6 +266,6 @@ def _print(stream: Stream, texts: dict[str, str], failures: dict[str, str]) -> N
         rows.append(("summaries of which tasks show only the beginning", long))
 
     cells = [(name, str(count)) for name, count in rows]
-    click.echo("\n".join(grid_lines(["", "count"], cells, ("",))))
+    print_grid(("", "count"), cells, ("",))
     for day in list(failures)[:5]:
         click.echo(clean(f"- no summary of {day}: {failures[day]}"))

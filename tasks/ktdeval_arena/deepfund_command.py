@@ -17,6 +17,7 @@ from ktdeval.cli import (
     RunPath,
     example,
     grid_lines,
+    line_width,
     open_plugins,
     plugin_option,
     print_json,
@@ -166,7 +167,7 @@ def _week_lines(weeks: Sequence[WeekRow], form: str) -> list[str]:
 
     heads = ["week to", *(str(number) for number in range(1, len(names) + 1))]
     legend = [f"{number}  {clean(name)}" for number, name in enumerate(names, 1)]
-    return [*legend, "", *grid_lines(heads, rows, heads[:1])]
+    return [*legend, "", *grid_lines(heads, rows, heads[:1], line_width())]
 
 
 #: A row as it is printed: field -> value
@@ -223,12 +224,14 @@ def _table_lines(rows: Sequence[_Row], columns: Sequence[Sequence[str]]) -> list
     left = [head for head, key, _ in columns if isinstance(rows[0][key], str)]
     cells = []
     for row in rows:
-        # A figure that is not defined leaves its cell empty, whatever the format names.
-        cells.append(
-            [_NONE if row[key] is None else _format(row, form) for _, key, form in columns]
-        )
+        shown = []
+        for _, key, form in columns:
+            # An undefined figure is a dash, also where its format names other fields.
+            shown.append(_NONE if row[key] is None else _format(row, form))
 
-    return grid_lines(heads, cells, left)
+        cells.append(shown)
+
+    return grid_lines(heads, cells, left, line_width())
 
 
 def _format(row: _Row, form: str) -> str:

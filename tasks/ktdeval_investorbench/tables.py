@@ -25,6 +25,7 @@ from ktdeval.cli import (
     complete_data,
     example,
     grid_lines,
+    line_width,
     open_plugins,
     print_json,
 )
@@ -536,7 +537,7 @@ def _lines(rows: list[Row], columns: list[Any], form: str) -> list[str]:
     ]
     if form == "text":
         words = [head for head, key, _ in columns if isinstance(rows[0][key], str)]
-        return [f"  {line}" for line in grid_lines(heads, cells, words)]
+        return grid_lines(heads, cells, words, line_width(), "  ")
 
     escaped = [
         heads,

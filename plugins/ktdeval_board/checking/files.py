@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ktdeval.cards import signature_path
 from ktdeval.errors import StoreError
 from ktdeval.values.jsonio import file_sha256
 from ktdeval_board import layout
@@ -25,7 +26,6 @@ from ktdeval_board.layout import (
     KEYS,
     RECORDS,
     REGISTRATIONS,
-    SIGNATURE_SUFFIX,
     BoardFolder,
     CardFiles,
 )
@@ -310,7 +310,7 @@ class Tree:
 
     @cached_property
     def companions(self) -> set[str]:
-        """Submissions and lists of records."""
+        """Submissions, lists of records and signatures."""
         return {item.where for item in self._named if not _is_card(item)}
 
     @cached_property
@@ -327,8 +327,11 @@ class Tree:
     @cached_property
     def allowed(self) -> set[str]:
         """Files that may stand beside the cards: those that they need, and signatures."""
-        signatures = {f"{paths[0]}{SIGNATURE_SUFFIX}" for paths in self.cards.values()}
-        return self.expected | signatures
+        allowed = set(self.expected)
+        for paths in self.cards.values():
+            allowed.add(signature_path(Path(paths[0])).as_posix())
+
+        return allowed
 
     @cached_property
     def records(self) -> list[Item]:

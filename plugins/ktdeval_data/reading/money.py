@@ -63,8 +63,12 @@ def word_in(name: str) -> str:
     if found is None:
         return ""
 
-    words = [(found[2] or "").strip(), found[1].strip()]
-    return next((word for word in words if _is_known(word)), "")
+    behind = (found[2] or "").strip()
+    for word in (behind, found[1].strip()):
+        if word in _CODES or word in HUNDREDTHS or word in _SIGNS:
+            return word
+
+    return ""
 
 
 def may_mean(word: str) -> tuple[str, ...]:
@@ -79,15 +83,3 @@ def may_mean(word: str) -> tuple[str, ...]:
         return ()
 
     return (word.upper(),)
-
-
-def stated_in_names(columns: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return column and currency of each column of prices whose name states one. `columns`: field ->
-    column.
-    """
-    named = [(columns[field], word_in(columns[field])) for field in PRICES if field in columns]
-    return [(column, word) for column, word in named if word]
-
-
-def _is_known(word: str) -> bool:
-    return word in _CODES or word in HUNDREDTHS or word in _SIGNS

@@ -48,6 +48,12 @@ def test_texts_are_wrapped_anew() -> None:
     )
 
 
+def test_wide_characters_take_two_columns_of_a_text() -> None:
+    wide = Grid("facts", ("", ""), (("index", "日経 平均 株価 指数 東京 証券"),), left=2)
+    (narrow,) = fitted(wide, 28)
+    assert narrow.rows == (("index", "日経 平均 株価 指数"), ("", "東京 証券"))
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_every_line_of_cards_fits_and_no_word_is_lost(width: int) -> None:
     one = typed(card())

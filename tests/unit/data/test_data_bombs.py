@@ -104,6 +104,34 @@ def test_texts_in_lists_are_counted_too(tmp_path: Path) -> None:
         open_parquet(path)
 
 
+def number(value: int) -> bytes:
+    """Return a field of 64 bits in Thrift's compact protocol, next after the one before it."""
+    rest = 2 * value if value >= 0 else -2 * value - 1
+    data = b"\x16"
+    while rest > 127:
+        data += bytes([rest & 127 | 128])
+        rest >>= 7
+
+    return data + bytes([rest])
+
+
+def test_a_column_that_states_less_than_no_values_makes_up_for_no_other(tmp_path: Path) -> None:
+    rows = 300_000
+    places = pa.array(np.zeros(rows, np.int32))
+    columns = {}
+    for name, letters in (("first", 20_000), ("second", 30_000)):
+        columns[name] = pa.DictionaryArray.from_arrays(places, pa.array([name[0] * letters]))
+
+    path = write(tmp_path / "bars.parquet", **columns)
+    before, mark, after = path.read_bytes().rpartition(number(rows))  # of the row group
+    before, _, between = before.rpartition(number(rows))
+    path.write_bytes(before + number(-rows) + between + mark + after)
+    footer = pq.read_metadata(path).row_group(0)
+    assert [footer.column(place).num_values for place in (0, 1)] == [rows, -rows]
+    with pytest.raises(pa.ArrowInvalid, match="at most are read"):
+        open_parquet(path)
+
+
 def test_texts_that_stay_in_their_dictionary_cost_what_it_holds(tmp_path: Path) -> None:
     path = bomb_of_texts(tmp_path)
     with open_parquet(path, columns=["name"], read_dictionary=["name"]) as file:

@@ -49,3 +49,13 @@ def test_a_footer_of_all_kinds_of_columns_is_read() -> None:
     metadata = read_footer(pa.py_buffer(packed(table)))
     assert metadata.num_columns == 6
     assert metadata.row_group(0).column(0).num_values == 2
+
+
+def test_a_field_of_later_versions_is_passed_over() -> None:
+    data = packed(pa.table({"x": [1, None, 3]}))
+    place = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    footer = data[place:-8]
+    truths = b"\x0b\x90\x03\x02\x51\x02\x01\x04\x02"  # field 200: a map {1: true, 2: false}
+    later = footer[:-1] + truths + footer[-1:]
+    changed = data[:place] + later + len(later).to_bytes(4, "little") + b"PAR1"
+    assert read_footer(pa.py_buffer(changed)).num_rows == 3

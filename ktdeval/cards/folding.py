@@ -20,8 +20,7 @@ def aligned_lines(table: Sequence[Row], left: Sequence[bool]) -> list[str]:
     for row in table:
         aligned = []
         for cell, width, is_left in zip(row, widths, left, strict=True):
-            padding = " " * (width - cell_len(cell))
-            aligned.append(cell + padding if is_left else padding + cell)
+            aligned.append(padded(cell, width, is_left))
 
         lines.append(GAP.join(aligned).rstrip())
 
@@ -36,18 +35,18 @@ def folded_lines(table: Sequence[Row], left: Sequence[bool], width: int) -> list
     list of its cells.
     """
     widths = column_widths(table)
-    if _width_of(widths) <= width:
+    if row_width(widths) <= width:
         return aligned_lines(table, left)
 
     names = _leading(left)
     groups = _groups(table[0], names)
     for group in groups:
         together = [*range(names), *group]
-        if _width_of([widths[column] for column in together]) > width:
+        if row_width([widths[column] for column in together]) > width:
             return _record_lines(table, width)
 
     lines: list[str] = []
-    for columns in _bands(groups, names, widths, width):
+    for columns in bands(groups, names, widths, width):
         part = []
         for row in table:
             part.append([row[column] for column in columns])
@@ -65,7 +64,7 @@ def folded_text(text: str, width: int) -> list[str]:
     more. A word that is longer than a line is divided.
     """
     indent = text[: len(text) - len(text.lstrip())]
-    return _wrapped(text, indent, indent + GAP, width)
+    return _divided(text, indent, indent + GAP, width)
 
 
 def folded_texts(texts: Iterable[str], width: int | None) -> Iterator[str]:
@@ -78,17 +77,62 @@ def folded_texts(texts: Iterable[str], width: int | None) -> Iterator[str]:
 
 
 def column_widths(table: Sequence[Row]) -> list[int]:
-    """Return the width of each column: that of its longest cell."""
+    """Return the width of each column: that of its longest cell. A cell may be of several lines."""
     widths = []
     for cells in zip(*table, strict=True):
-        widths.append(max(map(cell_len, cells)))
+        lines = "\n".join(cells).split("\n")
+        widths.append(max(map(cell_len, lines)))
 
     return widths
 
 
-def _width_of(widths: Sequence[int]) -> int:
-    """Return the width of a row."""
+def row_width(widths: Sequence[int]) -> int:
+    """Return the width of a row whose columns have these widths."""
     return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def padded(cell: str, width: int, is_left: bool) -> str:
+    """Return a cell as wide as its column: flush left, or right."""
+    padding = " " * (width - cell_len(cell))
+    return cell + padding if is_left else padding + cell
+
+
+def bands(
+    groups: Sequence[Sequence[int]], names: int, widths: Sequence[int], width: int
+) -> Iterator[list[int]]:
+    """Yield the columns of each of the tables that a wide one becomes: the first `names`, and as
+    many groups as fit into `width`, at least one.
+    """
+    taken = list(range(names))
+    for group in groups:
+        wider = [*taken, *group]
+        if len(taken) > names and row_width([widths[column] for column in wider]) > width:
+            yield taken
+            wider = [*range(names), *group]
+
+        taken = wider
+
+    yield taken
+
+
+def wrapped(words: Iterable[str], first: str, further: str, width: int) -> list[str]:
+    """Return words as lines of at most `width` columns, which begin with `first` and `further`. A
+    word that is wider has a line of its own. (`textwrap` takes wide characters for narrow ones.)
+    """
+    lines: list[str] = []
+    line = first
+    is_empty = True
+    for word in words:
+        if not is_empty and cell_len(f"{line} {word}") > width:
+            lines.append(line)
+            line = further
+            is_empty = True
+
+        line += word if is_empty else f" {word}"
+        is_empty = False
+
+    lines.append(line.rstrip())
+    return lines
 
 
 def _leading(left: Sequence[bool]) -> int:
@@ -112,22 +156,6 @@ def _groups(heads: Row, names: int) -> list[list[int]]:
     return groups
 
 
-def _bands(
-    groups: Sequence[Sequence[int]], names: int, widths: Sequence[int], width: int
-) -> Iterator[list[int]]:
-    """Yield the columns of each table: the names, and as many groups as fit."""
-    taken = list(range(names))
-    for group in groups:
-        wider = [*taken, *group]
-        if len(taken) > names and _width_of([widths[column] for column in wider]) > width:
-            yield taken
-            wider = [*range(names), *group]
-
-        taken = wider
-
-    yield taken
-
-
 def _record_lines(table: Sequence[Row], width: int) -> list[str]:
     """Return each row as a list of its cells, below one another and named by their heads."""
     heads, *rows = table
@@ -138,8 +166,7 @@ def _record_lines(table: Sequence[Row], width: int) -> list[str]:
             lines.append("")
 
         for label, value in _named_cells(heads, row):
-            padding = " " * (label_width - cell_len(label))
-            lines += _value_lines(f"{label}{padding}{GAP}", value, width)
+            lines += _value_lines(padded(label, label_width, True) + GAP, value, width)
 
     return lines
 
@@ -163,30 +190,14 @@ def _value_lines(label: str, value: str, width: int) -> list[str]:
     if len(indent) > width // 2:
         return [*folded_text(label.strip(), width), *folded_text(GAP + value, width)]
 
-    return _wrapped(value, label, indent, width)
+    return _divided(value, label, indent, width)
 
 
-def _wrapped(text: str, first: str, further: str, width: int) -> list[str]:
-    """Return words as lines of at most `width` columns, which begin with `first` and `further`.
-    (`textwrap` takes wide characters for narrow ones.)
-    """
-    lines: list[str] = []
-    line = first
-    is_empty = True
-    for word in _short_words(text, width - max(cell_len(first), cell_len(further))):
-        if not is_empty and cell_len(f"{line} {word}") > width:
-            lines.append(line)
-            line = further
-            is_empty = True
-
-        line += word if is_empty else f" {word}"
-        is_empty = False
-
-    lines.append(line.rstrip())
-    return lines
-
-
-def _short_words(text: str, width: int) -> Iterator[str]:
-    """Yield the words of a text; one that is wider than `width` columns in pieces."""
+def _divided(text: str, first: str, further: str, width: int) -> list[str]:
+    """Return a text as of `wrapped`; a word that is wider than a line in pieces."""
+    room = max(width - max(cell_len(first), cell_len(further)), 1)
+    pieces: list[str] = []
     for word in text.split():
-        yield from chop_cells(word, max(width, 1))
+        pieces += chop_cells(word, room)
+
+    return wrapped(pieces, first, further, width)

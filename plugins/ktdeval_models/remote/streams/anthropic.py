@@ -52,7 +52,10 @@ class MessageAssembler(Assembler):
         content = []
         for index, block in sorted(self._blocks.items()):
             text = self._inputs.get(index, "")
-            content.append({**block, "input": self._input_of(text)} if text else block)
+            if text:
+                block = {**block, "input": self._input_of(text)}
+            content.append(block)
+
         return {**self._message, "content": content}
 
     def _input_of(self, text: str) -> Any:

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from ktdeval.runner.run import RunResult
     from ktdeval.values.jsonio import JsonValue
 
+_INDENT = "  "  #: of a table below its title
 #: New objects between collections (some megabytes); Python's own threshold of 700 would collect
 #: every 16 steps
-_INDENT = "  "  # of a table below its title
 _COLLECTED_AFTER = 20_000
 
 

@@ -8,6 +8,7 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,8 +57,7 @@ def model_at(address: str) -> Any:
 def heard_by(request: ModelRequest) -> tuple[ModelRequest, list[ReplyPiece]]:
     """The request with a listener, and what it hears."""
     heard: list[ReplyPiece] = []
-    fields = {name: getattr(request, name) for name in request.__slots__}
-    return ModelRequest(**{**fields, "listener": heard.append}), heard
+    return replace(request, listener=heard.append), heard
 
 
 def completion(
@@ -234,9 +234,8 @@ def test_what_a_listener_raises_ends_the_call_and_the_next_one_goes_well() -> No
     with prepared(Prepared(stream_of(ANSWER), headers=EVENTS)) as server:
         model = model_at(server.address)
         request, _ = heard_by(ask())
-        stopping = ModelRequest(request.messages, params=request.params, listener=stop)
         with pytest.raises(KeyboardInterrupt):
-            model.reply(stopping)
+            model.reply(replace(request, listener=stop))
         assert model.reply(request).content == "All is said."
 
 

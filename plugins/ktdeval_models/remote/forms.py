@@ -93,15 +93,17 @@ class Forms:
         return tuple(f"{part}: {firsts[part]} was refused, sent {forms[part]}" for part in changed)
 
 
-def is_refusing(refusal: Refusal) -> bool:
-    """Whether a server refuses something of the request, by the status and the words of its
-    error.
+def refusing_words(refusal: Refusal) -> str | None:
+    """Return the words by which a server refuses something of the request; None where the status or
+    the words of its error do not say so.
     """
-    return refusal.status in _REFUSED and _REFUSING_WORDS.search(_words_of(refusal)) is not None
+    if refusal.status not in _REFUSED:
+        return None
 
-
-def _words_of(refusal: Refusal) -> str:
-    return f"{refusal.parameter or ''} {refusal.message}"
+    words = f"{refusal.parameter or ''} {refusal.message}"
+    if _REFUSING_WORDS.search(words) is None:
+        return None
+    return words
 
 
 def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
@@ -110,10 +112,10 @@ def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
     An error of the server itself (500) counts where it names the part and says that it is not
     taken.
     """
-    if not is_refusing(refusal):
+    words = refusing_words(refusal)
+    if words is None:
         return None
 
-    words = _words_of(refusal)
     for part, names in _NAMES.items():
         if part not in sent or names.search(words) is None:
             continue

@@ -181,16 +181,10 @@ class Transport:
         return b"".join(chunks)
 
     def _chunks(self, response: Any) -> Iterator[bytes]:
-        chunks = iter(response.stream)
-        while True:
-            try:
-                chunk = next(chunks, None)
-            except (self._httpcore.ProtocolError, self._httpcore.NetworkError) as error:
-                raise BodyError("the reply ends early") from error
-
-            if chunk is None:
-                return
-            yield chunk
+        try:
+            yield from response.stream
+        except (self._httpcore.ProtocolError, self._httpcore.NetworkError) as error:
+            raise BodyError("the reply ends early") from error
 
 
 def _content(body: Mapping[str, JsonValue]) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ktdeval.harness import Listener, ReplyPiece
-from ktdeval_models.remote.streams.assembly import Assembler, Loads, say
+from ktdeval_models.remote.streams.assembly import Assembler, Loads, index_in, say
 from ktdeval_models.remote.streams.events import Event
 
 _GROWING: Final = ("text", "thinking", "signature")  # texts of a block, and of its deltas
@@ -19,11 +19,8 @@ _INPUT: Final = "partial_json"
 class MessageAssembler(Assembler):
     """Adds up the events of one message."""
 
-    request_fields: Mapping[str, Any] = {"stream": True}
-
     def __init__(self, hear: Listener, loads: Loads) -> None:
         super().__init__(hear, loads)
-        self._read_json = loads
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, str] = {}  # arguments of calls, as text
@@ -41,9 +38,9 @@ class MessageAssembler(Assembler):
         if kind == "message_start":
             self._message = dict(_object(body.get("message")))
         elif kind == "content_block_start":
-            self._open(_index(body), _object(body.get("content_block")))
+            self._open(index_in(body, "index"), _object(body.get("content_block")))
         elif kind == "content_block_delta":
-            self._fill(_index(body), delta)
+            self._fill(index_in(body, "index"), delta)
         elif kind == "message_delta":
             self._message.update(delta)
             self._count(_object(body.get("usage")))
@@ -55,13 +52,16 @@ class MessageAssembler(Assembler):
         content = []
         for index, block in sorted(self._blocks.items()):
             text = self._inputs.get(index, "")
-            content.append({**block, "input": self._input_of(text)} if text else block)
+            if text:
+                block = {**block, "input": self._input_of(text)}
+            content.append(block)
+
         return {**self._message, "content": content}
 
     def _input_of(self, text: str) -> Any:
         """Return the arguments of a call: an object, or the text of what was cut."""
         try:
-            return self._read_json(text.encode("utf-8", "surrogatepass"))
+            return self.loads(text.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
             return text
 
@@ -95,8 +95,3 @@ class MessageAssembler(Assembler):
 
 def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _index(body: Mapping[str, Any]) -> int:
-    index = body.get("index")
-    return index if type(index) is int else 0

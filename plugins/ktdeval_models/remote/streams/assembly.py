@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from ktdeval.calls import refused_body
 from ktdeval.harness import Listener, ReplyPiece
@@ -22,15 +22,15 @@ _MOST_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats some 200 bytes for
 
 
 class Assembler:
-    """Base of the assemblers. A subclass has `request_fields` and reads one event in `read`."""
+    """Base of the assemblers. A subclass reads one event in `read`."""
 
     #: fields that ask for a stream
-    request_fields: Mapping[str, Any] = {}
+    request_fields: Mapping[str, Any] = {"stream": True}
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
         """`loads`: reads the JSON of an event; ValueError: it is none."""
         self.hear = hear
-        self._loads = loads
+        self.loads = loads
         self._reader = EventReader()
         self._size = 0
         self._is_over = False
@@ -110,7 +110,7 @@ class Assembler:
 
     def _json_of(self, event: Event) -> dict[str, Any]:
         try:
-            body = self._loads(event.data)
+            body = self.loads(event.data)
         except (ValueError, RecursionError):
             body = None
 
@@ -124,11 +124,13 @@ def _as_json(value: Any) -> bytes:
     return json.dumps(value).encode("ascii")
 
 
-def say(hear: Listener, kind: str, text: Any) -> None:
+def say(hear: Listener, kind: Literal["text", "thought"], text: Any) -> None:
     """Tell a listener of a text or a thought that is not empty."""
-    if not isinstance(text, str) or not text:
-        return
-    if kind == "thought":
-        hear(ReplyPiece("thought", text))
-    else:
-        hear(ReplyPiece("text", text))
+    if isinstance(text, str) and text:
+        hear(ReplyPiece(kind, text))
+
+
+def index_in(body: Mapping[str, Any], name: str) -> int:
+    """Return the index in a field of an event; 0 where it is none."""
+    index = body.get(name)
+    return index if type(index) is int else 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from ktdeval.calls import Refusal
-from ktdeval_models.remote.forms import is_refusing
+from ktdeval_models.remote.forms import refusing_words
 
 _STREAM = re.compile(r"\bstream(ed|ing|s|_options)?\b", re.IGNORECASE)
 
 
 def refuses_stream(refusal: Refusal) -> bool:
     """Whether a refusal blames the fields that ask for a stream."""
-    words = f"{refusal.parameter or ''} {refusal.message}"
-    return is_refusing(refusal) and _STREAM.search(words) is not None
+    words = refusing_words(refusal)
+    return words is not None and _STREAM.search(words) is not None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ktdeval.harness import Listener, ReplyPiece
-from ktdeval_models.remote.streams.assembly import Assembler, Loads, say
+from ktdeval_models.remote.streams.assembly import Assembler, Loads, index_in, say
 from ktdeval_models.remote.streams.events import Event
 
 _ENDS: Final = frozenset(("response.completed", "response.incomplete", "response.failed"))
@@ -21,8 +21,6 @@ _THOUGHTS: Final = frozenset(
 
 class ResponsesAssembler(Assembler):
     """Takes the response of the last event."""
-
-    request_fields: Mapping[str, Any] = {"stream": True}
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
         super().__init__(hear, loads)
@@ -51,10 +49,7 @@ class ResponsesAssembler(Assembler):
         return self._response
 
     def _say(self, kind: str, body: Mapping[str, Any]) -> None:
-        index = body.get("output_index")
-        if type(index) is not int:
-            index = 0
-
+        index = index_in(body, "output_index")
         delta = body.get("delta")
         item = body.get("item")
         if kind in _TEXTS:

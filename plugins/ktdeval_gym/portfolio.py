@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.harness import Decision as Decided, ModelRequest, Reply
+from ktdeval.harness import Decision as Decided
 from ktdeval.market import window_rows
 from ktdeval.observation import ObservedLimits, ObservedState
 from ktdeval.runner import EpisodeFactory
@@ -24,7 +24,7 @@ from ktdeval.trading import Action, CountsRecord, Order, StepRecord, known_breac
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_gym.actions import Decision, bounded, decided, moves, tradables
 from ktdeval_gym.arrays import Observed, TaskForm, cut_weight, form_of, observed, write_figures
-from ktdeval_gym.opening import OpenedTask
+from ktdeval_gym.opening import NoModel, OpenedTask
 
 _REASON = "action of the environment's agent"
 _DIGITS = 4  #: decimals of a weight that a task shows
@@ -87,7 +87,7 @@ class TaskWindow:
         self.opened = opened
         self.spec = opened.spec(window)
         factory = EpisodeFactory({opened.task.name: opened.task}, opened.plugins, opened.snapshot)
-        self.parts = factory.trading_parts(self.spec, _NoModel())
+        self.parts = factory.trading_parts(self.spec, NoModel())
         span = self.spec.span
         start, stop = window_rows(opened.snapshot.days, span.first, span.last)
         self.base_row = start - 1
@@ -319,13 +319,3 @@ def portfolios(opened: OpenedTask, windows: Sequence[Window]) -> list[Portfolio]
             accounts.append(OrderPortfolio(task_window))
 
     return accounts
-
-
-class _NoModel:
-    """Model that is never asked."""
-
-    is_free = True
-
-    def reply(self, request: ModelRequest) -> Reply:
-        """Raise UsageError."""
-        raise UsageError(f"step {request.step} was asked of no model")

@@ -17,6 +17,7 @@ import numpy as np
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
 from ktdeval_gym.actions import INVESTED, SMALLEST_CHANGE
+from ktdeval_gym.arrays import weights_in
 from ktdeval_gym.broker_session import BrokerOptions, BrokerTools, Shown
 from ktdeval_gym.policy import LIMIT, Vector
 from ktdeval_gym.recording import SessionWriter, no_session_writer
@@ -128,7 +129,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         """Send orders and go to the next close. Raises UsageError: the action is not in the space,
         or the episode is over.
         """
-        weights = self._weights_in(action)
+        weights = weights_in(action, len(self.options.stocks))
         if self._is_over:
             raise UsageError("the episode is over; call reset()")
 
@@ -157,14 +158,6 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
             self._write(self._rounds)
 
         return self._observation(), reward, is_ruined, is_last, self._info()
-
-    def _weights_in(self, action: Any) -> list[float]:
-        given = np.asarray(action)
-        number = len(self.options.stocks)
-        fits = given.shape == (number,) and given.dtype.kind in "iuf"
-        if not (fits and bool(((given >= 0) & (given <= 1)).all())):
-            raise UsageError(f"the action must be {number} target weights of 0 to 1, not {given}")
-        return [float(weight) for weight in given.astype(np.float32).tolist()]
 
     def _send(self, weights: Sequence[float]) -> None:
         """Send the orders to target weights: sells first, whole shares."""

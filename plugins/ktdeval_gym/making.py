@@ -83,7 +83,9 @@ def make_trading_vector(
 
     market = AssetMarket.of(opened.task, opened.snapshot)
     lookback = options.get("lookback", DEFAULT_LOOKBACK)
-    made = {window: _simulation(market, window, lookback) for window in windows}
+    made: dict[Window, TradingSimulation] = {}
+    for window in dict.fromkeys(windows):
+        made[window] = _simulation(market, window, lookback)
     return TradingVectorEnv([made[window] for window in windows], _reward(options))
 
 

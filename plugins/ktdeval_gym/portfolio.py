@@ -60,7 +60,7 @@ class Portfolio(Protocol):
         """Begin again with cash only."""
 
     def write(self, arrays: Observed) -> None:
-        """Write the present observation into the arrays of one environment."""
+        """Write the present observation into the arrays of one environment, which are all zero."""
 
     def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
         """Settle an action. Return whether the account is ruined, and whether this was the last
@@ -260,11 +260,8 @@ class OrderPortfolio(_Account):
     def write(self, arrays: Observed) -> None:
         """Write the present observation into the arrays of one environment."""
         listed = len(self._listing.assets)
-        for name, shown in (("figures", self._listing.figures), ("known", self._listing.known)):
-            arrays[name][:listed] = shown
-            arrays[name][listed:] = 0
-
-        arrays["weights"][:] = 0
+        arrays["figures"][:listed] = self._listing.figures
+        arrays["known"][:listed] = self._listing.known
         for slot, weight in enumerate(self._held):
             arrays["weights"][slot] = cut_weight(weight or 0.0)
         arrays["cash"][0] = cut_weight(self._books.weight(self._books.account.cash_minor))

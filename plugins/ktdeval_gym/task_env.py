@@ -94,10 +94,6 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         self._factory = EpisodeFactory(tasks, opened.plugins, opened.snapshot)
         self._reward = reward or RewardConfig()
         self._begin()
-        self._describe()
-
-    def _describe(self) -> None:
-        """Set the spaces from the first state."""
         self.form = form_of(self._opened, self._state)
         self.observation_space, self.action_space = spaces_of(self.form)
 

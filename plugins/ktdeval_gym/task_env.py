@@ -172,7 +172,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         is_ruined = nav <= 0
         self._is_over = is_last or is_ruined
         if self._is_over:
-            self._write(self._actions, None if is_last else self._step)
+            limit = None if is_last else self._step
+            self._write(self._actions, limit)
 
         return self._observation(), float(reward[0]), is_ruined, is_last, self._info()
 

@@ -132,10 +132,15 @@ def bounded(weights: Sequence[float], limits: ObservedLimits) -> list[float]:
 
     most = 1.0 if limits.max_weight is None else limits.max_weight
     cut = [min(weight, most) for weight in wanted]
-    total = math.fsum(cut)
-    if total > INVESTED:
-        cut = [weight * INVESTED / total for weight in cut]
-    return [round(weight, 6) for weight in cut]
+    return [round(weight, 6) for weight in scaled_down(cut)]
+
+
+def scaled_down(weights: Sequence[float]) -> list[float]:
+    """Return target weights, scaled down where their sum exceeds `INVESTED`."""
+    total = math.fsum(weights)
+    if total <= INVESTED:
+        return list(weights)
+    return [weight * INVESTED / total for weight in weights]
 
 
 class Move(NamedTuple):

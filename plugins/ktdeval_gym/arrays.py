@@ -44,20 +44,14 @@ class TaskForm:
         """Return an action as decisions or target weights, one for each slot. Raises UsageError: it
         is not one.
         """
-        given = np.asarray(action)
-        fits = given.shape == (self.slots,) and given.dtype.kind in "iuf"
-        if self.decides:
-            if not (fits and np.isin(given, range(len(DECISIONS))).all()):
-                expected = f"{self.slots} of 0 (SELL), 1 (HOLD), 2 (BUY)"
-                raise UsageError(f"the action must be {expected}, not {_shown(given)}")
-            return [DECISIONS[int(choice)] for choice in given.tolist()]
+        if not self.decides:
+            return weights_in(action, self.slots)
 
-        if not (fits and bool(((given >= 0) & (given <= 1)).all())):
-            expected = f"{self.slots} target weights of 0 to 1"
+        given = np.asarray(action)
+        if not (_is_row(given, self.slots) and np.isin(given, range(len(DECISIONS))).all()):
+            expected = f"{self.slots} of 0 (SELL), 1 (HOLD), 2 (BUY)"
             raise UsageError(f"the action must be {expected}, not {_shown(given)}")
-        weights: list[Decision | float] = []
-        weights.extend(given.astype(np.float32).tolist())
-        return weights
+        return [DECISIONS[int(choice)] for choice in given.tolist()]
 
     def empty(self) -> Observed:
         """Return the arrays of an observation, all zero."""
@@ -76,6 +70,23 @@ class TaskForm:
                 f"task {self.task} lists {number} assets, and the environment has {self.slots}"
                 " slots; state the most that it lists as `shown` in its task file"
             )
+
+
+def weights_in(action: Any, number: int) -> list[float]:
+    """Return an action as so many target weights, rounded to float32. Raises UsageError: it is
+    another number of them, or not all are from 0 to 1.
+    """
+    given = np.asarray(action)
+    if not (_is_row(given, number) and bool(((given >= 0) & (given <= 1)).all())):
+        raise UsageError(
+            f"the action must be {number} target weights of 0 to 1, not {_shown(given)}"
+        )
+    return [float(weight) for weight in given.astype(np.float32)]
+
+
+def _is_row(given: npt.NDArray[Any], number: int) -> bool:
+    """Return whether an array has one axis of so many numbers."""
+    return given.shape == (number,) and given.dtype.kind in "iuf"
 
 
 def _shown(given: npt.NDArray[Any]) -> str:

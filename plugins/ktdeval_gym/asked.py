@@ -21,7 +21,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
 from ktdeval.tasks import AnswerRecord, EpisodeSpec, is_scoring, needs_market
 from ktdeval.trading import StepRecord
-from ktdeval_gym.opening import mask_key_of
+from ktdeval_gym.opening import NoModel, mask_key_of
 
 Record = StepRecord | AnswerRecord
 _MODEL = "builtin/hold"  # named in the spec; the caller replies in its place
@@ -203,7 +203,7 @@ class TaskSource:
         factory = EpisodeFactory(tasks, self._plugins, snapshot)
         nav = 0
         if not is_scoring(task):
-            parts = factory.trading_parts(spec, _NoModel())
+            parts = factory.trading_parts(spec, NoModel())
             nav = parts.ledger(spec, ()).initial_cash_minor
 
         return spec, factory, nav
@@ -229,11 +229,3 @@ class TaskSource:
         if not needs_market(task):
             return None
         return open_snapshot(self._plugins, self._market.data, dict(self._market.data_args))
-
-
-class _NoModel:
-    """Model that is never asked."""
-
-    def reply(self, request: ModelRequest) -> Reply:
-        """Raise UsageError."""
-        raise UsageError(f"step {request.step} was asked of no model")

@@ -16,7 +16,8 @@ import numpy as np
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
-from ktdeval_gym.actions import INVESTED, SMALLEST_CHANGE
+from ktdeval_gym.actions import moves, scaled_down
+from ktdeval_gym.arrays import weights_in
 from ktdeval_gym.broker_session import BrokerOptions, BrokerTools, Shown
 from ktdeval_gym.policy import LIMIT, Vector
 from ktdeval_gym.recording import SessionWriter, no_session_writer
@@ -128,7 +129,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         """Send orders and go to the next close. Raises UsageError: the action is not in the space,
         or the episode is over.
         """
-        weights = self._weights_in(action)
+        weights = weights_in(action, len(self.options.stocks))
         if self._is_over:
             raise UsageError("the episode is over; call reset()")
 
@@ -142,12 +143,12 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         self._rounds.append(tuple(self._tools.calls))
         self._tools.calls.clear()
 
-        moves = [closes[-1] / closes[-2] for closes in self._closes.values()]
+        ratios = [closes[-1] / closes[-2] for closes in self._closes.values()]
         amounts = StepAmounts(
             nav_before=np.array([round(before * _CENTS)]),
             nav=np.array([round(self._equity * _CENTS)]),
             traded=np.array([round(traded * _CENTS)]),
-            benchmark=np.array([math.log(math.fsum(moves) / len(moves))]),
+            benchmark=np.array([math.log(math.fsum(ratios) / len(ratios))]),
         )
         reward = float(self._rewards.of(amounts, np.ones(1, dtype=np.bool_))[0])
         is_ruined = self._equity <= 0
@@ -158,33 +159,25 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
 
         return self._observation(), reward, is_ruined, is_last, self._info()
 
-    def _weights_in(self, action: Any) -> list[float]:
-        given = np.asarray(action)
-        number = len(self.options.stocks)
-        fits = given.shape == (number,) and given.dtype.kind in "iuf"
-        if not (fits and bool(((given >= 0) & (given <= 1)).all())):
-            raise UsageError(f"the action must be {number} target weights of 0 to 1, not {given}")
-        return [float(weight) for weight in given.astype(np.float32).tolist()]
-
     def _send(self, weights: Sequence[float]) -> None:
         """Send the orders to target weights: sells first, whole shares."""
-        total = math.fsum(weights)
-        shrink = 1.0
-        if total > INVESTED:
-            shrink = INVESTED / total
-
-        moves: dict[str, int] = {}
-        for name, weight in zip(self.options.stocks, weights, strict=True):
-            close = float(self._closes[name][-1])
-            now = self._quantities[name] * close / self._equity
-            target = weight * shrink
-            if abs(target - now) >= SMALLEST_CHANGE or (target == 0.0 and now):
-                moves[name] = math.floor(target * self._equity / close) - self._quantities[name]
+        held: list[float | None] = []
+        for name in self.options.stocks:
+            value = self._value_of(name)
+            held.append(value / self._equity if value else None)
 
         self._refused = 0
-        for name, move in sorted(moves.items(), key=lambda item: item[1] > 0):
-            if move and not self._tools.order(self._session, self._account, name, move):
+        for move in moves(held, scaled_down(weights)):
+            name = self.options.stocks[move.slot]
+            close = float(self._closes[name][-1])
+            target = math.floor(move.weight * self._equity / close)
+            shares = target - self._quantities[name]
+            if shares and not self._tools.order(self._session, self._account, name, shares):
                 self._refused += 1
+
+    def _value_of(self, name: str) -> float:
+        """Return the value of the shares held of a stock, in dollars."""
+        return self._quantities[name] * float(self._closes[name][-1])
 
     def _observation(self) -> Vector:
         parts: list[float] = []
@@ -194,7 +187,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
 
         equity = self._equity if self._equity > 0 else 1.0
         for name in self.options.stocks:
-            parts.append(self._quantities[name] * float(self._closes[name][-1]) / equity)
+            parts.append(self._value_of(name) / equity)
         parts.append(self._cash / equity)
         return np.clip(parts, -LIMIT, LIMIT).astype(np.float32)
 

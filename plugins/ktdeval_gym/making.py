@@ -39,6 +39,7 @@ DEFAULT_LOOKBACK = 10
 _CHOICE = ("data", "data_args", "windows", "seed")
 _REWARD = {"reward": "name", "eta": "eta", "cost_bps": "cost_bps"}
 _OTHERS = ("lookback", "out", "render_mode")
+_KTDFIN_SHOWS = "KtdFin-v0 shows what the task shows"
 
 
 def make_trading(task: str = TRADING_TASK, **options: Any) -> TradingEnv | TaskEnv:
@@ -83,7 +84,9 @@ def make_trading_vector(
 
     market = AssetMarket.of(opened.task, opened.snapshot)
     lookback = options.get("lookback", DEFAULT_LOOKBACK)
-    made = {window: _simulation(market, window, lookback) for window in windows}
+    made: dict[Window, TradingSimulation] = {}
+    for window in dict.fromkeys(windows):
+        made[window] = _simulation(market, window, lookback)
     return TradingVectorEnv([made[window] for window in windows], _reward(options))
 
 
@@ -92,7 +95,7 @@ def make_ktdfin_vector(
 ) -> VectorEnv:
     """Make the vector form of `ktdeval/KtdFin-v0`, as `make_trading_vector`."""
     opened = _opened_for_vector(task, options)
-    _refuse_lookback(options, "KtdFin-v0 shows what the task shows")
+    _refuse_lookback(options, _KTDFIN_SHOWS)
     return make_task_vector(opened, _in_turn(opened.windows, num_envs), _reward(options))
 
 
@@ -101,7 +104,7 @@ def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
     `make_trading`, without `lookback`.
     """
     _check_options(options)
-    _refuse_lookback(options, "KtdFin-v0 shows what the task shows")
+    _refuse_lookback(options, _KTDFIN_SHOWS)
     opened = OpenedTask.of(_choice(task, options))
     window = _one_window(opened)
     writer = _writer(opened, window, options.get("out"))

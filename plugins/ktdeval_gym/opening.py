@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktdeval.errors import DataError, UsageError
+from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, choose_windows, make_plan, open_snapshot
@@ -84,3 +85,11 @@ class OpenedTask:
         config = self.choice.config(window, model_args={"file": "-"})
         plan = make_plan(config, self.plugins, {self.task.name: self.task}, self.snapshot, None)
         return plan.specs[0]
+
+
+class NoModel:
+    """Model that is never asked."""
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Raise UsageError."""
+        raise UsageError(f"step {request.step} was asked of no model")

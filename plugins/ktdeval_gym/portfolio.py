@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.harness import Decision as Decided, ModelRequest, Reply
+from ktdeval.harness import Decision as Decided
 from ktdeval.market import window_rows
 from ktdeval.observation import ObservedLimits, ObservedState
 from ktdeval.runner import EpisodeFactory
@@ -24,7 +24,7 @@ from ktdeval.trading import Action, CountsRecord, Order, StepRecord, known_breac
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_gym.actions import Decision, bounded, decided, moves, tradables
 from ktdeval_gym.arrays import Observed, TaskForm, cut_weight, form_of, observed, write_figures
-from ktdeval_gym.opening import OpenedTask
+from ktdeval_gym.opening import NoModel, OpenedTask
 
 _REASON = "action of the environment's agent"
 _DIGITS = 4  #: decimals of a weight that a task shows
@@ -60,7 +60,7 @@ class Portfolio(Protocol):
         """Begin again with cash only."""
 
     def write(self, arrays: Observed) -> None:
-        """Write the present observation into the arrays of one environment."""
+        """Write the present observation into the arrays of one environment, which are all zero."""
 
     def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
         """Settle an action. Return whether the account is ruined, and whether this was the last
@@ -87,7 +87,7 @@ class TaskWindow:
         self.opened = opened
         self.spec = opened.spec(window)
         factory = EpisodeFactory({opened.task.name: opened.task}, opened.plugins, opened.snapshot)
-        self.parts = factory.trading_parts(self.spec, _NoModel())
+        self.parts = factory.trading_parts(self.spec, NoModel())
         span = self.spec.span
         start, stop = window_rows(opened.snapshot.days, span.first, span.last)
         self.base_row = start - 1
@@ -260,11 +260,8 @@ class OrderPortfolio(_Account):
     def write(self, arrays: Observed) -> None:
         """Write the present observation into the arrays of one environment."""
         listed = len(self._listing.assets)
-        for name, shown in (("figures", self._listing.figures), ("known", self._listing.known)):
-            arrays[name][:listed] = shown
-            arrays[name][listed:] = 0
-
-        arrays["weights"][:] = 0
+        arrays["figures"][:listed] = self._listing.figures
+        arrays["known"][:listed] = self._listing.known
         for slot, weight in enumerate(self._held):
             arrays["weights"][slot] = cut_weight(weight or 0.0)
         arrays["cash"][0] = cut_weight(self._books.weight(self._books.account.cash_minor))
@@ -319,13 +316,3 @@ def portfolios(opened: OpenedTask, windows: Sequence[Window]) -> list[Portfolio]
             accounts.append(OrderPortfolio(task_window))
 
     return accounts
-
-
-class _NoModel:
-    """Model that is never asked."""
-
-    is_free = True
-
-    def reply(self, request: ModelRequest) -> Reply:
-        """Raise UsageError."""
-        raise UsageError(f"step {request.step} was asked of no model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -37,19 +38,9 @@ def make_task_vector(
         return PortfolioVectorEnv(opened, windows, reward)
 
     return gymnasium.vector.SyncVectorEnv(
-        [_Maker(opened, window, reward) for window in windows],
+        [partial(TaskEnv, opened, window, reward) for window in windows],
         autoreset_mode=AutoresetMode.NEXT_STEP,
     )
-
-
-class _Maker:
-    """Makes a single environment of a window."""
-
-    def __init__(self, opened: OpenedTask, window: Window, reward: RewardConfig | None) -> None:
-        self._arguments = (opened, window, reward)
-
-    def __call__(self) -> TaskEnv:
-        return TaskEnv(*self._arguments)
 
 
 class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
@@ -80,10 +71,11 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
-        scales = {window: market_scale(opened.snapshot, opened.spec(window)) for window in windows}
-        self._rewards = Rewards(
-            reward or RewardConfig(), np.array([scales[window] for window in windows])
-        )
+        scale_of: dict[Window, float] = {}
+        for window in dict.fromkeys(windows):
+            scale_of[window] = market_scale(opened.snapshot, opened.spec(window))
+        scales = np.array([scale_of[window] for window in windows])
+        self._rewards = Rewards(reward or RewardConfig(), scales)
         self._benchmarks: dict[tuple[int, int], float] = {}
         self._minor_per_unit = market_minor(opened)
         self._is_over = np.zeros(self.num_envs, dtype=np.bool_)

@@ -94,10 +94,6 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         self._factory = EpisodeFactory(tasks, opened.plugins, opened.snapshot)
         self._reward = reward or RewardConfig()
         self._begin()
-        self._describe()
-
-    def _describe(self) -> None:
-        """Set the spaces from the first state."""
         self.form = form_of(self._opened, self._state)
         self.observation_space, self.action_space = spaces_of(self.form)
 
@@ -176,7 +172,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         is_ruined = nav <= 0
         self._is_over = is_last or is_ruined
         if self._is_over:
-            self._write(self._actions, None if is_last else self._step)
+            limit = None if is_last else self._step
+            self._write(self._actions, limit)
 
         return self._observation(), float(reward[0]), is_ruined, is_last, self._info()
 

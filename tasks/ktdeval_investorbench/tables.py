@@ -238,14 +238,19 @@ def class_rows(rows: Sequence[Row], by: str) -> list[Row]:
     reason if a row lacks one, or that mean is about 0 or less.
     """
     held = {(row["task"], row["window"]): row for row in rows if row["type"] == _HELD}
-    models = [row for row in rows if row["type"] == "open_source" or by == "type"]
-    class_of_rows = []
-    for name in SIZES if by == "size" else TYPES:
+    models = list(rows)
+    names: Iterable[str] = TYPES
+    if by == "size":
+        models = [row for row in rows if row["type"] == "open_source"]
+        names = SIZES
+
+    of_classes = []
+    for name in names:
         members = [row for row in models if row[by] == name]
         if members:
-            class_of_rows.append(_class_row(name, members, held))
+            of_classes.append(_class_row(name, members, held))
 
-    return class_of_rows
+    return of_classes
 
 
 def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str], Row]) -> Row:
@@ -286,8 +291,9 @@ def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str],
 
 def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
     """Yield caveats of the table `shown`, which is made from `rows`."""
+    asked = {(row["task"], row["window"]) for row in rows}
     held = {(row["task"], row["window"]) for row in rows if row["type"] == _HELD}
-    for task, window in sorted({(row["task"], row["window"]) for row in rows} - held):
+    for task, window in sorted(asked - held):
         yield (
             f"no Buy & Hold on {task}, window {window}: give a card of --model {BUY_AND_HOLD}"
             f" --tasks {task}"
@@ -301,8 +307,13 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
         )
 
     for row in shown:
-        if row.get("reasons"):
-            yield f"{row.get('class') or row['model'] + ' on ' + row['task']}: {row['reasons']}"
+        if not row.get("reasons"):
+            continue
+
+        subject = row.get("class")
+        if not subject:  # a row of a model, not of a class
+            subject = f"{row['model']} on {row['task']}"
+        yield f"{subject}: {row['reasons']}"
 
     unknown = sorted({row["model"] for row in rows if row["type"] == "unclassified"})
     if unknown:
@@ -323,9 +334,9 @@ def wilcoxon_rows(
     """
     rows: list[Row] = []
     markets: dict[str, MarketSnapshot] = {}
-    for (task, window), members in itertools.groupby(
-        groups, key=lambda one: (one.task, one.window)
-    ):
+    # groups come sorted by task and window (`read_epochs`)
+    by_window = itertools.groupby(groups, key=lambda one: (one.task, one.window))
+    for (task, window), members in by_window:
         rewards: dict[str, FloatArray] = {}
         for group in members:
             of_epochs = [_rewards(epoch, market_of, markets) for epoch in group.shown(rule)]
@@ -338,15 +349,18 @@ def wilcoxon_rows(
             )
 
         for one, second in itertools.combinations(rewards, 2):
-            row = {"task": task, "window": window, "first": one, "second": second}
-            rows.append(row | _test(rewards[one] - rewards[second]))
+            pair = {"task": task, "window": window, "first": one, "second": second}
+            tested = _test(rewards[one] - rewards[second])
+            rows.append(pair | tested)
 
-    for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
+    adjusted = holm([row["p"] for row in rows])
+    for row, p in zip(rows, adjusted, strict=True):
         row["p_holm"] = p
         row["verdict"] = "tied"
         if p is not None and p <= LEVEL:
-            is_first_better = (row["rank_biserial"] or 0) > 0
-            better = row["first"] if is_first_better else row["second"]
+            better = row["second"]
+            if (row["rank_biserial"] or 0) > 0:
+                better = row["first"]
             row["verdict"] = f"{better} better"
 
     return rows
@@ -357,15 +371,18 @@ def _test(differences: FloatArray) -> Row:
     defined[np.abs(defined) < 1e-7] = 0.0  # a NAV is whole cents, quantities are rounded
     test = signed_rank(defined)
     centred = defined - defined.mean()
-    row = {
+    lag_1 = None  # of differences that are all the same
+    if centred.any():
+        lag_1 = float(centred[1:] @ centred[:-1] / (centred @ centred))
+
+    return {
         "days": test.n,
         "differing": test.n_nonzero,
         "cumulative": float(defined.sum()),
         "rank_biserial": test.rank_biserial,
+        "autocorrelation": lag_1,
+        "p": test.p,
     }
-    lag_1 = float(centred[1:] @ centred[:-1] / (centred @ centred)) if centred.any() else None
-
-    return {**row, "autocorrelation": lag_1, "p": test.p}
 
 
 def _rewards(
@@ -383,22 +400,22 @@ def _rewards(
             " the run folder"
         )
 
-    market = markets.setdefault(
-        epoch.card.snapshot.id, markets.get(epoch.card.snapshot.id) or market_of(run)
-    )
-    returns = daily_returns(load_ledger(ledger), market, epoch.card.rules)
-    cumulative = epoch.episode.metrics[FIGURES[0]].value
-    if (
-        isinstance(returns, str)
-        or cumulative is None
-        or abs(float(np.nansum(returns[0])) - cumulative) > 1e-9
-    ):
-        raise CardError(
-            f"{epoch.path}: {name} does not give the cumulative return of the card; score the run"
-            " again"
-        )
+    snapshot_id = epoch.card.snapshot.id
+    if snapshot_id not in markets:
+        markets[snapshot_id] = market_of(run)
 
-    return returns[0]
+    misfit = (
+        f"{epoch.path}: {name} does not give the cumulative return of the card; score the run again"
+    )
+    returns = daily_returns(load_ledger(ledger), markets[snapshot_id], epoch.card.rules)
+    cumulative = epoch.episode.metrics[FIGURES[0]].value
+    if isinstance(returns, str) or cumulative is None:  # text: why there are no returns
+        raise CardError(misfit)
+
+    rewards = returns[0]
+    if abs(float(np.nansum(rewards)) - cumulative) > 1e-9:
+        raise CardError(misfit)
+    return rewards
 
 
 # ---- the command
@@ -486,14 +503,15 @@ def table(
     where = {"data": options["data"]} if options["data"] else {}
     known = read_classes(classes, class_options)
     check_named(known[0], (group.system.model for group in groups))
-    shown = rows = model_rows(groups, rule, known)
+    rows = model_rows(groups, rule, known)
+    shown = rows
 
     if show == "tests":
-        shown = wilcoxon_rows(
-            groups,
-            rule,
-            lambda run: open_recorded_snapshot(RunFolder.load(run), open_plugins(), where),
-        )
+
+        def market_of(run: Path) -> MarketSnapshot:
+            return open_recorded_snapshot(RunFolder.load(run), open_plugins(), where)
+
+        shown = wilcoxon_rows(groups, rule, market_of)
     elif show != "models":
         shown = class_rows(rows, show.removesuffix("s"))
 
@@ -504,11 +522,7 @@ def table(
         )
 
     layout = load_yaml(Path(__file__).with_suffix(".yaml"))
-    labels = {label for group in groups for epoch in group.members for label in epoch.card.labels}
-    title = (
-        f"InvestorBench by {groups[0].members[0].card.rules} rules, --median {rule}"
-        f" ({', '.join(sorted(labels))})"
-    )
+    title = _title(groups, rule)
     remarks = [*notes(rows, shown), *layout["notes"].get(show, ())]
 
     if options["form"] == "json":
@@ -518,30 +532,50 @@ def table(
 
         click.echo(pd.DataFrame(shown).to_csv(index=False), nl=False)
     else:
-        click.echo(
-            "\n".join(
-                [
-                    title,
-                    *_lines(shown, layout[show], options["form"]),
-                    *(f"- {clean(note)}" for note in remarks),
-                ]
-            )
-        )
+        lines = [title, *_lines(shown, layout[show], options["form"])]
+        lines.extend(f"- {clean(note)}" for note in remarks)
+        click.echo("\n".join(lines))
+
+
+def _title(groups: Sequence[Epochs], rule: Median) -> str:
+    """Return the title of a table: by which rules, and all labels of the cards."""
+    labels: set[str] = set()
+    for group in groups:
+        for epoch in group.members:
+            labels.update(epoch.card.labels)
+
+    rules = groups[0].members[0].card.rules
+    return f"InvestorBench by {rules} rules, --median {rule} ({', '.join(sorted(labels))})"
 
 
 def _lines(rows: list[Row], columns: list[Any], form: str) -> list[str]:
+    """Return the lines of a table. `columns`: head, key of the rows, and format of each."""
     heads = [column[0] for column in columns]
-    cells = [
-        [UNDEFINED if row[key] is None else clean(how.format(row[key])) for _, key, how in columns]
-        for row in rows
-    ]
+    cells = [_cells(row, columns) for row in rows]
     if form == "text":
+        # words are aligned to the left
         words = [head for head, key, _ in columns if isinstance(rows[0][key], str)]
         return grid_lines(heads, cells, words, line_width(), "  ")
 
-    escaped = [
-        heads,
-        ["---"] * len(heads),
-        *([cell.replace("|", "&#124;") for cell in row] for row in cells),
-    ]
-    return ["", *(f"| {' | '.join(row)} |" for row in escaped), ""]
+    lines = ["", _markdown_row(heads), _markdown_row(["---"] * len(heads))]
+    for row in cells:
+        # an upright stroke, as in a model's name, would end the cell
+        lines.append(_markdown_row([cell.replace("|", "&#124;") for cell in row]))
+    lines.append("")
+    return lines
+
+
+def _cells(row: Row, columns: list[Any]) -> list[str]:
+    cells = []
+    for _, key, how in columns:
+        value = row[key]
+        if value is None:
+            cells.append(UNDEFINED)
+        else:
+            cells.append(clean(how.format(value)))
+
+    return cells
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

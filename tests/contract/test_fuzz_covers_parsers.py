@@ -7,7 +7,8 @@ import re
 import pytest
 import yaml
 
-from fuzz_parsers import Parser, outcome, parsers
+from fuzz_kit import Parser, outcome
+from fuzz_parsers import parsers
 from paths import REPOSITORY
 
 CALLS = re.compile(

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any, Final
 
-from ktdeval.errors import DataError, InvariantError
+from ktdeval.errors import DataError
 from ktdeval.harness import ToolSpec
 from ktdeval.masking import UNMASKED
 from ktdeval.tasks import Sample
 from ktdeval.values.jsonio import JsonValue, dumps_canonical
-from ktdeval.values.typed import Value, encode_canonical, from_plain, to_plain
-from ktdeval_qfinzero.benchmark.items import end_state, refusal_of
-from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval.values.typed import Value, from_plain, to_plain
+from ktdeval_qfinzero.benchmark.items import end_state
 from ktdeval_qfinzero.chat.config import ChatConfig, ChatTurn
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.suite.brief import clock_words
 from ktdeval_qfinzero.suite.environment import LiveEnvironment, encodable
 from ktdeval_qfinzero.suite.grading import RecordedCall
+from ktdeval_qfinzero.suite.one_question import accepted_again, make_again, market_words
 from ktdeval_qfinzero.view import View
 from ktdeval_qfinzero.workspace import Workspace
 
@@ -109,14 +109,7 @@ class ChatSamples:
         """
         recorded = from_plain(dict(answer), ChatAnswer, self._name)
         workspace, _ = self._situation()
-        accepted = sum(not refusal_of(each) for each in make_again(workspace, recorded.calls))
-        if encode_canonical(end_state(workspace)) != dumps_canonical(recorded.end_state):
-            raise InvariantError(
-                f"{self._name}: its recorded calls, made again, leave another state than the"
-                " recorded one; the dataset or the services changed since, or this is a defect of"
-                " theirs"
-            )
-
+        accepted = accepted_again(workspace, recorded.calls, recorded.end_state, self._name)
         return {"calls": len(recorded.calls), "accepted": accepted}
 
     def _situation(self) -> tuple[Workspace, str]:
@@ -145,16 +138,11 @@ class ChatSamples:
         rows = view.symbols()
         named = [f"{row.symbol} ({row.name})" for row in rows[:_SHOWN_SYMBOLS]]
         return Template(prompt_text("system")).substitute(
-            market="An invented market" if info.synthetic else f"The market {info.name}",
+            market=market_words(info),
             calendar=info.calendar,
             currency=info.currency,
             symbols=", ".join(named) or "none is listed yet",
         )
-
-
-def make_again(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[JsonValue]:
-    """Make recorded calls in order and return their answers, refusals among them."""
-    return [catalogue().answer(workspace, call.tool, call.arguments) for call in calls]
 
 
 @cache

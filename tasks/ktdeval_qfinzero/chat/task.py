@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from math import fsum
 from pathlib import Path
-from typing import Literal
 
-from ktdeval.stats import wilson
 from ktdeval.tasks import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window
 from ktdeval.values.fields import to_mapping
 from ktdeval.values.jsonio import JsonValue, sha256_hex
-from ktdeval.values.typed import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.chat.config import ChatConfig
 from ktdeval_qfinzero.chat.samples import (
     FORM,
@@ -25,36 +20,16 @@ from ktdeval_qfinzero.chat.samples import (
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.suite.brief import tool_hashes
+from ktdeval_qfinzero.suite.one_question import mean_score, read_definitions, share_score
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 
-_LEVEL = 0.95
-_NO_TURN = Score(None, 0, reason="no turn was answered")
-
-
-class _Definition(Value, frozen=True):
-    formula: str
-    unit: str
-    most: float | None
-    better: Literal["higher", "lower", ""]
-    headline: bool = True
-
-
-class _Definitions(Value, frozen=True):
-    source: str
-    scores: dict[str, _Definition]
+_NO_TURN = "no turn was answered"
 
 
 @cache
 def definitions() -> Mapping[str, ScoreDefinition]:
     """Define the scores of a chat, in the order shown."""
-    path = Path(__file__).with_name("scores.yaml")
-    read = from_plain(load_yaml(path), _Definitions, path.name)
-    return {
-        name: ScoreDefinition(
-            each.formula, each.unit, (0.0, each.most), each.better, read.source, each.headline
-        )
-        for name, each in read.scores.items()
-    }
+    return read_definitions(Path(__file__).with_name("scores.yaml"))
 
 
 @cache
@@ -124,9 +99,9 @@ class ChatTask:
         failed = len(records) - len(asked)
         return {
             "accepted": _accepted(answered),
-            "answered": _share(len(answered), len(asked), _NO_TURN),
+            "answered": share_score(len(answered), len(asked), _NO_TURN),
             "calls": _calls(answered),
-            "unanswered": _share(failed, len(records), Score(None, 0, reason="there is no turn")),
+            "unanswered": share_score(failed, len(records), "there is no turn"),
         }
 
 
@@ -140,23 +115,12 @@ def _accepted(answered: Sequence[AnswerRecord]) -> Score:
         if calls:
             shares.append(_count_of(record, "accepted") / calls)
 
-    if not shares:
-        return Score(None, 0, reason="no call was made")
-    return Score(fsum(shares) / len(shares), len(shares))
+    return mean_score(shares, "no call was made")
 
 
 def _calls(answered: Sequence[AnswerRecord]) -> Score:
-    if not answered:
-        return _NO_TURN
-
     counts = [_count_of(record, "calls") for record in answered]
-    return Score(fsum(counts) / len(counts), len(counts))
-
-
-def _share(count: int, total: int, undefined: Score) -> Score:
-    if not total:
-        return undefined
-    return Score(count / total, total, wilson(count, total, _LEVEL))
+    return mean_score(counts, _NO_TURN)
 
 
 def _count_of(record: AnswerRecord, name: str) -> int:

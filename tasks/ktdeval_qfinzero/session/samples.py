@@ -8,15 +8,15 @@ from pathlib import Path
 from string import Template
 from typing import Any, Final
 
-from ktdeval.errors import InvariantError
+from msgspec import structs
+
 from ktdeval.harness import ToolSpec
 from ktdeval.masking import UNMASKED
 from ktdeval.tasks import Sample
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
-from ktdeval.values.typed import Value, encode_canonical, from_plain, to_plain
-from ktdeval_qfinzero.benchmark.items import end_state, refusal_of
-from ktdeval_qfinzero.chat.samples import make_again
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import Value, from_plain, to_plain
+from ktdeval_qfinzero.benchmark.items import end_state
+from ktdeval_qfinzero.data.rows import E4, Dataset
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.pmb.answers import SummaryShown
 from ktdeval_qfinzero.pmb.shown import summary_shown
@@ -24,11 +24,11 @@ from ktdeval_qfinzero.session.config import SessionConfig, TradedSession
 from ktdeval_qfinzero.suite.brief import clock_words
 from ktdeval_qfinzero.suite.environment import LiveEnvironment, encodable
 from ktdeval_qfinzero.suite.grading import RecordedCall
+from ktdeval_qfinzero.suite.one_question import accepted_again, market_words
 from ktdeval_qfinzero.workspace import Workspace
 
 PROMPTS: Final = ("system", "user")
 _MOST_SUMMARY_CHARS: Final = 2_000
-_PARTS_A_DOLLAR: Final = 10_000
 
 FORM: Final = ToolSpec(
     "finish_session",
@@ -122,14 +122,7 @@ class SessionSamples:
         """
         recorded = from_plain(dict(answer), SessionAnswer, self._name)
         workspace = self._open()
-        accepted = sum(not refusal_of(each) for each in make_again(workspace, recorded.calls))
-        if encode_canonical(end_state(workspace)) != dumps_canonical(recorded.end_state):
-            raise InvariantError(
-                f"{self._name}: its recorded calls, made again, leave another state than the"
-                " recorded one; the dataset or the services changed since, or this is a defect of"
-                " theirs"
-            )
-
+        accepted = accepted_again(workspace, recorded.calls, recorded.end_state, self._name)
         earned = to_plain(earned_by(workspace, self._config.session, recorded.calls, accepted))
         assert isinstance(earned, dict)
         return earned
@@ -140,7 +133,7 @@ class SessionSamples:
     def _system(self) -> str:
         info = self._dataset.info
         return Template(prompt_text("system")).substitute(
-            market="An invented market" if info.synthetic else f"The market {info.name}",
+            market=market_words(info),
             calendar=info.calendar,
             currency=info.currency,
             calls=self._config.harness.max_tool_calls,
@@ -154,16 +147,27 @@ def earned_by(
     other money, stocks or days would earn another return.
     """
     problem, summary = _session_of(workspace, asked)
-    is_as_asked = summary is not None and not problem
-    return Earned(
+    earned = Earned(
         calls=len(calls),
         accepted=accepted,
-        trades=summary.num_trades if summary else 0,
-        days=summary.num_days if summary else 0,
+        trades=0,
+        days=0,
         problem=problem,
-        total_return=summary.total_return if summary and is_as_asked else None,
-        sharpe=summary.sharpe if summary and is_as_asked else None,
-        max_drawdown=summary.max_drawdown if summary and is_as_asked else None,
+        total_return=None,
+        sharpe=None,
+        max_drawdown=None,
+    )
+    if summary is None:
+        return earned
+
+    earned = structs.replace(earned, trades=summary.num_trades, days=summary.num_days)
+    if problem:
+        return earned
+    return structs.replace(
+        earned,
+        total_return=summary.total_return,
+        sharpe=summary.sharpe,
+        max_drawdown=summary.max_drawdown,
     )
 
 
@@ -177,7 +181,7 @@ def _session_of(workspace: Workspace, asked: TradedSession) -> tuple[str, Summar
 
     session = sessions[0]
     summary = summary_shown(engine, session)
-    if accounts[0].initial_cash_e4 != round(asked.cash * _PARTS_A_DOLLAR):
+    if accounts[0].initial_cash_e4 != round(asked.cash * E4):
         return "the account was opened with another amount of cash", summary
     if session.options or set(session.stocks) - set(asked.stocks):
         return "the session is on other instruments", summary

@@ -4,56 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from math import fsum
 from pathlib import Path
-from typing import Literal
 
-from ktdeval.stats import wilson
 from ktdeval.tasks import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window
 from ktdeval.values.fields import to_mapping
 from ktdeval.values.jsonio import JsonValue, sha256_hex
-from ktdeval.values.typed import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values.typed import from_plain
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.session.config import SessionConfig
 from ktdeval_qfinzero.session.samples import FORM, PROMPTS, Earned, SessionSamples, prompt_text
 from ktdeval_qfinzero.suite.brief import tool_hashes
+from ktdeval_qfinzero.suite.one_question import mean_score, read_definitions, share_score
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 
-_LEVEL = 0.95
-_NO_SESSION = Score(None, 0, reason="no session was finished")
-
-
-class _Definition(Value, frozen=True):
-    formula: str
-    unit: str
-    least: float | None
-    most: float | None
-    better: Literal["higher", "lower", ""]
-    headline: bool = True
-
-
-class _Definitions(Value, frozen=True):
-    source: str
-    scores: dict[str, _Definition]
+_NO_SESSION = "no session was finished"
 
 
 @cache
 def definitions() -> Mapping[str, ScoreDefinition]:
     """Define the scores of a session, in the order shown."""
-    path = Path(__file__).with_name("scores.yaml")
-    read = from_plain(load_yaml(path), _Definitions, path.name)
-    return {
-        name: ScoreDefinition(
-            each.formula,
-            each.unit,
-            (each.least, each.most),
-            each.better,
-            read.source,
-            each.headline,
-        )
-        for name, each in read.scores.items()
-    }
+    return read_definitions(Path(__file__).with_name("scores.yaml"))
 
 
 class SessionTask:
@@ -115,29 +85,17 @@ class SessionTask:
             "total_return": _mean([each.total_return for each in earned], earned),
             "sharpe": _mean([each.sharpe for each in earned], earned),
             "max_drawdown": _mean([each.max_drawdown for each in earned], earned),
-            "followed": _share(followed, len(asked), _NO_SESSION),
-            "accepted": _mean_of(accepted, "no call was made"),
+            "followed": share_score(followed, len(asked), _NO_SESSION),
+            "accepted": mean_score(accepted, "no call was made"),
             "trades": _mean([float(each.trades) for each in earned], earned),
-            "unanswered": _share(failed, len(records), Score(None, 0, reason="there is none")),
+            "unanswered": share_score(failed, len(records), "there is none"),
         }
 
 
 def _mean(figures: Sequence[float | None], earned: Sequence[Earned]) -> Score:
     """Average the figures that are defined; without any, say why."""
     if not earned:
-        return _NO_SESSION
+        return Score(None, 0, reason=_NO_SESSION)
 
     reason = earned[0].problem or "daily returns do not vary, or there are fewer than two"
-    return _mean_of([figure for figure in figures if figure is not None], reason)
-
-
-def _mean_of(figures: Sequence[float], reason: str) -> Score:
-    if not figures:
-        return Score(None, 0, reason=reason)
-    return Score(fsum(figures) / len(figures), len(figures))
-
-
-def _share(count: int, total: int, undefined: Score) -> Score:
-    if not total:
-        return undefined
-    return Score(count / total, total, wilson(count, total, _LEVEL))
+    return mean_score([figure for figure in figures if figure is not None], reason)

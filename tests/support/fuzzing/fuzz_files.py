@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,7 +211,7 @@ def _tables() -> dict[str, Parser]:
 
     table = b"# a source\nagent,model,seed,return\na,b,0,1.5\na,c,0,\n"
     bars = b"date,code\n2024-01-02,600519\n"
-    unreadable = (ValueError, EOFError, OSError, *_zlib())
+    unreadable = (ValueError, EOFError, OSError, zlib.error)
     return {
         "table of runs": Parser(
             of_file(lambda path: read_table(str(path), None), "runs.csv"),
@@ -232,12 +233,6 @@ def _tables() -> dict[str, Parser]:
             of_file(head, "bars.csv.gz"), (gzip.compress(bars),), (), unreadable
         ),
     }
-
-
-def _zlib() -> tuple[type[Exception], ...]:
-    import zlib
-
-    return (zlib.error,)
 
 
 def _vendors() -> dict[str, Parser]:

@@ -242,20 +242,16 @@ def _shrink(path: Path) -> None:
 
 
 def _pages() -> dict[str, Parser]:
+    from ktdeval_qfinzero.errors import ServiceError
+
     return {
         "body of a page": Parser(
             _page_body,
             (b'{"question":"x"}', b"{}"),
             ("ktdeval_qfinzero/access/pages/answers.py",),
-            _refused(),
+            (ServiceError,),
         )
     }
-
-
-def _refused() -> tuple[type[Exception], ...]:
-    from ktdeval_qfinzero.errors import ServiceError
-
-    return (ServiceError,)
 
 
 def _page_body(data: bytes) -> object:

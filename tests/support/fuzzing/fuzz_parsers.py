@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz_files import files_of_users
-from fuzz_kit import Parser, in_folder, of_file, outcome as outcome, text_of
+from fuzz_kit import Parser, in_folder, of_file, text_of
 from fuzz_markets import dated_parquet, files_of_markets
 from paths import REPOSITORY
 

@@ -23,12 +23,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paths import REPOSITORY
+
 if TYPE_CHECKING:
-    from fuzz_parsers import Parser
+    from fuzz_kit import Parser
 
 MOST_SECONDS = 2.0  # for one input
 MOST_BYTES = 20_000
-_ROOT = Path(__file__).parents[3]
 _TOKENS = (
     b"null", b"true", b"-1", b"1e999", b"NaN", b"{", b"}", b"[", b"]", b'"', b":", b",", b"\\u0000",
     b"\\ud800", b"\x00", b"\xff", b"\xef\xbb\xbf", b"9" * 25, b"[" * 300, b"&a ", b"*a", b"!!set ",
@@ -61,7 +62,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
     """Fuzz one parser; return its defects in words, and print what was done."""
-    from fuzz_parsers import outcome
+    from fuzz_kit import outcome
 
     chance = random.Random(name)
     found: dict[str, str] = {}
@@ -95,7 +96,7 @@ def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
 
 def own_packages() -> list[str]:
     """Names of the packages of the project."""
-    project = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
     return list(project["tool"]["importlinter"]["root_packages"])
 
 
@@ -106,7 +107,8 @@ def fuzz_by_coverage(name: str, runs: int, seconds: float) -> None:
     # Modules are instrumented as they are imported. Those of other libraries are not: there are tens
     # of thousands of functions in them, and it is our own branches that inputs are to reach.
     with atheris.instrument_imports(include=own_packages()):
-        from fuzz_parsers import outcome, parsers
+        from fuzz_kit import outcome
+        from fuzz_parsers import parsers
 
         parser = parsers()[name]
 

@@ -1,9 +1,10 @@
-"""Environments of one asset over drawn windows, in the market of a venue."""
+"""Environments of one asset over drawn windows, in the market of a venue; what they return, as bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -52,3 +53,10 @@ def simulations(market: AssetMarket, windows: Sequence[Window]) -> list[TradingS
         TradingSimulation(task, snapshot, window, LOOKBACK, prior_scale(market, window), market)
         for window in windows
     ]
+
+
+def as_bytes(value: Any) -> Any:
+    """An array or number as bytes; arrays by name as bytes by name."""
+    if isinstance(value, dict):
+        return {name: np.asarray(array).tobytes() for name, array in value.items()}
+    return np.asarray(value).tobytes()

@@ -20,7 +20,7 @@ gymnasium = pytest.importorskip("gymnasium", reason=EXTRA)
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
-from gym_worlds import LOOKBACK, drawn_windows, market_of, simulations  # noqa: E402
+from gym_worlds import LOOKBACK, as_bytes, drawn_windows, market_of, simulations  # noqa: E402
 from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
@@ -60,17 +60,11 @@ def test_an_environment_passes_gymnasiums_checks_and_repeats_itself(
 def steps_of(env: Any, actions: list[Any]) -> list[Any]:
     """What an environment returns to actions, as bytes and numbers."""
     observation, _ = env.reset(seed=5)
-    returned = [plain(observation)]
+    returned = [as_bytes(observation)]
     for action in actions:
         observation, reward, *ends, _ = env.step(action)
-        returned.append((plain(observation), reward, ends))
+        returned.append((as_bytes(observation), reward, ends))
     return returned
-
-
-def plain(observation: Any) -> Any:
-    if isinstance(observation, dict):
-        return {name: array.tobytes() for name, array in observation.items()}
-    return observation.tobytes()
 
 
 # ---- N at once
@@ -133,10 +127,10 @@ WRAPPERS: list[Any] = [
 def seen_by(env: Any, actions: list[Any]) -> list[Any]:
     """What an environment returns to actions, with info and text."""
     observation, info = env.reset(seed=5)
-    returned: list[Any] = [(plain(observation), info, env.render())]
+    returned: list[Any] = [(as_bytes(observation), info, env.render())]
     for action in actions:
         observation, reward, *ends, info = env.step(action)
-        returned.append((plain(observation), float(reward), ends, info, env.render()))
+        returned.append((as_bytes(observation), float(reward), ends, info, env.render()))
     return returned
 
 

@@ -17,6 +17,7 @@ import pytest
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
+from gym_worlds import as_bytes  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
 from ktdeval_gym.actions import bounded  # noqa: E402
@@ -39,13 +40,6 @@ MARKET = TaskChoice(
     "market_blinded", "synthetic_us", windows=("2024-03-01:2024-03-08", "2024-03-04:2024-03-05")
 )
 FURTHER = pytest.mark.exhaustive
-
-
-def plain(value: Any) -> Any:
-    """Arrays as bytes."""
-    if isinstance(value, dict):
-        return {name: np.asarray(array).tobytes() for name, array in value.items()}
-    return np.asarray(value).tobytes()
 
 
 def drawn_actions(space: Any, steps: int) -> list[Any]:
@@ -81,12 +75,12 @@ def test_portfolios_at_once_are_equal_to_single_ones_step_by_step(
     single = gymnasium.vector.SyncVectorEnv(
         [partial(TaskEnv, opened, window, config) for window in windows]
     )
-    assert plain(many.reset(seed=1)[0]) == plain(single.reset(seed=1)[0])
+    assert as_bytes(many.reset(seed=1)[0]) == as_bytes(single.reset(seed=1)[0])
     ends = 0
     for action in drawn_actions(many.action_space, STEPS):
         got, expected = many.step(action), single.step(action)
         for each, other in zip(got[:4], expected[:4], strict=True):
-            assert plain(each) == plain(other)
+            assert as_bytes(each) == as_bytes(other)
         np.testing.assert_array_equal(got[4]["nav"], expected[4]["nav"])
         ends += int(got[3].sum())
     assert ends >= 2 * (STEPS // 3)  # two of the windows begin again at each third step
@@ -101,7 +95,7 @@ def test_under_a_mask_that_rounds_each_of_many_is_a_single_one() -> None:
     single = TaskEnv(opened, opened.windows[0])
     first = single.reset()[0]
     both = many.reset()[0]
-    assert plain(first) == plain({name: array[1] for name, array in both.items()})
+    assert as_bytes(first) == as_bytes({name: array[1] for name, array in both.items()})
 
 
 # ---- no look-ahead
@@ -123,10 +117,12 @@ def poisoned(snapshot: MarketSnapshot, row: int) -> MarketSnapshot:
 
 def played(env: Any, actions: Sequence[Any]) -> list[Any]:
     """What an environment returns to actions, with its text."""
-    returned: list[Any] = [plain(env.reset(seed=1)[0])]
+    returned: list[Any] = [as_bytes(env.reset(seed=1)[0])]
     for action in actions:
         observation, *others, info = env.step(action)
-        returned.append((plain(observation), [plain(each) for each in others], plain(info["nav"])))
+        returned.append(
+            (as_bytes(observation), [as_bytes(each) for each in others], as_bytes(info["nav"]))
+        )
         if getattr(env, "render_mode", None):
             returned[-1] += (env.render(),)
     return returned

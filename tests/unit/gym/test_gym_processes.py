@@ -13,30 +13,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
 
 import gym_processes  # noqa: E402
 from gym_processes import NAME, Drawing, jobs  # noqa: E402
+from gym_worlds import as_bytes  # noqa: E402
 from ktdeval_gym.rollouts import roll_out_all  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
 
-def bytes_of(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: np.asarray(array).tobytes() for name, array in value.items()}
-    return np.asarray(value).tobytes()
-
-
 def batches(envs: Any, steps: int) -> list[Any]:
     """What a vector environment returns to drawn actions."""
-    returned = [bytes_of(envs.reset(seed=3)[0])]
+    returned = [as_bytes(envs.reset(seed=3)[0])]
     envs.action_space.seed(3)
     for _ in range(steps):
-        returned.append([bytes_of(each) for each in envs.step(envs.action_space.sample())[:4]])
+        returned.append([as_bytes(each) for each in envs.step(envs.action_space.sample())[:4]])
     envs.close()
     return returned
 

@@ -84,23 +84,31 @@ class Health:
     def report(self) -> HealthReport:
         """Look at all folders; nothing is raised for what is wrong in them."""
         today = datetime.now(UTC).date()
-        paths = dict.fromkeys((self.served_folder, *self._settings.watched))
-        folders = tuple(folder_state(path, self._cache) for path in paths)
-        ages = [age for folder in folders for age in _ages(folder, today)]
+        folders: list[FolderState] = []
+        ages: list[Freshness] = []
+        for path in self._paths():
+            folder = folder_state(path, self._cache)
+            folders.append(folder)
+            ages.extend(_ages(folder, today))
+
         return HealthReport(
             served=str(self.served_folder),
             as_of_ts=moment_text(self.view.as_of_ns),
-            folders=folders,
+            folders=tuple(folders),
             freshness=tuple(ages),
             today=today,
         )
 
     def folder_at(self, number: int) -> Path:
         """Return one of the folders, by its place in the report. Raises ServiceError."""
-        paths = list(dict.fromkeys((self.served_folder, *self._settings.watched)))
+        paths = self._paths()
         if not 0 <= number < len(paths):
             raise invalid("folder", f"expected a number from 0 to {len(paths) - 1}")
         return paths[number]
+
+    def _paths(self) -> list[Path]:
+        """Return the folders in the order shown, each once: the served one may be watched too."""
+        return list(dict.fromkeys((self.served_folder, *self._settings.watched)))
 
     def news(self, words: str, first: str, last: str) -> EventsPage:
         """Search the articles. Raises ServiceError: an argument is malformed."""
@@ -207,12 +215,15 @@ class _Endpoints:
 
     async def news(self, request: Request) -> Response:
         """Search the articles."""
-        words, first, last = (_query(request, name) for name in ("q", "start", "end"))
+        words = _query(request, "q")
+        first = _query(request, "start")
+        last = _query(request, "end")
         return json_answer(await to_thread.run_sync(self._health.news, words, first, last))
 
     async def calendar(self, request: Request) -> Response:
         """Give the economic calendar as JSON, CSV or ICS."""
-        first, last = _query(request, "start"), _query(request, "end")
+        first = _query(request, "start")
+        last = _query(request, "end")
         events = await to_thread.run_sync(self._health.calendar, first, last)
         form = _query(request, "format") or "json"
         if form == "csv":

@@ -14,12 +14,12 @@ import yaml
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, make_folder, read_plain, write_atomic
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, refusal_of
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.chat.samples import make_again
 from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
 from ktdeval_qfinzero.scoring.tasks_file import task_from_row, task_to_row
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
 from ktdeval_qfinzero.scoring.values import instant_of
 from ktdeval_qfinzero.suite.grading import RecordedCall
+from ktdeval_qfinzero.suite.one_question import make_again
 from ktdeval_qfinzero.workspace import Workspace
 
 _OWN_IDS: Final = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}

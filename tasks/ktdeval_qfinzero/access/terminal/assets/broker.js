@@ -1,7 +1,7 @@
 // What the reader does to a session, and reading again what it changed.
 
 import * as calls from "./calls.js";
-import {amount, dayAfter, instrumentName, orderText, price, symbolOf, when} from "./format.js";
+import {amount, daysLater, instrumentName, orderText, price, symbolOf, when} from "./format.js";
 import {page, show, tell, TradingSession} from "./state.js";
 
 const LOG_PAGE = 200;
@@ -12,7 +12,7 @@ const WATCHED_AT_FIRST = 8;
 // -- reading
 
 /** Reads account, positions, orders, trades, last prices and the log again. */
-export async function refresh(session) {
+async function refresh(session) {
   const [answer, positions, orders, trades] = await Promise.all([
     calls.getAccount(session),
     calls.getPositions(session),
@@ -32,7 +32,7 @@ async function readQuotes(session) {
   if (session === page.active) tell("market");
 }
 
-/** Reads the lines of the log that are new, and says the fills among them. */
+/** Reads the lines of the log that are new. */
 async function readLog(session) {
   let answer;
   const known = session.log.length ? session.log.at(-1).seq : -1;
@@ -49,12 +49,9 @@ async function readLog(session) {
   if (session === page.active) tell("log");
 }
 
-/** Numbers of a session that a change of it can be told from. */
-const countsOf = (session) => ({trades: session.trades.length});
-
-/** Says fills and rejections since a call, for those who see and those who hear the page. */
-function sayFills(session, before) {
-  const fills = session.trades.slice(before.trades);
+/** Says fills after the first `known` ones, for those who see and those who hear the page. */
+function sayFills(session, known) {
+  const fills = session.trades.slice(known);
   if (!fills.length || session !== page.active) return;
   const last = fills.at(-1);
   const done = last.side === "BUY" ? "Bought" : "Sold";
@@ -66,12 +63,12 @@ function sayFills(session, before) {
 /** Does something to a session in its turn, then reads it again, also where it was refused. */
 export function change(session, act) {
   return session.inTurn(async () => {
-    const before = countsOf(session);
+    const known = session.trades.length;
     try {
       return await act();
     } finally {
       await refresh(session);
-      sayFills(session, before);
+      sayFills(session, known);
     }
   });
 }
@@ -81,14 +78,14 @@ export function change(session, act) {
 /** Goes forward; where nothing happened only what a clock changes is read again. */
 export function step(session, distance) {
   return session.inTurn(async () => {
-    const before = countsOf(session);
+    const known = session.trades.length;
     const stepped = await calls.stepSession(session, distance);
     session.clock = stepped.as_of_ts;
     session.status = stepped.clock.status;
     session.account = stepped.account;
     if (stepped.events.length || !session.isRunning) {
       await refresh(session);
-      sayFills(session, before);
+      sayFills(session, known);
       return;
     }
     if (session.positions.length) session.positions = await calls.getPositions(session);

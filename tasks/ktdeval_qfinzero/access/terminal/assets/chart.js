@@ -3,7 +3,7 @@
 
 import {during} from "./busy.js";
 import {getDays, getMinutes} from "./calls.js";
-import {marketTime, price, short} from "./format.js";
+import {daysLater, marketTime, price, short} from "./format.js";
 import {errorLine, panel, switches} from "./parts.js";
 import {listedStock, on, page} from "./state.js";
 
@@ -21,11 +21,8 @@ const READ = 170; // bars, of which the first fifty only lead the averages in
 const SHOWN_WIDE = 120;
 const SHOWN_NARROW = 60;
 const NARROW = 560;
-const DAY_MS = 86_400_000;
 const TRADED_MINUTES = 240; // of a day, at least
 const HEIGHT = 360;
-
-const read = new Map(); // bars by session, symbol and frame
 
 export function chartPanel() {
   const error = errorLine();
@@ -60,8 +57,8 @@ export function chartPanel() {
 
 /** Bars up to the clock: those known already, and what came since the last of them. */
 async function readBars(session, symbol, frame) {
-  const key = `${session.number} ${symbol} ${frame}`;
-  const before = read.get(key) || [];
+  const name = `${symbol} ${frame}`;
+  const before = session.bars.get(name) || [];
   const start = before.length ? before.at(-1).key : firstMoment(session.clock, frame);
   const query = {
     tickers: symbol,
@@ -76,7 +73,7 @@ async function readBars(session, symbol, frame) {
   const fresh = answer.map((bar) => ({...bar, key: bar.date || bar.window_start}));
   const first = fresh.length ? fresh[0].key : "~";
   const bars = [...before.filter((bar) => bar.key < first), ...fresh].slice(-READ);
-  read.set(key, bars);
+  session.bars.set(name, bars);
   return bars;
 }
 
@@ -85,11 +82,11 @@ function firstMoment(clock, frame) {
   const minutes = Number.parseInt(frame, 10);
   const tradingDays = frame === "1d" ? READ : Math.ceil((READ * minutes) / TRADED_MINUTES) + 1;
   const days = Math.ceil(tradingDays * 1.5) + 4;
-  return new Date(Date.parse(clock) - days * DAY_MS).toISOString().slice(0, 10);
+  return daysLater(clock, -days);
 }
 
-/** [bars] mean of the last `count` closes, null where there are fewer. */
-export function movingAverage(closes, count) {
+/** Mean of the last `count` closes at each bar; null where there are fewer. */
+function movingAverage(closes, count) {
   let sum = 0;
   return closes.map((close, at) => {
     sum += close - (at >= count ? closes[at - count] : 0);

@@ -2,7 +2,7 @@
 
 import {during} from "./busy.js";
 import {branch, step, stop} from "./broker.js";
-import {isoMoment, marketTime, when, whenWithWeekday} from "./format.js";
+import {DAY_MS, isoMoment, marketTime, MINUTE_MS, when, whenWithWeekday} from "./format.js";
 import {actButton, errorLine, field, options, panel} from "./parts.js";
 import {on, page} from "./state.js";
 
@@ -10,8 +10,6 @@ const {el} = kt;
 const SPEEDS = [1, 2, 5, 10, 30, 60];
 const MOST_CALLS = 5; // a second; faster play takes several ticks a call
 const SECOND_MS = 1000;
-const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
 
 export function playPanel() {
   const error = errorLine();

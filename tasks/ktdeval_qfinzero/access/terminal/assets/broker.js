@@ -153,19 +153,18 @@ export function flatten(session) {
 /** Contracts that a session may trade: those that are alive, the nearest to the money. */
 async function contractsFor(workspace, underlyings) {
   if (!underlyings.length) return [];
-  const {sources} = await calls.getFreshness(workspace);
-  const day = sources.option_daily?.latest_date;
+  const day = await calls.getOptionDay(workspace);
   if (!day) return [];
   const room = Math.floor(MOST_CONTRACTS / underlyings.length);
   const contracts = [];
   for (const underlying of underlyings) {
-    const query = {underlying, date: day, fields: "expiry,strike", expiry_min: dayAfter(day)};
+    const query = {underlying, date: day, fields: "expiry,strike", expiry_min: daysLater(day, 1)};
     const [chain, bars] = await Promise.all([
       calls.getChain(workspace, query),
       calls.getDays(workspace, {tickers: underlying, start: day, end: day}),
     ]);
     const spot = bars.at(-1)?.close ?? 0;
-    const nearest = chain.contracts
+    const nearest = chain
       .map((row) => ({...row, distance: Math.abs(row.strike - spot)}))
       .sort((one, other) => one.distance - other.distance);
     contracts.push(...nearest.slice(0, room).map((row) => row.contract));

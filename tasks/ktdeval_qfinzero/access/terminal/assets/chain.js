@@ -3,17 +3,13 @@
 // spread, between which a market order fills.
 
 import {during} from "./busy.js";
-import {getChain, getFreshness} from "./calls.js";
-import {amount, dayAfter, decimal, marketTime, optionParts, price} from "./format.js";
+import {getChain, getOptionDay} from "./calls.js";
+import {amount, daysLater, decimal, marketTime, price, rightName} from "./format.js";
 import {arrowKeys, errorLine, field, options, panel, redraw} from "./parts.js";
 import {on, page, tell} from "./state.js";
 
 const {el} = kt;
 const BPS = 10_000;
-const SIDES = [
-  ["C", "Call"],
-  ["P", "Put"],
-];
 const LEFT = ["delta", "iv", "volume", "last", "bid", "ask"];
 const HEADS = {delta: "Delta", iv: "IV", volume: "Volume", last: "Last", bid: "Bid", ask: "Ask"};
 
@@ -77,39 +73,33 @@ export function chainPanel() {
 
 /** The chain of the last complete day; asked for again where that day is another. */
 async function readChain(session, held) {
-  const {sources} = await getFreshness(session.workspace);
-  const day = sources.option_daily?.latest_date;
+  const day = await getOptionDay(session.workspace);
   const underlying = session.symbol;
   const key = `${session.number} ${underlying} ${day}`;
   if (key === held.key && held.chain) return held.chain;
-  const contracts = [];
-  let cursor = null;
-  do {
-    if (!day) break;
+  let contracts = [];
+  if (day) {
     const query = {
       underlying,
       date: day,
       include_greeks: true,
-      expiry_min: dayAfter(day),
-      cursor,
+      expiry_min: daysLater(day, 1),
     };
-    const answer = await getChain(session.workspace, query);
-    contracts.push(...answer.contracts);
-    cursor = answer.next_cursor;
-  } while (cursor);
+    contracts = await getChain(session.workspace, query);
+  }
   held.key = key;
   return {underlying, day, contracts};
 }
 
 /** The expiry chosen before, or else the first after the day of the clock. */
-function offerExpiries(field_, chain, session) {
+function offerExpiries(choice, chain, session) {
   const expiries = [...new Set(chain.contracts.map((row) => row.expiry))].sort();
-  const before = field_.value;
-  kt.replace(field_, options(expiries.map((day) => [day, day])));
+  const before = choice.value;
+  kt.replace(choice, options(expiries.map((day) => [day, day])));
   const today = marketTime(session.clock).day;
   const later = expiries.find((day) => day > today);
-  field_.value = expiries.includes(before) ? before : later || expiries[0] || "";
-  field_.disabled = !expiries.length;
+  choice.value = expiries.includes(before) ? before : later || expiries[0] || "";
+  choice.disabled = !expiries.length;
 }
 
 /** [{strike, C, P}] of an expiry, by strike. */
@@ -139,6 +129,7 @@ function quoteOf(session, contract) {
   const half = (last * session.rules.fills.option_spread_bps) / BPS / 2;
   return {
     last,
+    // whole cents away from the last price; a rounding error of floats is no cent
     bid: Math.max(0, Math.floor((last - half) * 100 + 1e-6) / 100),
     ask: Math.ceil((last + half) * 100 - 1e-6) / 100,
     volume: quote?.volume ?? contract.volume,
@@ -164,7 +155,9 @@ function headRows() {
 function strikeRow(session, pair, spot, isNearest) {
   const cellsOf = (side, names) => {
     const isIn = spot !== null && (side === "C" ? pair.strike < spot : pair.strike > spot);
-    return names.map((name) => el(isIn ? "td.n.in" : "td.n", {}, cell(session, pair[side], name)));
+    const contract = pair[side];
+    const quote = contract ? quoteOf(session, contract) : null;
+    return names.map((name) => el(isIn ? "td.n.in" : "td.n", {}, cell(contract, quote, name)));
   };
   return el(
     isNearest ? "tr.near" : "tr",
@@ -175,9 +168,8 @@ function strikeRow(session, pair, spot, isNearest) {
   );
 }
 
-function cell(session, contract, name) {
+function cell(contract, quote, name) {
   if (!contract) return kt.format.NONE;
-  const quote = quoteOf(session, contract);
   if (name === "delta") return decimal(quote.delta, 2);
   if (name === "iv") return kt.format.percent(quote.iv, 1);
   if (name === "volume") return amount(quote.volume);
@@ -189,14 +181,13 @@ function cell(session, contract, name) {
 function quoteButton(contract, name, value) {
   const side = name === "bid" ? "SELL" : "BUY";
   const act = side === "BUY" ? "Buy" : "Sell";
-  const {strike, right, expiry} = optionParts(contract.contract);
-  const word = SIDES.find(([letter]) => letter === right)[1].toLowerCase();
+  const {strike, type: right, expiry} = contract;
   return kt.button(
     price(value),
     () => tell("ticket", {symbol: contract.contract, side, price: value}),
     {
       class: "link",
-      "aria-label": `${act} ${word} ${price(strike)} ${expiry} at ${price(value)}`,
+      "aria-label": `${act} ${rightName(right)} ${price(strike)} ${expiry} at ${price(value)}`,
       "data-key": `${right} ${name} ${strike}`,
       "data-column": `${right} ${name}`,
     },

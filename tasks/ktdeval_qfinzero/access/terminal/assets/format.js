@@ -104,6 +104,9 @@ export const daysLater = (moment, days) =>
 
 // -- instruments
 
+/** What a right is called: "C" is a call. */
+export const rightName = (right) => (right === "C" ? "call" : "put");
+
 /** Parts of an option's OPRA symbol; null for any other text. */
 export function optionParts(symbol) {
   const found = OPTION.exec(symbol);
@@ -124,8 +127,8 @@ export const symbolOf = (instrument) => instrument.symbol || instrument.contract
 export function instrumentName(symbol) {
   const option = optionParts(symbol);
   if (!option) return symbol;
-  const right = option.right === "C" ? "call" : "put";
-  return `${option.underlying} ${option.expiry} ${price(option.strike)} ${right}`;
+  const {underlying, expiry, strike, right} = option;
+  return `${underlying} ${expiry} ${price(strike)} ${rightName(right)}`;
 }
 
 /** "BUY 10 AVLN LIMIT 250.00". */

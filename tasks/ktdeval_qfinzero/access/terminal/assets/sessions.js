@@ -1,11 +1,10 @@
 // Opening a session, and the sessions of this page. Their workspaces are known to this page only:
 // they are given back when it is left.
 
-import {during} from "./busy.js";
 import {getSymbols, openWorkspace, dropWorkspace} from "./calls.js";
 import {close, openSession} from "./broker.js";
 import {daysLater, money, when} from "./format.js";
-import {actButton, errorLine, field, options, panel, redraw} from "./parts.js";
+import {actButton, actOnce, errorLine, field, options, panel, redraw} from "./parts.js";
 import {listedStocks, on, page, show} from "./state.js";
 
 const {el} = kt;
@@ -110,24 +109,16 @@ export function openPanel() {
       throw problem;
     }
     fold.open = false;
+    kt.byId("session-title").focus();
   }
 
   const form = el(
     "form",
     {
       "aria-label": "Open a session",
-      submit: async (event) => {
+      submit: (event) => {
         event.preventDefault();
-        if (submit.getAttribute("aria-busy")) return;
-        submit.setAttribute("aria-busy", "true");
-        error.clear();
-        try {
-          await during(open());
-          kt.byId("session-title")?.focus();
-        } catch (problem) {
-          error.show(problem);
-        }
-        submit.removeAttribute("aria-busy");
+        actOnce(submit, error, open);
       },
     },
     el(

@@ -2,7 +2,7 @@
 // data hold trades, not quotes: bid and ask are the last price less and plus half of the session's
 // spread, between which a market order fills.
 
-import {during} from "./busy.js";
+import {oncePerTurn} from "./busy.js";
 import {getChain, getOptionDay} from "./calls.js";
 import {amount, daysLater, decimal, marketTime, price, rightName} from "./format.js";
 import {arrowKeys, errorLine, field, options, panel, redraw} from "./parts.js";
@@ -25,7 +25,7 @@ export function chainPanel() {
   const setStop = arrowKeys(body);
   const held = {chain: null, asked: 0, key: "", drawn: ""};
 
-  async function update() {
+  const update = oncePerTurn(async () => {
     const session = page.active;
     if (!session?.symbol) return;
     const mine = (held.asked += 1);
@@ -39,7 +39,7 @@ export function chainPanel() {
     } catch (problem) {
       if (mine === held.asked) error.show(problem);
     }
-  }
+  });
 
   function drawRows() {
     const session = page.active;
@@ -59,8 +59,8 @@ export function chainPanel() {
     held.drawn = drawn;
   }
 
-  on("symbol", () => during(update()));
-  on("market", () => during(update()));
+  on("symbol", update);
+  on("market", update);
   return panel(
     "chain",
     "Option chain",

@@ -1,7 +1,7 @@
 // Candles of the chosen stock with volume and moving averages. Bars come from the API as of the
 // clock, and the averages are computed from these bars alone.
 
-import {during} from "./busy.js";
+import {oncePerTurn} from "./busy.js";
 import {getDays, getMinutes} from "./calls.js";
 import {daysLater, marketTime, price, short} from "./format.js";
 import {errorLine, panel, switches} from "./parts.js";
@@ -33,8 +33,7 @@ export function chartPanel() {
     update();
   });
   let asked = 0;
-  const update = () => during(draw());
-  const draw = async () => {
+  const update = oncePerTurn(async () => {
     const session = page.active;
     if (!session?.symbol) return;
     frames.set(session.frame);
@@ -47,7 +46,7 @@ export function chartPanel() {
     } catch (problem) {
       if (mine === asked) error.show(problem);
     }
-  };
+  });
   on("symbol", update);
   on("market", update);
   return panel("chart", "Chart", frames.element, error.element, place);

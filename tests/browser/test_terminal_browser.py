@@ -5,8 +5,10 @@ telephone; random sessions as by the API; and nothing of the future on the page.
 from __future__ import annotations
 
 import os
+import re
 from datetime import datetime
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -205,12 +207,39 @@ def check_averages(page: TerminalPage, served: Served) -> None:
     page.close_all()
 
 
+def check_late_chain(page: TerminalPage) -> None:
+    """A chain that comes after another stock is chosen is not taken for that of the other."""
+    page.open_session(as_of="2025-01-08T21:00:00Z", end="2025-01-31", frequency="1d")
+    page.click("[data-key='choose BRKT']")
+    assert page.rows_of("#chain") == []
+
+    held: list[Any] = []
+    chains = re.compile(r"/option/chain_query\?")
+    page.tab.route(chains, lambda route: held.append(route))
+    page.tab.click("[data-key='choose AVLN']")
+    while not held:
+        page.tab.wait_for_timeout(10)
+    with page.tab.expect_response(re.compile(r"/health/freshness$")):
+        page.tab.click("[data-key='choose BRKT']")
+    page.tab.unroute(chains)  # lets what is held go on
+    page.rest()
+    assert page.rows_of("#chain") == []
+
+    page.click("[data-key='choose AVLN']")
+    shown = page.rows_of("#chain")
+    page.click("[data-key='choose BRKT']")
+    assert page.rows_of("#chain") == []
+    assert shown != []
+    page.close_all()
+
+
 def test_random_sessions_on_the_page_are_those_of_the_same_commands_by_api(
     session: Reader,
 ) -> None:
     with serving(terminal_catalogue()) as served:
         page = open_terminal(session, served.address)
         check_averages(page, served)
+        check_late_chain(page)
         for seed in range(SESSIONS):
             check_a_random_session(page, served, seed)
         assert len(served.workspaces) <= 1  # closed sessions are given back

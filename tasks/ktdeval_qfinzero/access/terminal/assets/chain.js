@@ -23,14 +23,14 @@ export function chainPanel() {
   const region = kt.scroller("Option chain", table);
   region.classList.add("tall");
   const setStop = arrowKeys(body);
-  const held = {chain: null, asked: 0, key: "", drawn: ""};
+  const held = {chain: null, asked: 0, drawn: ""};
 
   const update = oncePerTurn(async () => {
     const session = page.active;
     if (!session?.symbol) return;
     const mine = (held.asked += 1);
     try {
-      const chain = await readChain(session, held);
+      const chain = await readChain(session, held.chain);
       if (mine !== held.asked || session !== page.active) return;
       error.clear();
       held.chain = chain;
@@ -71,12 +71,12 @@ export function chainPanel() {
   );
 }
 
-/** The chain of the last complete day; asked for again where that day is another. */
-async function readChain(session, held) {
+/** The chain of the last complete day; the known one where it is that. */
+async function readChain(session, known) {
   const day = await getOptionDay(session.workspace);
   const underlying = session.symbol;
   const key = `${session.number} ${underlying} ${day}`;
-  if (key === held.key && held.chain) return held.chain;
+  if (key === known?.key) return known;
   let contracts = [];
   if (day) {
     const query = {
@@ -87,8 +87,7 @@ async function readChain(session, held) {
     };
     contracts = await getChain(session.workspace, query);
   }
-  held.key = key;
-  return {underlying, day, contracts};
+  return {key, underlying, day, contracts};
 }
 
 /** The expiry chosen before, or else the first after the day of the clock. */

@@ -5,10 +5,10 @@
 import {oncePerTurn} from "./busy.js";
 import {getChain, getOptionDay} from "./calls.js";
 import {amount, daysLater, decimal, marketTime, price, rightName} from "./format.js";
-import {arrowKeys, errorLine, field, options, panel, redraw} from "./parts.js";
+import {arrowKeys, errorLine, options, panel, redraw} from "./parts.js";
 import {on, page, tell} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const BPS = 10_000;
 const LEFT = ["delta", "iv", "volume", "last", "bid", "ask"];
 const HEADS = {delta: "Delta", iv: "IV", volume: "Volume", last: "Last", bid: "Bid", ask: "Ask"};

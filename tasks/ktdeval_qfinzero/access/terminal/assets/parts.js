@@ -24,10 +24,6 @@ export function errorLine() {
   };
 }
 
-/** A field with its label above it. */
-export const field = (label, control, classes = "") =>
-  el(`label.field${classes}`, {}, el("span", {}, label), control);
-
 export const options = (list) => list.map(([value, text]) => el("option", {value}, text));
 
 /** One of a few, as radio buttons that look like one control. */

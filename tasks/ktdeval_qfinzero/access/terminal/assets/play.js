@@ -2,10 +2,10 @@
 
 import {branch, step, stop} from "./broker.js";
 import {DAY_MS, isoMoment, marketTime, MINUTE_MS, when, whenWithWeekday} from "./format.js";
-import {actButton, actOnce, errorLine, field, options, panel} from "./parts.js";
+import {actButton, actOnce, errorLine, options, panel} from "./parts.js";
 import {on, page} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const SPEEDS = [1, 2, 5, 10, 30, 60];
 const MOST_CALLS = 5; // a second; faster play takes several ticks a call
 const SECOND_MS = 1000;

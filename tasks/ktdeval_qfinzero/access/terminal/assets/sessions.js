@@ -4,10 +4,10 @@
 import {getSymbols, openWorkspace, dropWorkspace} from "./calls.js";
 import {close, openSession} from "./broker.js";
 import {daysLater, money, when} from "./format.js";
-import {actButton, actOnce, errorLine, field, options, panel, redraw} from "./parts.js";
+import {actButton, actOnce, errorLine, options, panel, redraw} from "./parts.js";
 import {listedStocks, on, page, show} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const MOST_STOCKS = 500;
 const DAYS_AT_FIRST = 14;
 

@@ -5,7 +5,7 @@ import {useToken} from "./calls.js";
 import {chainPanel} from "./chain.js";
 import {chartPanel} from "./chart.js";
 import {money, tone, whenWithWeekday} from "./format.js";
-import {actOnce, errorLine, field, figure} from "./parts.js";
+import {actOnce, errorLine, figure} from "./parts.js";
 import {playPanel} from "./play.js";
 import {dropAllOnLeave, listPanel, openPanel} from "./sessions.js";
 import {on, page} from "./state.js";
@@ -13,7 +13,7 @@ import {tablesPanel} from "./tables.js";
 import {ticketPanel} from "./ticket.js";
 import {watchPanel} from "./watch.js";
 
-const {el, byId, replace} = kt;
+const {el, byId, field, replace} = kt;
 const NAME = "Broker terminal";
 
 /** Name, clock and main figures of the session on show. */

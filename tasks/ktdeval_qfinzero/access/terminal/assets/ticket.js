@@ -4,10 +4,10 @@ import {begin} from "./busy.js";
 import {previewOrder} from "./calls.js";
 import {place} from "./broker.js";
 import {instrumentName, instrumentOf, money, optionParts, orderText, price} from "./format.js";
-import {actOnce, errorLine, field, figure, options, panel, switches} from "./parts.js";
+import {actOnce, errorLine, figure, options, panel, switches} from "./parts.js";
 import {listedStock, on, page} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const PAUSE_MS = 200;
 const TYPES = [
   ["MARKET", "Market"],

@@ -3,10 +3,10 @@
 import {during} from "./busy.js";
 import {getDays} from "./calls.js";
 import {daysLater, marketTime, percent, price, short, tone} from "./format.js";
-import {arrowKeys, errorLine, field, liveTable, panel, row} from "./parts.js";
+import {arrowKeys, errorLine, liveTable, panel, row} from "./parts.js";
 import {chooseSymbol, listedStock, on, page, tell} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const DAYS_BACK = 12;
 
 export function watchPanel() {

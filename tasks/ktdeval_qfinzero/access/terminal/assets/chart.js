@@ -104,16 +104,20 @@ const nameOf = (bar, frame) => {
 /** Fills of the chosen stock, each on the bar that it was filled in. */
 function fillsOf(session, bars, shown) {
   const first = bars.length - shown.length;
+  const placeOf = (trade) => {
+    if (session.frame === "1d") {
+      const day = marketTime(trade.ts).day;
+      return bars.findLastIndex((bar) => bar.key <= day);
+    }
+    const moment = Date.parse(trade.ts); // the end of the minute that it was filled in
+    return bars.findLastIndex((bar) => Date.parse(bar.key) < moment);
+  };
   const own = session.trades.filter((trade) => trade.instrument.symbol === session.symbol);
   return own.flatMap((trade) => {
-    const filled = session.frame === "1d" ? marketTime(trade.ts).day : Date.parse(trade.ts);
-    const startOf = (bar) => (session.frame === "1d" ? bar.key : Date.parse(bar.key));
-    const isIn = (bar) => (session.frame === "1d" ? startOf(bar) <= filled : startOf(bar) < filled);
-    const at = bars.findLastIndex(isIn) - first;
-    if (at < 0 || !shown[at]) return [];
-    return [
-      {when: shown[at].when, price: trade.price, side: trade.side === "BUY" ? "bought" : "sold"},
-    ];
+    const row = shown[placeOf(trade) - first];
+    if (!row) return [];
+    const side = trade.side === "BUY" ? "bought" : "sold";
+    return [{when: row.when, price: trade.price, side}];
   });
 }
 
@@ -210,25 +214,19 @@ function candleSpec(rows, frame, fills) {
       axis: {title: null, orient: "right", format: ",.2f"},
     };
     const paint = {condition: {test: "datum.rises", value: good}, value: bad};
+    const series = {field: "series", type: "nominal"};
+    const domain = AVERAGES.map(seriesOf);
     const line = {
       data: {values: averagesOf(rows)},
       mark: {type: "line", strokeWidth: 1.5},
       encoding: {
         x,
         y: {...y, field: "value"},
-        color: {
-          field: "series",
-          type: "nominal",
-          scale: {
-            domain: AVERAGES.map((count) => `average of ${count}`),
-            range: [colors[0], colors[3]],
-          },
-        },
+        color: {...series, scale: {domain, range: [colors[0], colors[3]]}},
         strokeDash: {
-          field: "series",
-          type: "nominal",
+          ...series,
           scale: {
-            domain: AVERAGES.map((count) => `average of ${count}`),
+            domain,
             range: [
               [1, 0],
               [5, 3],
@@ -316,11 +314,13 @@ function candleSpec(rows, frame, fills) {
   };
 }
 
+const seriesOf = (count) => `average of ${count}`;
+
 const averagesOf = (rows) =>
   AVERAGES.flatMap((count) =>
     rows.map((row) => ({
       when: row.when,
-      series: `average of ${count}`,
+      series: seriesOf(count),
       value: row[`ma${count}`],
     })),
   );

@@ -13,15 +13,26 @@ const WATCHED_AT_FIRST = 8;
 
 /** Reads account, positions, orders, trades, last prices and the log again. */
 async function refresh(session) {
-  const [answer, positions, orders, trades] = await Promise.all([
-    calls.getAccount(session),
+  await Promise.all([readAccount(session), readBooks(session)]);
+  await readPricesAndLog(session);
+}
+
+async function readAccount(session) {
+  const {account, as_of_ts: clock} = await calls.getAccount(session);
+  Object.assign(session, {account, clock});
+}
+
+async function readBooks(session) {
+  const [positions, orders, trades] = await Promise.all([
     calls.getPositions(session),
     calls.getOrders(session),
     calls.getTrades(session),
   ]);
-  session.account = answer.account;
-  session.clock = answer.as_of_ts;
   Object.assign(session, {positions, orders, trades});
+}
+
+/** What any passing of time changes; everything else has been read when this is. */
+async function readPricesAndLog(session) {
   await Promise.all([readQuotes(session), readLog(session)]);
   if (session === page.active) tell("account");
 }
@@ -61,7 +72,7 @@ function sayFills(session, known) {
 }
 
 /** Does something to a session in its turn, then reads it again, also where it was refused. */
-export function change(session, act) {
+function change(session, act) {
   return session.inTurn(async () => {
     const known = session.trades.length;
     try {
@@ -83,14 +94,11 @@ export function step(session, distance) {
     session.clock = stepped.as_of_ts;
     session.status = stepped.clock.status;
     session.account = stepped.account;
-    if (stepped.events.length || !session.isRunning) {
-      await refresh(session);
-      sayFills(session, known);
-      return;
-    }
-    if (session.positions.length) session.positions = await calls.getPositions(session);
-    await Promise.all([readQuotes(session), readLog(session)]);
-    if (session === page.active) tell("account");
+    const isQuiet = !stepped.events.length && session.isRunning;
+    if (!isQuiet) await readBooks(session);
+    else if (session.positions.length) session.positions = await calls.getPositions(session);
+    await readPricesAndLog(session);
+    sayFills(session, known);
   });
 }
 

@@ -9,7 +9,7 @@ const CHAIN_ROWS = 10_000; // a page of a chain: each page costs as much as the 
 let token = "";
 
 /** A call that the server refused, or did not answer. `message` is one line. */
-export class Refusal extends Error {
+class Refusal extends Error {
   constructor(status, {code, message, field}) {
     super(field ? `${field}: ${message}` : message);
     this.status = status;

@@ -122,6 +122,8 @@ def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(sessio
         page.rest()
         assert page.text("#time .error") == ""
         assert page.text("#time .clock") == "Fri 2025-01-17 16:00 EST"
+        for command in ("#ticket-send", "#cancel-all", "#flatten"):
+            assert page.tab.is_disabled(command)  # of a session that has ended
         assert page.tab.evaluate("document.querySelector('main img')") is None
 
 

@@ -99,6 +99,7 @@ export function step(session, distance) {
     else if (session.positions.length) session.positions = await calls.getPositions(session);
     await readPricesAndLog(session);
     sayFills(session, known);
+    if (!session.isRunning && session === page.active) tell("sessions");
   });
 }
 

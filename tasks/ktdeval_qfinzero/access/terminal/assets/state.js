@@ -1,7 +1,7 @@
 // What the page holds: its sessions, the one on show, and the stock that chart and chain are about.
 // Ids of workspaces are nowhere else. Parts of the page are told of changes by topic:
 //
-//   sessions   the list of sessions, or the one on show, is another
+//   sessions   the list of sessions, or the one on show, is another; or that one has ended
 //   market     the clock or the last prices are others
 //   account    account, positions, orders or trades are others
 //   log        the event log is longer

@@ -5,8 +5,10 @@ telephone; random sessions as by the API; and nothing of the future on the page.
 from __future__ import annotations
 
 import os
+import re
 from datetime import datetime
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -120,6 +122,8 @@ def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(sessio
         page.rest()
         assert page.text("#time .error") == ""
         assert page.text("#time .clock") == "Fri 2025-01-17 16:00 EST"
+        for command in ("#ticket-send", "#cancel-all", "#flatten"):
+            assert page.tab.is_disabled(command)  # of a session that has ended
         assert page.tab.evaluate("document.querySelector('main img')") is None
 
 
@@ -205,12 +209,39 @@ def check_averages(page: TerminalPage, served: Served) -> None:
     page.close_all()
 
 
+def check_late_chain(page: TerminalPage) -> None:
+    """A chain that comes after another stock is chosen is not taken for that of the other."""
+    page.open_session(as_of="2025-01-08T21:00:00Z", end="2025-01-31", frequency="1d")
+    page.click("[data-key='choose BRKT']")
+    assert page.rows_of("#chain") == []
+
+    held: list[Any] = []
+    chains = re.compile(r"/option/chain_query\?")
+    page.tab.route(chains, lambda route: held.append(route))
+    page.tab.click("[data-key='choose AVLN']")
+    while not held:
+        page.tab.wait_for_timeout(10)
+    with page.tab.expect_response(re.compile(r"/health/freshness$")):
+        page.tab.click("[data-key='choose BRKT']")
+    page.tab.unroute(chains)  # lets what is held go on
+    page.rest()
+    assert page.rows_of("#chain") == []
+
+    page.click("[data-key='choose AVLN']")
+    shown = page.rows_of("#chain")
+    page.click("[data-key='choose BRKT']")
+    assert page.rows_of("#chain") == []
+    assert shown != []
+    page.close_all()
+
+
 def test_random_sessions_on_the_page_are_those_of_the_same_commands_by_api(
     session: Reader,
 ) -> None:
     with serving(terminal_catalogue()) as served:
         page = open_terminal(session, served.address)
         check_averages(page, served)
+        check_late_chain(page)
         for seed in range(SESSIONS):
             check_a_random_session(page, served, seed)
         assert len(served.workspaces) <= 1  # closed sessions are given back

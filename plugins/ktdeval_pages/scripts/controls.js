@@ -11,25 +11,25 @@
 //     words, reported when typing pauses
 
 kt.controls = (() => {
-  const {el, replace, button, plural} = kt;
+  const {el, field, replace, button, plural} = kt;
   const SHOWN = 200;
   const SEARCHED_FROM = 12;
   const PAUSE_MS = 120;
   let numbered = 0;
 
   function choice({label, options, onChange}) {
-    const field = el("select", {change: () => onChange(field.value)});
-    const fillIn = (list) =>
+    const list = el("select", {change: () => onChange(list.value)});
+    const fillIn = (pairs) =>
       replace(
-        field,
-        list.map(([value, text]) => el("option", {value}, text)),
+        list,
+        pairs.map(([value, text]) => el("option", {value}, text)),
       );
     fillIn(options);
     return {
-      element: el("label.field", {}, el("span", {}, label), field),
+      element: field(label, list),
       options: fillIn,
       set: (value) => {
-        field.value = value;
+        list.value = value;
       },
     };
   }
@@ -46,19 +46,19 @@ kt.controls = (() => {
 
   function search({label, onInput}) {
     let timer = 0;
-    const field = el("input", {
+    const box = el("input", {
       type: "search",
       autocomplete: "off",
       spellcheck: "false",
       input: () => {
         window.clearTimeout(timer);
-        timer = window.setTimeout(() => onInput(field.value.trim()), PAUSE_MS);
+        timer = window.setTimeout(() => onInput(box.value.trim()), PAUSE_MS);
       },
     });
     return {
-      element: el("label.field.grow", {}, el("span", {}, label), field),
+      element: field(label, box, ".grow"),
       set: (value) => {
-        if (document.activeElement !== field) field.value = value;
+        if (document.activeElement !== box) box.value = value;
       },
     };
   }

@@ -10,6 +10,8 @@
 //     add children; replace them
 // kt.section("Title", …children), kt.details("Summary", …children)
 //     <section> with an <h2>; a fold
+// kt.field("Label", control, ".grow")
+//     a control under its label
 // kt.facts([[term, value], …])
 //     <dl> of facts without empty values
 // kt.tree(json)
@@ -71,6 +73,9 @@ Object.assign(
     const section = (title, ...children) => el("section", {}, el("h2", {}, title), children);
     const details = (summary, ...children) =>
       el("details", {}, el("summary", {}, summary), el("div.fold", {}, children));
+
+    const field = (label, control, classes = "") =>
+      el(`label.field${classes}`, {}, el("span", {}, label), control);
 
     function scroller(name, ...children) {
       const region = el(
@@ -174,6 +179,7 @@ Object.assign(
       replace,
       section,
       details,
+      field,
       scroller,
       button,
       facts,

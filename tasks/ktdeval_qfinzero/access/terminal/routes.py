@@ -57,6 +57,7 @@ async def _give_asset(request: Request) -> Response:
     return asset_answer(name, _asset_text(name))
 
 
+@cache
 def _asset_text(name: str) -> str:
     if name == "charts.js":
         return charts_script()

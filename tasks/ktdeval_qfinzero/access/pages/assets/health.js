@@ -2,8 +2,8 @@
 "use strict";
 
 (() => {
-  const {el, svg, replace, section, facts, button, details} = kt;
-  const {answerTo, ask, show, trouble, field, table} = pages;
+  const {el, svg, field, replace, section, facts, button, details} = kt;
+  const {answerTo, ask, show, trouble, table} = pages;
   const CELL = 12;
   const LEFT = 26;
   const WEEK_DAYS = ["Mon", "", "Wed", "", "Fri", "", ""];

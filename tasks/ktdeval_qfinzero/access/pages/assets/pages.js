@@ -2,7 +2,7 @@
 "use strict";
 
 window.pages = (() => {
-  const {el, byId, replace, section} = kt;
+  const {el, byId, field, replace, section} = kt;
 
   // Kept here only: a page that is left or loaded again asks anew.
   let token = "";
@@ -115,9 +115,6 @@ window.pages = (() => {
     return {close: () => stop.abort()};
   }
 
-  const field = (label, control, classes = "") =>
-    el(`label.field${classes}`, {}, el("span", {}, label), control);
-
   const table = (caption, heads, rows) =>
     kt.scroller(
       `Table: ${caption}`,
@@ -176,5 +173,5 @@ window.pages = (() => {
     if (document.body.dataset.page === "index") show(index);
   });
 
-  return {answerTo, ask, events, show, trouble, field, table};
+  return {answerTo, ask, events, show, trouble, table};
 })();

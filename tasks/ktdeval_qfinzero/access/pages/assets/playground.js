@@ -3,8 +3,8 @@
 "use strict";
 
 (() => {
-  const {el, byId, replace, section, facts, button, details} = kt;
-  const {ask, events, show, trouble, field} = pages;
+  const {el, byId, field, replace, section, facts, button, details} = kt;
+  const {ask, events, show, trouble} = pages;
   const CHATS = "/playground/chats";
   let source = null;
   let closing = 0;

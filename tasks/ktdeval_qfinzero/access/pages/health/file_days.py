@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyarrow import csv
 
 from ktdeval.errors import DataError
 from ktdeval.values.bounded import open_parquet
+from ktdeval.values.parquet_footer import read_footer
 from ktdeval_qfinzero.access.pages.health.coverage import Days
 
 _MOST_BYTES: Final = 512 << 20
@@ -81,12 +81,11 @@ def read_days(path: Path) -> FileDays:
     """
     try:
         if path.name.endswith(".parquet"):
-            names = pq.read_schema(path).names
-            date_name, own_name = _columns(names)
+            metadata = read_footer(path)
+            date_name, own_name = _columns(metadata.schema.to_arrow_schema().names)
             columns = [name for name in (own_name, date_name) if name]
-            with open_parquet(path, columns) as file:
+            with open_parquet(path, columns, metadata=metadata) as file:
                 table = file.read(columns=columns, use_threads=False)
-
         else:
             table, date_name, own_name = _read_csv(path)
 

@@ -1,7 +1,7 @@
 // Figures of the account on show.
 
 import {money, tone} from "./format.js";
-import {panel} from "./parts.js";
+import {figure, panel} from "./parts.js";
 import {on, page} from "./state.js";
 
 const {el} = kt;
@@ -25,24 +25,17 @@ const figuresOf = (account) => [
 ];
 
 export function accountPanel() {
-  const figures = el("dl.figures.account", {});
+  const figures = el("dl.figures", {});
   const call = el("p.trouble", {role: "status", hidden: true});
   on("account", () => {
     const session = page.active;
     if (!session) return;
     const {account} = session;
-    kt.replace(
-      figures,
-      el("div", {}, el("dt", {}, "Account"), el("dd.n", {}, account.account_type.toLowerCase())),
-      figuresOf(account).map(([term, value, signed]) =>
-        el(
-          "div",
-          {"data-figure": term},
-          el("dt", {}, term),
-          el(`dd.n${signed ? tone(value) : ""}`, {}, money(value, account.base_currency, {signed})),
-        ),
-      ),
-    );
+    const amounts = figuresOf(account).map(([term, value, signed]) => {
+      const text = money(value, account.base_currency, {signed});
+      return figure(term, text, signed ? `.n${tone(value)}` : ".n");
+    });
+    kt.replace(figures, figure("Account", account.account_type.toLowerCase(), ".n"), amounts);
     const isCalled = account.margin_status === "MARGIN_CALL";
     call.hidden = !isCalled;
     const text = isCalled ? `Margin call: due at the close of ${account.margin_call_due}` : "";

@@ -1,7 +1,7 @@
 // What the reader does to a session, and reading again what it changed.
 
 import * as calls from "./calls.js";
-import {amount, dayAfter, instrumentName, orderText, price, symbolOf, when} from "./format.js";
+import {amount, daysLater, instrumentName, orderText, price, symbolOf, when} from "./format.js";
 import {page, show, tell, TradingSession} from "./state.js";
 
 const LOG_PAGE = 200;
@@ -12,16 +12,27 @@ const WATCHED_AT_FIRST = 8;
 // -- reading
 
 /** Reads account, positions, orders, trades, last prices and the log again. */
-export async function refresh(session) {
-  const [answer, positions, orders, trades] = await Promise.all([
-    calls.getAccount(session),
+async function refresh(session) {
+  await Promise.all([readAccount(session), readBooks(session)]);
+  await readPricesAndLog(session);
+}
+
+async function readAccount(session) {
+  const {account, as_of_ts: clock} = await calls.getAccount(session);
+  Object.assign(session, {account, clock});
+}
+
+async function readBooks(session) {
+  const [positions, orders, trades] = await Promise.all([
     calls.getPositions(session),
     calls.getOrders(session),
     calls.getTrades(session),
   ]);
-  session.account = answer.account;
-  session.clock = answer.as_of_ts;
   Object.assign(session, {positions, orders, trades});
+}
+
+/** What any passing of time changes; everything else has been read when this is. */
+async function readPricesAndLog(session) {
   await Promise.all([readQuotes(session), readLog(session)]);
   if (session === page.active) tell("account");
 }
@@ -32,7 +43,7 @@ async function readQuotes(session) {
   if (session === page.active) tell("market");
 }
 
-/** Reads the lines of the log that are new, and says the fills among them. */
+/** Reads the lines of the log that are new. */
 async function readLog(session) {
   let answer;
   const known = session.log.length ? session.log.at(-1).seq : -1;
@@ -49,12 +60,9 @@ async function readLog(session) {
   if (session === page.active) tell("log");
 }
 
-/** Numbers of a session that a change of it can be told from. */
-const countsOf = (session) => ({trades: session.trades.length});
-
-/** Says fills and rejections since a call, for those who see and those who hear the page. */
-function sayFills(session, before) {
-  const fills = session.trades.slice(before.trades);
+/** Says fills after the first `known` ones, for those who see and those who hear the page. */
+function sayFills(session, known) {
+  const fills = session.trades.slice(known);
   if (!fills.length || session !== page.active) return;
   const last = fills.at(-1);
   const done = last.side === "BUY" ? "Bought" : "Sold";
@@ -64,14 +72,14 @@ function sayFills(session, before) {
 }
 
 /** Does something to a session in its turn, then reads it again, also where it was refused. */
-export function change(session, act) {
+function change(session, act) {
   return session.inTurn(async () => {
-    const before = countsOf(session);
+    const known = session.trades.length;
     try {
       return await act();
     } finally {
       await refresh(session);
-      sayFills(session, before);
+      sayFills(session, known);
     }
   });
 }
@@ -81,19 +89,17 @@ export function change(session, act) {
 /** Goes forward; where nothing happened only what a clock changes is read again. */
 export function step(session, distance) {
   return session.inTurn(async () => {
-    const before = countsOf(session);
+    const known = session.trades.length;
     const stepped = await calls.stepSession(session, distance);
     session.clock = stepped.as_of_ts;
     session.status = stepped.clock.status;
     session.account = stepped.account;
-    if (stepped.events.length || !session.isRunning) {
-      await refresh(session);
-      sayFills(session, before);
-      return;
-    }
-    if (session.positions.length) session.positions = await calls.getPositions(session);
-    await Promise.all([readQuotes(session), readLog(session)]);
-    if (session === page.active) tell("account");
+    const isQuiet = !stepped.events.length && session.isRunning;
+    if (!isQuiet) await readBooks(session);
+    else if (session.positions.length) session.positions = await calls.getPositions(session);
+    await readPricesAndLog(session);
+    sayFills(session, known);
+    if (!session.isRunning && session === page.active) tell("sessions");
   });
 }
 
@@ -156,19 +162,18 @@ export function flatten(session) {
 /** Contracts that a session may trade: those that are alive, the nearest to the money. */
 async function contractsFor(workspace, underlyings) {
   if (!underlyings.length) return [];
-  const {sources} = await calls.getFreshness(workspace);
-  const day = sources.option_daily?.latest_date;
+  const day = await calls.getOptionDay(workspace);
   if (!day) return [];
   const room = Math.floor(MOST_CONTRACTS / underlyings.length);
   const contracts = [];
   for (const underlying of underlyings) {
-    const query = {underlying, date: day, fields: "expiry,strike", expiry_min: dayAfter(day)};
+    const query = {underlying, date: day, fields: "expiry,strike", expiry_min: daysLater(day, 1)};
     const [chain, bars] = await Promise.all([
       calls.getChain(workspace, query),
       calls.getDays(workspace, {tickers: underlying, start: day, end: day}),
     ]);
     const spot = bars.at(-1)?.close ?? 0;
-    const nearest = chain.contracts
+    const nearest = chain
       .map((row) => ({...row, distance: Math.abs(row.strike - spot)}))
       .sort((one, other) => one.distance - other.distance);
     contracts.push(...nearest.slice(0, room).map((row) => row.contract));

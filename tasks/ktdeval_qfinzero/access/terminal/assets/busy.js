@@ -21,6 +21,21 @@ export function begin() {
   };
 }
 
+/** A function that does work once for all calls of a turn: one change may tell several topics. */
+export function oncePerTurn(act) {
+  let isDue = false;
+  return () => {
+    if (isDue) return;
+    isDue = true;
+    during(
+      Promise.resolve().then(() => {
+        isDue = false;
+        return act();
+      }),
+    );
+  };
+}
+
 /** Counts a wait until a promise is settled. */
 export async function during(promise) {
   const end = begin();

@@ -5,10 +5,11 @@ import {during} from "./busy.js";
 
 const WORKSPACE = "Qfinzero-Workspace";
 const PAGE_ROWS = 1000;
+const CHAIN_ROWS = 10_000; // a page of a chain: each page costs as much as the whole
 let token = "";
 
 /** A call that the server refused, or did not answer. `message` is one line. */
-export class Refusal extends Error {
+class Refusal extends Error {
   constructor(status, {code, message, field}) {
     super(field ? `${field}: ${message}` : message);
     this.status = status;
@@ -59,7 +60,7 @@ async function allRows(path, workspace, query, name) {
   const rows = [];
   let cursor = null;
   do {
-    const answer = await get(path, workspace, {...query, limit: PAGE_ROWS, cursor});
+    const answer = await get(path, workspace, {limit: PAGE_ROWS, ...query, cursor});
     rows.push(...answer[name]);
     cursor = answer.next_cursor;
   } while (cursor);
@@ -122,8 +123,15 @@ export const getLog = (session, cursor, limit) =>
 
 export const getSymbols = (workspace) =>
   allRows("/symbols", workspace, {asset_class: "stock"}, "symbols");
-export const getFreshness = (workspace) => get("/health/freshness", workspace);
+
+/** Last complete day with prices of options; undefined where there is none yet. */
+export async function getOptionDay(workspace) {
+  const {sources} = await get("/health/freshness", workspace);
+  return sources.option_daily?.latest_date;
+}
+
 export const getDays = async (workspace, query) =>
   (await get("/stock/daily", workspace, query)).bars;
 export const getMinutes = async (workspace, query) => (await get("/stock", workspace, query)).bars;
-export const getChain = (workspace, query) => get("/option/chain_query", workspace, query);
+export const getChain = (workspace, query) =>
+  allRows("/option/chain_query", workspace, {limit: CHAIN_ROWS, ...query}, "contracts");

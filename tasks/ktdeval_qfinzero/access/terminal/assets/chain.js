@@ -2,18 +2,14 @@
 // data hold trades, not quotes: bid and ask are the last price less and plus half of the session's
 // spread, between which a market order fills.
 
-import {during} from "./busy.js";
-import {getChain, getFreshness} from "./calls.js";
-import {amount, dayAfter, decimal, marketTime, optionParts, price} from "./format.js";
-import {arrowKeys, errorLine, field, options, panel, redraw} from "./parts.js";
+import {oncePerTurn} from "./busy.js";
+import {getChain, getOptionDay} from "./calls.js";
+import {amount, daysLater, decimal, marketTime, price, rightName} from "./format.js";
+import {arrowKeys, errorLine, options, panel, redraw} from "./parts.js";
 import {on, page, tell} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const BPS = 10_000;
-const SIDES = [
-  ["C", "Call"],
-  ["P", "Put"],
-];
 const LEFT = ["delta", "iv", "volume", "last", "bid", "ask"];
 const HEADS = {delta: "Delta", iv: "IV", volume: "Volume", last: "Last", bid: "Bid", ask: "Ask"};
 
@@ -27,14 +23,14 @@ export function chainPanel() {
   const region = kt.scroller("Option chain", table);
   region.classList.add("tall");
   const setStop = arrowKeys(body);
-  const held = {chain: null, asked: 0, key: "", drawn: ""};
+  const held = {chain: null, asked: 0, drawn: ""};
 
-  async function update() {
+  const update = oncePerTurn(async () => {
     const session = page.active;
     if (!session?.symbol) return;
     const mine = (held.asked += 1);
     try {
-      const chain = await readChain(session, held);
+      const chain = await readChain(session, held.chain);
       if (mine !== held.asked || session !== page.active) return;
       error.clear();
       held.chain = chain;
@@ -43,7 +39,7 @@ export function chainPanel() {
     } catch (problem) {
       if (mine === held.asked) error.show(problem);
     }
-  }
+  });
 
   function drawRows() {
     const session = page.active;
@@ -63,8 +59,8 @@ export function chainPanel() {
     held.drawn = drawn;
   }
 
-  on("symbol", () => during(update()));
-  on("market", () => during(update()));
+  on("symbol", update);
+  on("market", update);
   return panel(
     "chain",
     "Option chain",
@@ -75,41 +71,34 @@ export function chainPanel() {
   );
 }
 
-/** The chain of the last complete day; asked for again where that day is another. */
-async function readChain(session, held) {
-  const {sources} = await getFreshness(session.workspace);
-  const day = sources.option_daily?.latest_date;
+/** The chain of the last complete day; the known one where it is that. */
+async function readChain(session, known) {
+  const day = await getOptionDay(session.workspace);
   const underlying = session.symbol;
   const key = `${session.number} ${underlying} ${day}`;
-  if (key === held.key && held.chain) return held.chain;
-  const contracts = [];
-  let cursor = null;
-  do {
-    if (!day) break;
+  if (key === known?.key) return known;
+  let contracts = [];
+  if (day) {
     const query = {
       underlying,
       date: day,
       include_greeks: true,
-      expiry_min: dayAfter(day),
-      cursor,
+      expiry_min: daysLater(day, 1),
     };
-    const answer = await getChain(session.workspace, query);
-    contracts.push(...answer.contracts);
-    cursor = answer.next_cursor;
-  } while (cursor);
-  held.key = key;
-  return {underlying, day, contracts};
+    contracts = await getChain(session.workspace, query);
+  }
+  return {key, underlying, day, contracts};
 }
 
 /** The expiry chosen before, or else the first after the day of the clock. */
-function offerExpiries(field_, chain, session) {
+function offerExpiries(choice, chain, session) {
   const expiries = [...new Set(chain.contracts.map((row) => row.expiry))].sort();
-  const before = field_.value;
-  kt.replace(field_, options(expiries.map((day) => [day, day])));
+  const before = choice.value;
+  kt.replace(choice, options(expiries.map((day) => [day, day])));
   const today = marketTime(session.clock).day;
   const later = expiries.find((day) => day > today);
-  field_.value = expiries.includes(before) ? before : later || expiries[0] || "";
-  field_.disabled = !expiries.length;
+  choice.value = expiries.includes(before) ? before : later || expiries[0] || "";
+  choice.disabled = !expiries.length;
 }
 
 /** [{strike, C, P}] of an expiry, by strike. */
@@ -139,6 +128,7 @@ function quoteOf(session, contract) {
   const half = (last * session.rules.fills.option_spread_bps) / BPS / 2;
   return {
     last,
+    // whole cents away from the last price; a rounding error of floats is no cent
     bid: Math.max(0, Math.floor((last - half) * 100 + 1e-6) / 100),
     ask: Math.ceil((last + half) * 100 - 1e-6) / 100,
     volume: quote?.volume ?? contract.volume,
@@ -164,7 +154,9 @@ function headRows() {
 function strikeRow(session, pair, spot, isNearest) {
   const cellsOf = (side, names) => {
     const isIn = spot !== null && (side === "C" ? pair.strike < spot : pair.strike > spot);
-    return names.map((name) => el(isIn ? "td.n.in" : "td.n", {}, cell(session, pair[side], name)));
+    const contract = pair[side];
+    const quote = contract ? quoteOf(session, contract) : null;
+    return names.map((name) => el(isIn ? "td.n.in" : "td.n", {}, cell(contract, quote, name)));
   };
   return el(
     isNearest ? "tr.near" : "tr",
@@ -175,9 +167,8 @@ function strikeRow(session, pair, spot, isNearest) {
   );
 }
 
-function cell(session, contract, name) {
+function cell(contract, quote, name) {
   if (!contract) return kt.format.NONE;
-  const quote = quoteOf(session, contract);
   if (name === "delta") return decimal(quote.delta, 2);
   if (name === "iv") return kt.format.percent(quote.iv, 1);
   if (name === "volume") return amount(quote.volume);
@@ -189,14 +180,13 @@ function cell(session, contract, name) {
 function quoteButton(contract, name, value) {
   const side = name === "bid" ? "SELL" : "BUY";
   const act = side === "BUY" ? "Buy" : "Sell";
-  const {strike, right, expiry} = optionParts(contract.contract);
-  const word = SIDES.find(([letter]) => letter === right)[1].toLowerCase();
+  const {strike, type: right, expiry} = contract;
   return kt.button(
     price(value),
     () => tell("ticket", {symbol: contract.contract, side, price: value}),
     {
       class: "link",
-      "aria-label": `${act} ${word} ${price(strike)} ${expiry} at ${price(value)}`,
+      "aria-label": `${act} ${rightName(right)} ${price(strike)} ${expiry} at ${price(value)}`,
       "data-key": `${right} ${name} ${strike}`,
       "data-column": `${right} ${name}`,
     },

@@ -1,9 +1,9 @@
 // Candles of the chosen stock with volume and moving averages. Bars come from the API as of the
 // clock, and the averages are computed from these bars alone.
 
-import {during} from "./busy.js";
+import {oncePerTurn} from "./busy.js";
 import {getDays, getMinutes} from "./calls.js";
-import {marketTime, price, short} from "./format.js";
+import {daysLater, marketTime, price, short} from "./format.js";
 import {errorLine, panel, switches} from "./parts.js";
 import {listedStock, on, page} from "./state.js";
 
@@ -21,11 +21,8 @@ const READ = 170; // bars, of which the first fifty only lead the averages in
 const SHOWN_WIDE = 120;
 const SHOWN_NARROW = 60;
 const NARROW = 560;
-const DAY_MS = 86_400_000;
 const TRADED_MINUTES = 240; // of a day, at least
 const HEIGHT = 360;
-
-const read = new Map(); // bars by session, symbol and frame
 
 export function chartPanel() {
   const error = errorLine();
@@ -36,8 +33,7 @@ export function chartPanel() {
     update();
   });
   let asked = 0;
-  const update = () => during(draw());
-  const draw = async () => {
+  const update = oncePerTurn(async () => {
     const session = page.active;
     if (!session?.symbol) return;
     frames.set(session.frame);
@@ -50,7 +46,7 @@ export function chartPanel() {
     } catch (problem) {
       if (mine === asked) error.show(problem);
     }
-  };
+  });
   on("symbol", update);
   on("market", update);
   return panel("chart", "Chart", frames.element, error.element, place);
@@ -60,8 +56,8 @@ export function chartPanel() {
 
 /** Bars up to the clock: those known already, and what came since the last of them. */
 async function readBars(session, symbol, frame) {
-  const key = `${session.number} ${symbol} ${frame}`;
-  const before = read.get(key) || [];
+  const name = `${symbol} ${frame}`;
+  const before = session.bars.get(name) || [];
   const start = before.length ? before.at(-1).key : firstMoment(session.clock, frame);
   const query = {
     tickers: symbol,
@@ -76,7 +72,7 @@ async function readBars(session, symbol, frame) {
   const fresh = answer.map((bar) => ({...bar, key: bar.date || bar.window_start}));
   const first = fresh.length ? fresh[0].key : "~";
   const bars = [...before.filter((bar) => bar.key < first), ...fresh].slice(-READ);
-  read.set(key, bars);
+  session.bars.set(name, bars);
   return bars;
 }
 
@@ -85,11 +81,11 @@ function firstMoment(clock, frame) {
   const minutes = Number.parseInt(frame, 10);
   const tradingDays = frame === "1d" ? READ : Math.ceil((READ * minutes) / TRADED_MINUTES) + 1;
   const days = Math.ceil(tradingDays * 1.5) + 4;
-  return new Date(Date.parse(clock) - days * DAY_MS).toISOString().slice(0, 10);
+  return daysLater(clock, -days);
 }
 
-/** [bars] mean of the last `count` closes, null where there are fewer. */
-export function movingAverage(closes, count) {
+/** Mean of the last `count` closes at each bar; null where there are fewer. */
+function movingAverage(closes, count) {
   let sum = 0;
   return closes.map((close, at) => {
     sum += close - (at >= count ? closes[at - count] : 0);
@@ -108,16 +104,20 @@ const nameOf = (bar, frame) => {
 /** Fills of the chosen stock, each on the bar that it was filled in. */
 function fillsOf(session, bars, shown) {
   const first = bars.length - shown.length;
+  const placeOf = (trade) => {
+    if (session.frame === "1d") {
+      const day = marketTime(trade.ts).day;
+      return bars.findLastIndex((bar) => bar.key <= day);
+    }
+    const moment = Date.parse(trade.ts); // the end of the minute that it was filled in
+    return bars.findLastIndex((bar) => Date.parse(bar.key) < moment);
+  };
   const own = session.trades.filter((trade) => trade.instrument.symbol === session.symbol);
   return own.flatMap((trade) => {
-    const filled = session.frame === "1d" ? marketTime(trade.ts).day : Date.parse(trade.ts);
-    const startOf = (bar) => (session.frame === "1d" ? bar.key : Date.parse(bar.key));
-    const isIn = (bar) => (session.frame === "1d" ? startOf(bar) <= filled : startOf(bar) < filled);
-    const at = bars.findLastIndex(isIn) - first;
-    if (at < 0 || !shown[at]) return [];
-    return [
-      {when: shown[at].when, price: trade.price, side: trade.side === "BUY" ? "bought" : "sold"},
-    ];
+    const row = shown[placeOf(trade) - first];
+    if (!row) return [];
+    const side = trade.side === "BUY" ? "bought" : "sold";
+    return [{when: row.when, price: trade.price, side}];
   });
 }
 
@@ -214,25 +214,19 @@ function candleSpec(rows, frame, fills) {
       axis: {title: null, orient: "right", format: ",.2f"},
     };
     const paint = {condition: {test: "datum.rises", value: good}, value: bad};
+    const series = {field: "series", type: "nominal"};
+    const domain = AVERAGES.map(seriesOf);
     const line = {
       data: {values: averagesOf(rows)},
       mark: {type: "line", strokeWidth: 1.5},
       encoding: {
         x,
         y: {...y, field: "value"},
-        color: {
-          field: "series",
-          type: "nominal",
-          scale: {
-            domain: AVERAGES.map((count) => `average of ${count}`),
-            range: [colors[0], colors[3]],
-          },
-        },
+        color: {...series, scale: {domain, range: [colors[0], colors[3]]}},
         strokeDash: {
-          field: "series",
-          type: "nominal",
+          ...series,
           scale: {
-            domain: AVERAGES.map((count) => `average of ${count}`),
+            domain,
             range: [
               [1, 0],
               [5, 3],
@@ -320,11 +314,13 @@ function candleSpec(rows, frame, fills) {
   };
 }
 
+const seriesOf = (count) => `average of ${count}`;
+
 const averagesOf = (rows) =>
   AVERAGES.flatMap((count) =>
     rows.map((row) => ({
       when: row.when,
-      series: `average of ${count}`,
+      series: seriesOf(count),
       value: row[`ma${count}`],
     })),
   );

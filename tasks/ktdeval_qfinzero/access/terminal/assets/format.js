@@ -1,13 +1,12 @@
 // Money, amounts and moments as the page writes them: money with its currency, moments in the
 // market's time with its zone.
 
-const NONE = kt.values.words.undefined;
+const {known} = kt;
+const {NONE} = kt.format;
 const ZONE = document.body.dataset.zone || "UTC";
 const MINUS = "\u2212";
 const OPTION = /^O:([A-Z0-9.]+?)(\d\d)(\d\d)(\d\d)([CP])(\d{8})$/;
 const moneyFormats = new Map();
-
-const known = (value) => typeof value === "number" && Number.isFinite(value);
 
 /** Writes amounts of a currency: cents, and below a unit of it as many decimals as there are. */
 function moneyFormat(currency, isSmall) {
@@ -38,7 +37,7 @@ export function money(value, currency, {signed = false} = {}) {
 export const price = (value) => kt.format.quantity(value, 2, 4);
 
 /** A whole number with a minus sign of its own. */
-export const amount = (value) => kt.format.quantity(value, 0, 0);
+export const amount = kt.format.count;
 
 /** A large amount in few letters: "16.9M". */
 export function short(value) {
@@ -58,6 +57,9 @@ export function tone(value) {
 }
 
 // -- moments
+
+export const MINUTE_MS = 60_000;
+export const DAY_MS = 86_400_000;
 
 const clockFormat = new Intl.DateTimeFormat("en-US", {
   timeZone: ZONE,
@@ -96,10 +98,14 @@ export const whenWithWeekday = (moment) => `${marketTime(moment).weekday} ${when
 export const isoMoment = (milliseconds) =>
   new Date(milliseconds).toISOString().replace(/\.\d+Z$/, "Z");
 
-/** The day after an ISO day. */
-export const dayAfter = (day) => new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
+/** ISO day that lies some days after a day or a moment, or before it: its day in UTC. */
+export const daysLater = (moment, days) =>
+  new Date(Date.parse(moment) + days * DAY_MS).toISOString().slice(0, 10);
 
 // -- instruments
+
+/** What a right is called: "C" is a call. */
+export const rightName = (right) => (right === "C" ? "call" : "put");
 
 /** Parts of an option's OPRA symbol; null for any other text. */
 export function optionParts(symbol) {
@@ -121,12 +127,9 @@ export const symbolOf = (instrument) => instrument.symbol || instrument.contract
 export function instrumentName(symbol) {
   const option = optionParts(symbol);
   if (!option) return symbol;
-  const right = option.right === "C" ? "call" : "put";
-  return `${option.underlying} ${option.expiry} ${price(option.strike)} ${right}`;
+  const {underlying, expiry, strike, right} = option;
+  return `${underlying} ${expiry} ${price(strike)} ${rightName(right)}`;
 }
-
-/** Shares of a unit: money is price times units times this. */
-export const unitsOf = (symbol) => (symbol.startsWith("O:") ? 100 : 1);
 
 /** "BUY 10 AVLN LIMIT 250.00". */
 export function orderText(order) {

@@ -1,8 +1,7 @@
 // Lines of the broker's event log, as they stand in it: whole numbers with their units.
 
 import {when} from "./format.js";
-import {liveTable, row} from "./parts.js";
-import {on, page} from "./state.js";
+import {liveTable, row, tabTable} from "./parts.js";
 
 const {el} = kt;
 const MOST_SHOWN = 200;
@@ -15,13 +14,9 @@ export function logTable() {
     [["Number", true], ["Time"], ["Kind"], ["Event"], ["Content"]],
     "The log is empty.",
   );
-  let say = () => null;
-  on("log", () => {
-    if (!page.active) return;
-    table.rows(page.active.log.slice(-MOST_SHOWN).reverse().map(lineOf));
-    say(String(page.active.log.length ? page.active.log.at(-1).seq + 1 : 0));
-  });
-  return {element: table.element, count: (act) => (say = act)};
+  const rowsOf = ({log}) => log.slice(-MOST_SHOWN).reverse().map(lineOf);
+  const countOf = ({log}) => (log.length ? log.at(-1).seq + 1 : 0);
+  return tabTable(table, "log", rowsOf, countOf);
 }
 
 function lineOf(entry) {

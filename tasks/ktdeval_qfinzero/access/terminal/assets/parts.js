@@ -1,6 +1,7 @@
 // Parts that the panels of the page are made of.
 
 import {during} from "./busy.js";
+import {on, page} from "./state.js";
 
 const {el, replace} = kt;
 
@@ -23,10 +24,6 @@ export function errorLine() {
   };
 }
 
-/** A field with its label above it. */
-export const field = (label, control, classes = "") =>
-  el(`label.field${classes}`, {}, el("span", {}, label), control);
-
 export const options = (list) => list.map(([value, text]) => el("option", {value}, text));
 
 /** One of a few, as radio buttons that look like one control. */
@@ -45,26 +42,32 @@ export function switches(name, label, list, onChange) {
   };
 }
 
-/** A button whose work takes time: it can't be pressed twice, and a failure is shown in a line. */
+/** Does work that takes time, once at a time for an element; a failure is shown in a line. */
+export async function actOnce(element, error, act) {
+  if (element.getAttribute("aria-busy")) return;
+  element.setAttribute("aria-busy", "true");
+  error.clear();
+  try {
+    await during(act());
+  } catch (problem) {
+    error.show(problem);
+  } finally {
+    element.removeAttribute("aria-busy");
+  }
+}
+
+/** A button whose work takes time. */
 export function actButton(text, act, error, attributes = {}) {
-  const button = kt.button(
-    text,
-    async () => {
-      if (button.getAttribute("aria-busy")) return;
-      button.setAttribute("aria-busy", "true");
-      error.clear();
-      try {
-        await during(act());
-      } catch (problem) {
-        error.show(problem);
-      } finally {
-        button.removeAttribute("aria-busy");
-      }
-    },
-    {class: "small", ...attributes},
-  );
+  const button = kt.button(text, () => actOnce(button, error, act), {
+    class: "small",
+    ...attributes,
+  });
   return button;
 }
+
+/** A term and its value in a list of figures. */
+export const figure = (term, value, classes = "") =>
+  el("div", {"data-figure": term}, el("dt", {}, term), el(`dd${classes}`, {}, value));
 
 /**
  * Draws the inside of an element anew, and gives the focus back to the element of the same
@@ -105,6 +108,21 @@ export function liveTable(caption, columns, empty) {
       redraw(body, rows);
     },
   };
+}
+
+/**
+ * A table behind a tab, drawn anew at each change of a topic: its element, and what its title
+ * counts.
+ */
+export function tabTable(table, topic, rowsOf, countOf) {
+  let say = () => null;
+  on(topic, () => {
+    const session = page.active;
+    if (!session) return;
+    table.rows(rowsOf(session));
+    say(String(countOf(session)));
+  });
+  return {element: table.element, count: (act) => (say = act)};
 }
 
 /** A row: cells are texts or nodes; a pair [class, text] has classes, such as ".n". */

@@ -1,17 +1,14 @@
 // Time of the session: steps, play, progress, and going back, which opens a branch.
 
-import {during} from "./busy.js";
 import {branch, step, stop} from "./broker.js";
-import {isoMoment, marketTime, when, whenWithWeekday} from "./format.js";
-import {actButton, errorLine, field, options, panel} from "./parts.js";
+import {DAY_MS, isoMoment, marketTime, MINUTE_MS, when, whenWithWeekday} from "./format.js";
+import {actButton, actOnce, errorLine, options, panel} from "./parts.js";
 import {on, page} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const SPEEDS = [1, 2, 5, 10, 30, 60];
 const MOST_CALLS = 5; // a second; faster play takes several ticks a call
 const SECOND_MS = 1000;
-const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
 
 export function playPanel() {
   const error = errorLine();
@@ -162,21 +159,17 @@ function backForm(error, said, player) {
   moment.addEventListener("input", () => {
     state.isChosen = true;
   });
-  element.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (element.getAttribute("aria-busy")) return;
-    element.setAttribute("aria-busy", "true");
-    error.clear();
+  async function open() {
     player.pause();
     const from = page.active;
-    try {
-      const opened = await during(branch(from, moment.value.trim()));
-      state.isChosen = false;
-      kt.replace(said, `${opened.name} is open; ${from.name} stays as it is.`);
-    } catch (problem) {
-      error.show(problem);
-    }
-    element.removeAttribute("aria-busy");
+    const opened = await branch(from, moment.value.trim());
+    state.isChosen = false;
+    kt.replace(said, `${opened.name} is open; ${from.name} stays as it is.`);
+  }
+
+  element.addEventListener("submit", (event) => {
+    event.preventDefault();
+    actOnce(element, error, open);
   });
 
   /** Follows the clock, unless a moment was chosen. */

@@ -1,17 +1,15 @@
 // Opening a session, and the sessions of this page. Their workspaces are known to this page only:
 // they are given back when it is left.
 
-import {during} from "./busy.js";
 import {getSymbols, openWorkspace, dropWorkspace} from "./calls.js";
 import {close, openSession} from "./broker.js";
-import {isoMoment, money, when} from "./format.js";
-import {actButton, errorLine, field, options, panel, redraw} from "./parts.js";
+import {daysLater, money, when} from "./format.js";
+import {actButton, actOnce, errorLine, options, panel, redraw} from "./parts.js";
 import {listedStocks, on, page, show} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const MOST_STOCKS = 500;
 const DAYS_AT_FIRST = 14;
-const DAY_MS = 86_400_000;
 
 // -- opening
 
@@ -85,7 +83,7 @@ export function openPanel() {
   async function prepare() {
     await takeWorkspace("");
     if (!fields.asOf.value) fields.asOf.value = spare.asOf;
-    if (!fields.end.value) fields.end.value = endAfter(spare.asOf);
+    if (!fields.end.value) fields.end.value = daysLater(spare.asOf, DAYS_AT_FIRST);
     if (!fields.underlyings.value)
       fields.underlyings.value = page.symbols.find((row) => row.has_options)?.ticker || "";
     offerStocks();
@@ -111,24 +109,16 @@ export function openPanel() {
       throw problem;
     }
     fold.open = false;
+    kt.byId("session-title").focus();
   }
 
   const form = el(
     "form",
     {
       "aria-label": "Open a session",
-      submit: async (event) => {
+      submit: (event) => {
         event.preventDefault();
-        if (submit.getAttribute("aria-busy")) return;
-        submit.setAttribute("aria-busy", "true");
-        error.clear();
-        try {
-          await during(open());
-          kt.byId("session-title")?.focus();
-        } catch (problem) {
-          error.show(problem);
-        }
-        submit.removeAttribute("aria-busy");
+        actOnce(submit, error, open);
       },
     },
     el(
@@ -152,8 +142,6 @@ export function openPanel() {
   kt.fill(fold, form, listed);
   return {element: fold, prepare};
 }
-
-const endAfter = (asOf) => isoMoment(Date.parse(asOf) + DAYS_AT_FIRST * DAY_MS).slice(0, 10);
 
 // -- the sessions of this page
 

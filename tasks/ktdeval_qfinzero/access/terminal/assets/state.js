@@ -1,7 +1,7 @@
 // What the page holds: its sessions, the one on show, and the stock that chart and chain are about.
 // Ids of workspaces are nowhere else. Parts of the page are told of changes by topic:
 //
-//   sessions   the list of sessions, or the one on show, is another
+//   sessions   the list of sessions, or the one on show, is another; or that one has ended
 //   market     the clock or the last prices are others
 //   account    account, positions, orders or trades are others
 //   log        the event log is longer
@@ -9,6 +9,7 @@
 //   ticket     a quote is chosen for the order ticket: {symbol, side, price}
 
 import {during} from "./busy.js";
+import {DAY_MS, MINUTE_MS} from "./format.js";
 
 const listeners = new Map();
 
@@ -47,7 +48,6 @@ export class TradingSession {
     this.watched = [];
     this.symbol = "";
     this.frame = "1d";
-    this.account = null;
     this.positions = [];
     this.orders = [];
     this.trades = [];
@@ -55,6 +55,7 @@ export class TradingSession {
     this.logCursor = null;
     this.quotes = new Map(); // last bar by symbol
     this.closes = new Map(); // closes of the last two days by stock
+    this.bars = new Map(); // bars of the chart by stock and time frame
     this.last = Promise.resolve();
     this.takeShown(shown);
   }
@@ -82,11 +83,11 @@ export class TradingSession {
 
   /** Milliseconds of a tick, or of the day between two of them. */
   get unitMs() {
-    return this.frequency === "1m" ? 60_000 : 86_400_000;
+    return this.frequency === "1m" ? MINUTE_MS : DAY_MS;
   }
 
   get workingOrders() {
-    return this.orders.filter((order) => order.open_qty > 0 && isWorking(order));
+    return this.orders.filter(isWorking);
   }
 
   /** Does one thing after the other, so that answers never overtake each other. */
@@ -97,7 +98,7 @@ export class TradingSession {
   }
 }
 
-const WORKING = ["ACCEPTED", "PARTIALLY_FILLED", "NEW", "OPEN", "TRIGGERED"];
+const WORKING = ["ACCEPTED", "PARTIALLY_FILLED"];
 export const isWorking = (order) => WORKING.includes(order.status);
 
 /** Shows a session. */

@@ -2,8 +2,8 @@
 
 import {during} from "./busy.js";
 import {cancel, cancelAll, flatten} from "./broker.js";
-import {amount, instrumentName, money, price, symbolOf, tone, when} from "./format.js";
-import {actButton, errorLine, liveTable, row} from "./parts.js";
+import {amount, instrumentName, money, optionParts, price, symbolOf, tone, when} from "./format.js";
+import {actButton, errorLine, liveTable, row, tabTable} from "./parts.js";
 import {chooseSymbol, isWorking, on, page, tell} from "./state.js";
 import {logTable} from "./log.js";
 
@@ -117,21 +117,8 @@ function commands(error) {
   return el("div.row", {}, buttons, dialog);
 }
 
-/** What a tab is made of: its element, and what its title counts. */
-function part(table, rowsOf, countOf = (session) => rowsOf(session).length) {
-  let say = () => null;
-  const draw = () => {
-    const session = page.active;
-    if (!session) return;
-    table.rows(rowsOf(session));
-    say(String(countOf(session)));
-  };
-  on("account", draw);
-  return {element: table.element, count: (act) => (say = act)};
-}
-
 const symbolButton = (symbol, key) => {
-  const stock = instrumentName(symbol).split(" ")[0];
+  const stock = optionParts(symbol)?.underlying || symbol;
   return kt.button(instrumentName(symbol), () => chooseSymbol(stock), {
     class: "link",
     "data-key": key,
@@ -170,14 +157,19 @@ function positionsTable() {
       }),
     ]);
   };
-  return part(liveTable("Positions", heads, "No positions."), (session) =>
-    session.positions.map(rowOf(session)),
+  return tabTable(
+    liveTable("Positions", heads, "No positions."),
+    "account",
+    (session) => session.positions.map(rowOf(session)),
+    (session) => session.positions.length,
   );
 }
 
+const sideCell = (side) => [side === "BUY" ? ".up" : ".down", side];
+
 const terms = (order) => [
   order.order_id,
-  [`${order.side === "BUY" ? ".up" : ".down"}`, order.side],
+  sideCell(order.side),
   instrumentName(symbolOf(order.instrument)),
   [".n", `${amount(order.filled_qty)} / ${amount(order.qty)}`],
   order.order_type.replace("_", " "),
@@ -206,8 +198,11 @@ function openOrders(error) {
         "data-key": `cancel ${order.order_id}`,
       }),
     ]);
-  return part(liveTable("Open orders", [...TERMS, ["Sent"], [""]], "No open orders."), (session) =>
-    session.workingOrders.map(rowOf(session)),
+  return tabTable(
+    liveTable("Open orders", [...TERMS, ["Sent"], [""]], "No open orders."),
+    "account",
+    (session) => session.workingOrders.map(rowOf(session)),
+    (session) => session.workingOrders.length,
   );
 }
 
@@ -220,12 +215,13 @@ function orderHistory() {
       [".n", price(order.avg_fill_price)],
       order.reason || kt.format.NONE,
     ]);
-  return part(
+  return tabTable(
     liveTable(
       "Order history",
       [...TERMS, ["Sent"], ["Status"], ["Fill price", true], ["Reason"]],
       "No order has ended.",
     ),
+    "account",
     (session) => newestFirst(ended(session)).map(rowOf),
     (session) => ended(session).length,
   );
@@ -250,7 +246,7 @@ function tradesTable() {
     row(trade.trade_id, [
       trade.trade_id,
       when(trade.ts),
-      [`${trade.side === "BUY" ? ".up" : ".down"}`, trade.side],
+      sideCell(trade.side),
       instrumentName(symbolOf(trade.instrument)),
       [".n", amount(trade.qty)],
       [".n", price(trade.price)],
@@ -258,8 +254,9 @@ function tradesTable() {
       [".n", money(trade.fee, session.currency)],
       trade.order_id,
     ]);
-  return part(
+  return tabTable(
     liveTable("Trades", heads, "No trades."),
+    "account",
     (session) => newestFirst(session.trades).map(rowOf(session)),
     (session) => session.trades.length,
   );

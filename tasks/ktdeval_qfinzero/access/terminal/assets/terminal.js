@@ -1,12 +1,11 @@
 // Broker terminal: puts its panels together, and asks for the server's token where it wants one.
 
 import {accountPanel} from "./account.js";
-import {during} from "./busy.js";
 import {useToken} from "./calls.js";
 import {chainPanel} from "./chain.js";
 import {chartPanel} from "./chart.js";
 import {money, tone, whenWithWeekday} from "./format.js";
-import {errorLine, field} from "./parts.js";
+import {actOnce, errorLine, figure} from "./parts.js";
 import {playPanel} from "./play.js";
 import {dropAllOnLeave, listPanel, openPanel} from "./sessions.js";
 import {on, page} from "./state.js";
@@ -14,7 +13,7 @@ import {tablesPanel} from "./tables.js";
 import {ticketPanel} from "./ticket.js";
 import {watchPanel} from "./watch.js";
 
-const {el, byId, replace} = kt;
+const {el, byId, field, replace} = kt;
 const NAME = "Broker terminal";
 
 /** Name, clock and main figures of the session on show. */
@@ -36,9 +35,7 @@ function statusLine() {
     ];
     return replace(
       figures,
-      pairs.map(([term, value, classes]) =>
-        el("div", {}, el("dt", {}, term), el(`dd${classes}`, {}, value)),
-      ),
+      pairs.map((pair) => figure(...pair)),
     );
   };
   for (const topic of ["sessions", "account", "market"]) on(topic, draw);
@@ -49,21 +46,19 @@ function statusLine() {
 function tokenForm(retry) {
   const error = errorLine();
   const input = el("input", {type: "password", id: "token", autocomplete: "off", required: true});
+  const use = async () => {
+    useToken(input.value.trim());
+    await retry();
+    form.remove();
+    byId("open-as-of").focus();
+  };
   const form = el(
     "form.row",
     {
       "aria-label": "Token",
-      submit: async (event) => {
+      submit: (event) => {
         event.preventDefault();
-        useToken(input.value.trim());
-        error.clear();
-        try {
-          await during(retry());
-          form.remove();
-          byId("open-as-of").focus();
-        } catch (problem) {
-          error.show(problem);
-        }
+        actOnce(form, error, use);
       },
     },
     field("Token of the server (kept in this page's memory only)", input),

@@ -4,10 +4,10 @@ import {begin} from "./busy.js";
 import {previewOrder} from "./calls.js";
 import {place} from "./broker.js";
 import {instrumentName, instrumentOf, money, optionParts, orderText, price} from "./format.js";
-import {errorLine, field, options, panel, switches} from "./parts.js";
+import {actOnce, errorLine, figure, options, panel, switches} from "./parts.js";
 import {listedStock, on, page} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const PAUSE_MS = 200;
 const TYPES = [
   ["MARKET", "Market"],
@@ -125,14 +125,7 @@ export function ticketPanel() {
     }
     boxes.expire_ts.hidden = fields.time_in_force.value !== "GTD";
     fields.expire_ts.required = fields.time_in_force.value === "GTD";
-    const option = optionParts(fields.symbol.value.trim());
-    const unit = option ? " · 100 shares a contract" : "";
-    kt.replace(
-      about,
-      option
-        ? `${instrumentName(fields.symbol.value.trim())}${unit}`
-        : nameOfStock(fields.symbol.value),
-    );
+    kt.replace(about, aboutInstrument(fields.symbol.value.trim()));
     send.className = `small send ${side.get() === "BUY" ? "buy" : "sell"}`;
   }
 
@@ -153,13 +146,11 @@ export function ticketPanel() {
     const session = page.active;
     const mine = (state.asked += 1);
     const order = orderOf(fields, side.get());
-    if (
-      !session?.isRunning ||
-      !fields.symbol.value.trim() ||
-      order.qty === null ||
-      lacksPrice(order)
-    )
-      return showPreview(null, "");
+    const hasTerms = fields.symbol.value.trim() && order.qty !== null && !lacksPrice(order);
+    if (!session?.isRunning || !hasTerms) {
+      showPreview(null, "");
+      return;
+    }
     let shown = null;
     let problem = "";
     try {
@@ -169,7 +160,6 @@ export function ticketPanel() {
       problem = `Not possible: ${error_.message}`;
     }
     if (mine === state.asked && session === page.active) showPreview(shown, problem);
-    return null;
   }
 
   function showPreview(shown, problem) {
@@ -177,29 +167,22 @@ export function ticketPanel() {
     kt.replace(verdict, problem);
   }
 
-  async function submit(event) {
-    event.preventDefault();
-    const session = page.active;
-    if (!session || send.getAttribute("aria-busy")) return;
+  async function sendOrder() {
     const order = orderOf(fields, side.get());
-    send.setAttribute("aria-busy", "true");
-    error.clear();
     kt.replace(said);
     try {
-      const placed = await place(session, order);
-      if (placed.status === "REJECTED")
-        error.show(new Error(`${placed.order_id} was rejected: ${placed.reason}`));
-      else
-        kt.replace(
-          said,
-          `${placed.order_id}: ${orderText(placed.order)} is ${placed.status.toLowerCase()}`,
-        );
-    } catch (problem) {
-      error.show(problem);
+      const placed = await place(page.active, order);
+      const {order_id: id, status, reason} = placed;
+      if (status === "REJECTED") throw new Error(`${id} was rejected: ${reason}`);
+      kt.replace(said, `${id}: ${orderText(placed.order)} is ${status.toLowerCase()}`);
     } finally {
-      send.removeAttribute("aria-busy");
       renew();
     }
+  }
+
+  function submit(event) {
+    event.preventDefault();
+    if (page.active) actOnce(send, error, sendOrder);
   }
 
   for (const input of Object.values(fields)) input.addEventListener("input", renew);
@@ -255,8 +238,10 @@ export function ticketPanel() {
 
 const lacksPrice = (order) => PRICES[order.order_type].some((name) => order[name] === undefined);
 
-function nameOfStock(text) {
-  const listed = listedStock(text.trim().toUpperCase());
+/** Name of what a symbol stands for; empty where no stock has it. */
+function aboutInstrument(symbol) {
+  if (optionParts(symbol)) return `${instrumentName(symbol)} · 100 shares a contract`;
+  const listed = listedStock(symbol.toUpperCase());
   return listed ? `${listed.name} · ${listed.sector}` : "";
 }
 
@@ -271,7 +256,5 @@ function previewFigures(shown, currency) {
     ["Buying power now", cash(shown?.before.buying_power)],
     ["Buying power after", el("strong", {}, cash(power))],
   ];
-  return pairs.map(([term, value]) =>
-    el("div", {"data-figure": term}, el("dt", {}, term), el("dd.n", {}, value)),
-  );
+  return pairs.map(([term, value]) => figure(term, value, ".n"));
 }

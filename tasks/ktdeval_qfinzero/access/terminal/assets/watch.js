@@ -2,13 +2,12 @@
 
 import {during} from "./busy.js";
 import {getDays} from "./calls.js";
-import {marketTime, percent, price, short, tone} from "./format.js";
-import {arrowKeys, errorLine, field, liveTable, panel, row} from "./parts.js";
+import {daysLater, marketTime, percent, price, short, tone} from "./format.js";
+import {arrowKeys, errorLine, liveTable, panel, row} from "./parts.js";
 import {chooseSymbol, listedStock, on, page, tell} from "./state.js";
 
-const {el} = kt;
+const {el, field} = kt;
 const DAYS_BACK = 12;
-const DAY_MS = 86_400_000;
 
 export function watchPanel() {
   const error = errorLine();
@@ -75,17 +74,16 @@ function watchedRow(session, symbol) {
   return made;
 }
 
-/** Closes of the last two complete days; read again where the day of the clock is another. */
+/** Closes of the last two complete days; read again in each hour, for a day ends within one. */
 async function readCloses(session) {
-  const today = session.clock.slice(0, 13); // the hour: a day is complete within one
-  const wanted = session.watched.filter((symbol) => session.closes.get(symbol)?.asOf !== today);
+  const hour = session.clock.slice(0, 13);
+  const wanted = session.watched.filter((symbol) => session.closes.get(symbol)?.hour !== hour);
   if (!wanted.length) return;
-  const end = session.clock.slice(0, 10);
-  const start = new Date(Date.parse(end) - DAYS_BACK * DAY_MS).toISOString().slice(0, 10);
+  const today = session.clock.slice(0, 10);
   const bars = await getDays(session.workspace, {
     tickers: wanted.join(","),
-    start,
-    end,
+    start: daysLater(today, -DAYS_BACK),
+    end: today,
     fields: "close",
     adjust: "split",
   });
@@ -93,7 +91,7 @@ async function readCloses(session) {
     const own = bars.filter((bar) => bar.ticker === symbol).slice(-2);
     const closes = own.map((bar) => bar.close);
     if (closes.length === 1) closes.unshift(null);
-    session.closes.set(symbol, {asOf: today, closes, day: own.at(-1)?.date});
+    session.closes.set(symbol, {hour, closes, day: own.at(-1)?.date});
   }
 }
 

@@ -14,9 +14,9 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
+    from ktdeval_qfinzero.operations import Catalogue
 
 
 _TOKEN = re.compile(r"[!-~]{16,512}")
@@ -148,9 +149,9 @@ class _Server(uvicorn.Server):
         self._chats.stop_all()
         waits_for = self._chats.under_way
         if waits_for:
+            chats = "1 chat" if waits_for == 1 else f"{waits_for} chats"
             click.echo(
-                f"waiting for the replies of {waits_for} chats; a second signal does not wait",
-                err=True,
+                f"waiting for the replies of {chats}; a second signal does not wait", err=True
             )
 
         while self._chats.under_way and not self.force_exit:
@@ -240,47 +241,66 @@ def serve(app: Starlette, bound: socket.socket) -> None:
     help="folder in which each client's broker leaves its log",
 )
 @page_options
-def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
-    transport: str,
-    host: str,
-    port: int,
-    source: Source,
-    as_of: str | None,
-    token_env: str | None,
-    max_workspaces: int,
-    idle_minutes: float,
-    rules: Path | None,
-    logs: Path | None,
-    pages: PageSettings,
-) -> None:
+def qfinzero(source: Source, pages: PageSettings, **given: Any) -> None:
     """Serve prices, events and the paper broker until Ctrl-C.
 
     Each client has a workspace: a clock and a broker of its own, which no other sees. On an address
     that other machines can reach, every request for data needs a token: the one in the variable
     that --token-env names, or a new one that is shown once on the terminal.
     """
-    limits = Limits(max_workspaces, idle_minutes * 60)
-    operations = served(catalogue(), MarketRules() if rules is None else load_rules(rules))
-    if logs is not None:
-        make_folder(logs, "choose another --logs")
+    options = _Options(**given)
+    rules = MarketRules() if options.rules is None else load_rules(options.rules)
+    operations = served(catalogue(), rules)
+    if options.logs is not None:
+        make_folder(options.logs, "choose another --logs")
 
-    if transport == "stdio":
-        # The thread that waits for stdin can't be interrupted, and there is nothing to be saved.
+    if options.transport == "stdio":
+        _serve_one_client(operations, source, options)
+    else:
+        _serve_address(operations, source, pages, options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """Options of the command itself."""
+
+    transport: str
+    host: str
+    port: int
+    as_of: str | None
+    token_env: str | None
+    max_workspaces: int
+    idle_minutes: float
+    rules: Path | None
+    logs: Path | None
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the workspaces."""
+        return Limits(self.max_workspaces, self.idle_minutes * 60)
+
+
+def _serve_one_client(operations: Catalogue, source: Source, options: _Options) -> None:
+    """Serve one client over stdin and stdout."""
+    dataset = open_data(source)
+    limits = start_at(dataset, options.limits, options.as_of)
+    # The thread that waits for stdin can't be interrupted, and there is nothing to be saved.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    anyio.run(serve_stdio, operations, dataset, limits, options.logs)
+
+
+def _serve_address(
+    operations: Catalogue, source: Source, pages: PageSettings, options: _Options
+) -> None:
+    """Serve all clients of an address until Ctrl-C."""
+    show_token = _show_token if sys.stderr.isatty() else None
+    with bind(options.host, options.port) as bound:
+        security = choose_security(bound, options.token_env, os.environ, show_token)
         dataset = open_data(source)
-        limits = start_at(dataset, limits, as_of)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        anyio.run(serve_stdio, operations, dataset, limits, logs)
-
-        return
-
-    with bind(host, port) as bound:
-        security = choose_security(
-            bound, token_env, os.environ, _show_token if sys.stderr.isatty() else None
-        )
-        dataset = open_data(source)
+        limits = start_at(dataset, options.limits, options.as_of)
         app = server_app(
             operations,
-            Workspaces(dataset, start_at(dataset, limits, as_of), time.monotonic, logs),
+            Workspaces(dataset, limits, time.monotonic, options.logs),
             security,
             replace(pages, data=source.folder, seed=source.seed),
         )

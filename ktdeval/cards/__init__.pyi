@@ -89,7 +89,7 @@ from ktdeval.cards.fields.tokens import (
     episode_tokens as episode_tokens,
     not_counted as not_counted,
 )
-from ktdeval.cards.fields.units import is_fraction as is_fraction
+from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
 from ktdeval.cards.figures import (
     NEVER_SHOWN as NEVER_SHOWN,
     SCHEME_HEADS as SCHEME_HEADS,

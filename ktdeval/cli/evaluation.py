@@ -25,7 +25,7 @@ from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner.config import load_config, names_in
 from ktdeval.runner.run import DEFAULT_RUNS_FOLDER
 from ktdeval.runner.run_paths import local_run_path
-from ktdeval.runner.score import open_recorded_snapshot
+from ktdeval.runner.score import open_recorded_snapshot, open_run
 from ktdeval.runner.store import RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger, OrderRecord
@@ -97,7 +97,8 @@ def load_run(folder: str | Path) -> Evaluation:
 
     Raises StoreError: there is no run; UsageError: `folder` is not a path.
     """
-    return Evaluation(RunFolder.load(local_run_path(folder).absolute()).path, load_plugins())
+    plugins = load_plugins()
+    return Evaluation(open_run(local_run_path(folder).absolute(), plugins).path, plugins)
 
 
 @dataclass(frozen=True, repr=False)

@@ -63,9 +63,14 @@ Object.assign(
 
     /** How figures of a unit are written. */
     function unitOf(unit) {
-      if (isFraction(unit)) return UNITS.fraction;
       const name = String(unit || "").toLowerCase();
       if (Object.hasOwn(UNITS, name)) return UNITS[name];
+      if (isFraction(unit)) return UNITS.fraction;
+      const annualised = UNITS["annualised ratio"];
+      if (name.startsWith("annualised ratio over ")) {
+        const base = name.slice("annualised ratio ".length);
+        return {...annualised, shown: `${annualised.shown}, ${base}`};
+      }
       return {...UNITS.other, shown: unit || ""};
     }
 

@@ -313,7 +313,7 @@ def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartile
         "undefined": {"returns have no variance": 1},
     }
     (sharpe,) = (row for row in words(one, "Metrics") if row[0] == "sharpe")
-    assert sharpe[2:] == ["higher", "1", "of", "2"]
+    assert sharpe[2:] == ["annualised", "higher", "1", "of", "2"]
 
 
 @on_each_row

@@ -391,7 +391,9 @@ def _mean(entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
     """
     if over == "episode":
         mean = estimate_mean(np.array(list(cells.values())), confidence=1.0 - alpha)
-        reason: str | None = "one (window, seed) says nothing of others"
+        reason = mean.reason
+        if len(cells) == 1:
+            reason = "one (window, seed) says nothing of others"
     else:
         by_window: dict[str, list[float]] = {}
         for (window, _), value in cells.items():

@@ -4,6 +4,7 @@ LaTeX.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -182,7 +183,7 @@ def _risk_free(bill: float, rules: str) -> float:
     """
     if rules == "paper":
         return bill
-    return TRADING_DAYS * ((1.0 + bill) ** (1.0 / TRADING_DAYS) - 1.0)
+    return TRADING_DAYS * math.expm1(math.log1p(bill) / TRADING_DAYS)
 
 
 def _note(spec: Mapping[str, Any], entrants: Sequence[Entrant]) -> str:

@@ -72,6 +72,8 @@ from ktdeval.cards.fields.medians import (
     EpisodeMetric as EpisodeMetric,
     Interval as Interval,
     Line as Line,
+    Quartiles as Quartiles,
+    spread_of as spread_of,
 )
 from ktdeval.cards.fields.metrics import (
     Definition as Definition,

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_card
+from ktdeval.cards.fields.medians import spread_of
 from ktdeval.cards.several import Cards
 from ktdeval.cli.run import check_finished, run_shown
 from ktdeval.errors import StoreError, UsageError
@@ -278,14 +279,14 @@ def _metric_rows(card: TradingCard | ScoringCard) -> Iterator[dict[str, Any]]:
     ordered = [name for name in order if name in lines]
     for name in dict.fromkeys([*ordered, *lines]):
         line = lines[name]
-        interval = getattr(line, "interval", None)
+        spread = spread_of(line)
         yield {
             "task": card.task.name,
             "metric": name,
             "value": line.value,
-            "low": getattr(interval, "low", None),
-            "high": getattr(interval, "high", None),
-            "bounds": getattr(interval, "kind", None),
+            "low": getattr(spread, "low", None),
+            "high": getattr(spread, "high", None),
+            "bounds": getattr(spread, "kind", None),
             "n": line.n,
             "unit": line.unit,
             "better": line.better,

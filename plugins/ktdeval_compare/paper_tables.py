@@ -429,9 +429,9 @@ def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
         row[card.task.mask] = line.value
 
         # One episode has a bootstrap interval instead.
-        if line.interval and line.interval.kind == "interquartile":
-            row[f"{card.task.mask}_low"] = line.interval.low
-            row[f"{card.task.mask}_high"] = line.interval.high
+        if line.quartiles:
+            row[f"{card.task.mask}_low"] = line.quartiles.low
+            row[f"{card.task.mask}_high"] = line.quartiles.high
 
     frame = pd.DataFrame.from_dict(cells, orient="index", dtype=float)
     return _in_order(frame.rename_axis(["Model", "Mode"]), "Mode", MODES)

@@ -25,6 +25,15 @@ class ReferenceMetrics(Value, frozen=True):
     #: annualised standard deviation of the daily returns; cards from before this field lack it
     volatility: EpisodeMetric | UnsetType = UNSET
 
+    @property
+    def panel(self) -> dict[str, EpisodeMetric]:
+        """Metrics that every card has, by name."""
+        return {
+            "total_return": self.total_return,
+            "sharpe": self.sharpe,
+            "max_drawdown": self.max_drawdown,
+        }
+
 
 class ReferencePolicy(Value, frozen=True):
     """A reference policy over the days of one window."""

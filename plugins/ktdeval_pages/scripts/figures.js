@@ -132,8 +132,12 @@ Object.assign(
       tie: (group) => (group <= 26 ? String.fromCharCode(64 + group) : String(group)),
     };
 
+    /** What stands next to a card's figure: quartiles over episodes, or its own interval. */
+    const spread = (figure) =>
+      figure.quartiles ? {...figure.quartiles, kind: "interquartile"} : figure.interval || null;
+
     const plural = (n, one, many = `${one}s`) => `${quantity(n)} ${n === 1 ? one : many}`;
 
-    return {format, known, plural};
+    return {format, known, plural, spread};
   })(),
 );

@@ -126,6 +126,14 @@ class Attribution(Decomposition):
     rounding: FloatArray  #: the rest of the NAV's return
     notes: tuple[Note, ...]  #: missing data
     goodness: Goodness  #: how well the fit explains the returns of the names in it
+    has_industries: bool  #: whether the fit has an industry with a return of its own
+    style_days: npt.NDArray[np.int64]  #: [K] days on which each style was fitted
+
+    @property
+    def fitted_styles(self) -> tuple[str, ...]:
+        """Styles that were fitted on a day at least; of the others nothing is known."""
+        pairs = zip(self.factor_names, self.style_days, strict=True)
+        return tuple(name for name, days in pairs if days)
 
     @property
     def trading(self) -> FloatArray:
@@ -244,6 +252,8 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
         fees=fees,
         rounding=returns - parts.held_return - timing - fees,
         goodness=fitted.goodness,
+        has_industries=fitted.has_industries,
+        style_days=fitted.style_days(slice(offset, offset + count)),
         notes=(*fitted.notes, *_holding_notes(holdings, fitted, offset, count)),
     )
 

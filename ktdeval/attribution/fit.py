@@ -115,6 +115,22 @@ class Fit:
         """K style factors."""
         return self.exposures.names
 
+    @property
+    def has_industries(self) -> bool:
+        """Whether an industry has a return of its own on a day: it is known, and not pooled."""
+        if not self.industry_names:
+            return False
+
+        other = len(self.industry_names) - 1
+        is_own = (self.industry_of != other) & (self.weights > 0.0)
+        is_fitted = ~self.cross_sections.too_few
+        return bool(is_own[is_fitted].any())
+
+    def style_days(self, days: slice) -> CountArray:
+        """[K] number of days, of those chosen, on which each style took part in the regression."""
+        dropped = self.cross_sections.dropped[days, 1 : 1 + len(self.factor_names)]
+        return np.asarray((~dropped).sum(axis=0), dtype=np.int64)
+
     @cached_property
     def residuals(self) -> FloatArray:
         """[D, N] return less common, style and industry parts, for every asset, in the regression

@@ -72,6 +72,8 @@ from ktdeval.cards.fields.medians import (
     EpisodeMetric as EpisodeMetric,
     Interval as Interval,
     Line as Line,
+    Quartiles as Quartiles,
+    spread_of as spread_of,
 )
 from ktdeval.cards.fields.metrics import (
     Definition as Definition,
@@ -89,7 +91,7 @@ from ktdeval.cards.fields.tokens import (
     episode_tokens as episode_tokens,
     not_counted as not_counted,
 )
-from ktdeval.cards.fields.units import is_fraction as is_fraction
+from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
 from ktdeval.cards.figures import (
     NEVER_SHOWN as NEVER_SHOWN,
     SCHEME_HEADS as SCHEME_HEADS,

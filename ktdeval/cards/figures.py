@@ -345,12 +345,12 @@ def _cell(name: str, line: MetricLine | ScoreLine) -> str:
 
 def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]:
     unit = metric.unit
-    interval = metric.interval
     spread = ""
 
     # the median of one defined episode among several has its own interval, which is no quartiles
-    if interval and interval.low is not None and several == (metric.n > 1):
-        spread = f"{number(name, unit, interval.low)} … {number(name, unit, interval.high)}"
+    ends = metric.quartiles if several else metric.interval
+    if ends and ends.low is not None:
+        spread = f"{number(name, unit, ends.low)} … {number(name, unit, ends.high)}"
 
     better = "" if metric.better == "neither" else metric.better
     total = metric.n + sum(metric.undefined.values())

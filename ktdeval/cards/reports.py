@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import UnsetType
-from msgspec.structs import asdict
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.calibration import calibration_row
@@ -89,7 +88,7 @@ def _window_rows(
     card: TradingCard, window: str, episodes: Sequence[TradingEpisode]
 ) -> Iterator[tuple[str, ...]]:
     """Yield the row of the model, and that of the benchmark where the market has one."""
-    held: dict[str, EpisodeMetric] = asdict(card.reference.benchmark_buy_and_hold[window].metrics)
+    held = card.reference.benchmark_buy_and_hold[window].metrics.panel
     own: dict[str, Line] = {}
     for name in held:
         own[name] = aggregate(one.metrics[name] for one in episodes if name in one.metrics)

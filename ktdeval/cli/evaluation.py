@@ -14,6 +14,7 @@ import pandas as pd
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_card
+from ktdeval.cards.fields.medians import spread_of
 from ktdeval.cards.several import Cards
 from ktdeval.cli.run import check_finished, run_shown
 from ktdeval.errors import StoreError, UsageError
@@ -25,7 +26,7 @@ from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner.config import load_config, names_in
 from ktdeval.runner.run import DEFAULT_RUNS_FOLDER
 from ktdeval.runner.run_paths import local_run_path
-from ktdeval.runner.score import open_recorded_snapshot
+from ktdeval.runner.score import open_recorded_snapshot, open_run
 from ktdeval.runner.store import RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger, OrderRecord
@@ -97,7 +98,8 @@ def load_run(folder: str | Path) -> Evaluation:
 
     Raises StoreError: there is no run; UsageError: `folder` is not a path.
     """
-    return Evaluation(RunFolder.load(local_run_path(folder).absolute()).path, load_plugins())
+    plugins = load_plugins()
+    return Evaluation(open_run(local_run_path(folder).absolute(), plugins).path, plugins)
 
 
 @dataclass(frozen=True, repr=False)
@@ -277,14 +279,14 @@ def _metric_rows(card: TradingCard | ScoringCard) -> Iterator[dict[str, Any]]:
     ordered = [name for name in order if name in lines]
     for name in dict.fromkeys([*ordered, *lines]):
         line = lines[name]
-        interval = getattr(line, "interval", None)
+        spread = spread_of(line)
         yield {
             "task": card.task.name,
             "metric": name,
             "value": line.value,
-            "low": getattr(interval, "low", None),
-            "high": getattr(interval, "high", None),
-            "bounds": getattr(interval, "kind", None),
+            "low": getattr(spread, "low", None),
+            "high": getattr(spread, "high", None),
+            "bounds": getattr(spread, "kind", None),
             "n": line.n,
             "unit": line.unit,
             "better": line.better,

@@ -85,7 +85,7 @@ from ktdeval.runner.score import (
     describe_environment as describe_environment,
     make_card as make_card,
     open_recorded_snapshot as open_recorded_snapshot,
-    open_task_files as open_task_files,
+    open_run as open_run,
     recorded_market as recorded_market,
     rescore as rescore,
     run_of as run_of,

@@ -351,15 +351,20 @@ def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> N
             keep_file(folder / TASK_FILES / f"{sha256_hex(text)[:12]}.yaml", text)
 
 
-def open_task_files(folder: Path, plugins: Plugins) -> None:
-    """Add the tasks of the files that a run kept, where not known already. Raises ConfigError where
-    a file is not a task file.
+def open_run(path: Path, plugins: Plugins) -> RunFolder:
+    """Return a run folder, with the tasks of the files that the run kept added to `plugins` where
+    not known already: the one way to a run whose tasks are made again.
+
+    Raises StoreError: there is no run; ConfigError: a file that it kept is not a task file.
     """
+    folder = RunFolder.load(path)
     known = plugins.specs("tasks")
-    for path in sorted((folder / TASK_FILES).glob("*.yaml")):
-        names = {spec.name for spec in task_specs(path)}
+    for file in sorted((folder.path / TASK_FILES).glob("*.yaml")):
+        names = {spec.name for spec in task_specs(file)}
         if names.isdisjoint(known):
-            plugins.add_task_file(str(path))
+            plugins.add_task_file(str(file))
+
+    return folder
 
 
 def write_cards(
@@ -389,8 +394,7 @@ def rescore(
     figures differ now, the new card lies in a folder of its own. `tell` is told of each episode.
     Raises StoreError or DataError.
     """
-    folder = RunFolder.load(path)
-    open_task_files(folder.path, plugins)
+    folder = open_run(path, plugins)
     if folder.manifest.call_log is not None:
         check_call_log(folder)
 

@@ -40,7 +40,7 @@ from ktdeval.runner.score import (
     check_ran,
     make_card,
     open_recorded_snapshot,
-    open_task_files,
+    open_run,
     run_of,
 )
 from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder
@@ -125,7 +125,7 @@ def retrace_memories(
     Raises KtdevalError where it can't be run; VerificationError: it gives another step than the
     ledger has.
     """
-    open_task_files(folder.path, plugins)
+    open_run(folder.path, plugins)
     factory = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, snapshot)
     memories: list[JsonValue] = []
     retraced = retrace_episode(
@@ -168,8 +168,7 @@ def verify_card(
     valid, or its run or snapshot is not there or was changed.
     """
     card = load_evaluation(path)
-    folder = RunFolder.load(run_of(path))
-    open_task_files(folder.path, plugins)
+    folder = open_run(run_of(path), plugins)
     task = plugins.make_task(card.task.name, changes.get("items"))
     snapshot = None
     if folder.manifest.snapshot:

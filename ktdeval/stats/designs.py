@@ -136,6 +136,10 @@ def effective_count(correlation: npt.NDArray[np.float64]) -> float:
     return n**2 / float(correlation.sum())
 
 
+NO_VARIATION = "no variation: all values are the same"
+"""Why a mean of equal values has no interval."""
+
+
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
     """A mean over windows with its t interval; `reason` says why there is no interval or mean."""
@@ -156,6 +160,9 @@ def estimate_mean(
 ) -> MeanEstimate:
     """Mean over windows of correlation R, its variance `s^2 * 1'R1 / n^2` (s^2 corrected for R; n -
     1 degrees of freedom).
+
+    Values that are all the same have a standard error of 0 and no interval: a fixed rule that does
+    not vary over these windows says nothing of how it varies over others.
     """
     n = len(values)
     if n == 0:
@@ -170,14 +177,16 @@ def estimate_mean(
     if share < 1e-9:
         return MeanEstimate(mean + 0.0, n, reason="the windows are all the same days")
 
+    if values.min() == values.max():
+        constant = float(values[0]) + 0.0
+        t_p = 1.0 if constant == 0 else 0.0
+        return MeanEstimate(constant, n, se=0.0, t_p=t_p, reason=NO_VARIATION)
+
     variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) / share
     error = math.sqrt(variance * total) / n
     half = abs(student_quantile(n - 1, (1 - confidence) / 2)) * error
 
-    if error > 0:
-        t_p = 2.0 * student_probability(n - 1, -abs(mean) / error)
-    else:
-        t_p = 1.0 if mean == 0 else 0.0
+    t_p = 2.0 * student_probability(n - 1, -abs(mean) / error)
 
     return MeanEstimate(
         mean + 0.0,  # no -0.0, whose text differs

@@ -157,8 +157,11 @@ def levelled(differences: Vector) -> Vector:
 def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank:
     """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. Zeros
     are dropped before ranking; exact given zeros and ties, which are those of `levelled`. `null`:
-    another distribution, such as `correlated_null`.
+    another distribution, such as `correlated_null`. Raises ValueError: a difference is not finite.
     """
+    if not np.isfinite(differences).all():
+        raise ValueError("differences must be finite; leave out the pairs that have none")
+
     differences = levelled(differences)
     differing = differences[differences != 0]
     n = len(differences)

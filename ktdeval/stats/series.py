@@ -175,6 +175,16 @@ def sharpe(
     return _annualised_ratio(returns, "returns have no variance", days_a_year, resolution)
 
 
+def volatility(returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
+    """Annualised standard deviation of [n] simple daily returns, `std(r, ddof=1) * sqrt(days a
+    year)`, as a fraction a year.
+    """
+    n = len(returns)
+    if n < 2:
+        return undefined("fewer than two days", n)
+    return MetricValue(standard_deviation(returns) * math.sqrt(days_a_year), n)
+
+
 def sortino(
     returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
 ) -> MetricValue:

@@ -26,7 +26,7 @@ from ktdeval.runner import (
     RunFolder,
     evaluate_given,
     open_recorded_snapshot,
-    open_task_files,
+    open_run,
     verify_card,
 )
 from ktdeval.tasks import EpisodeSpec
@@ -66,7 +66,7 @@ def vote(
     plugins = open_plugins(extra)
     voters = open_voters(runs)
     for voter in voters:
-        open_task_files(voter.path, plugins)
+        open_run(voter.path, plugins)
 
     given = {name: value for name, value in changes.items() if value is not None}
     if elected_run is not None:

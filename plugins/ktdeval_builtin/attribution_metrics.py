@@ -41,6 +41,8 @@ _PAPER_FIT = (
 )
 _FIT = f"{_PAPER_FIT}, with industries of weighted mean 0 (fewer than 5 names: pooled)"
 _CALIBRATION = 60  # trading days
+NO_INDUSTRY = "no industry is known of five names or more: all are one cross-section"
+NO_STYLE = "no style exposure is known on any day of the window"
 Better = Literal["higher", "lower", "neither"]
 _Lines = Callable[[Attribution], tuple[str, ...]]
 _Detail = Callable[["Attributed"], Mapping[str, JsonValue]]
@@ -110,23 +112,48 @@ def _part(
     if linked.lines is None:
         return linked.reason or ""
 
-    names = lines(attribution)
-    if not names or not linked.lines.keys() >= set(names):
-        return FEW_ASSETS
+    unknown = _unknown_part(lines(attribution), attribution, market)
+    if unknown:
+        return unknown
 
-    value = math.fsum(linked.lines[line] for line in names)
+    names = set(lines(attribution)) & set(_known_lines(attribution))
+    value = math.fsum(linked.lines[line] for line in linked.lines if line in names)
     return MetricValue(value + 0.0, len(ledger.steps), detail=dict(detail(attributed)))
 
 
+def _unknown_part(
+    names: tuple[str, ...], attribution: Attribution, market: MarketSnapshot
+) -> str | None:
+    """Return why nothing is known of a part, which would be 0 then; None where something is."""
+    if names and set(names) & set(_known_lines(attribution)):
+        return None
+    if has_few_assets(market):
+        return FEW_ASSETS
+    if "industry" in names:
+        return NO_INDUSTRY
+    return NO_STYLE
+
+
+def _known_lines(attribution: Attribution) -> tuple[str, ...]:
+    """Return the lines that something is known of: not the industries where none was fitted, nor a
+    style that was fitted on no day.
+    """
+    unknown = set(attribution.factor_names) - set(attribution.fitted_styles)
+    if not attribution.has_industries:
+        unknown.add("industry")
+    return tuple(name for name in attribution.line_names if name not in unknown)
+
+
 def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
+    """Return the linked contributions of the lines that something is known of."""
     lines = attribution.linked.lines or {}
-    return {name: lines[name] + 0.0 for name in names}  # no negative zeros
+    known = _known_lines(attribution)
+    return {name: lines[name] + 0.0 for name in names if name in known}  # no negative zeros
 
 
 def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
     attribution = attributed.by("strict")
     first_row = attributed.market.day_index(attributed.ledger.days[0])
-    schemes: tuple[Scheme, ...] = get_args(Scheme)
     return {
         "linked": _linked(attribution, attribution.line_names),
         "intervals": _line_intervals(attribution),
@@ -135,17 +162,17 @@ def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
         "mean_exposures": _mean_exposures(attribution),
         "exposure_days": _exposure_days(attribution),
         # How selection moves with the industries in the fit, and how much each fit explains.
-        "schemes": {scheme: _scheme(attributed.by(scheme)) for scheme in schemes},
+        "schemes": _schemes(attributed),
         "vif": _variance_inflation(Same(attributed.market), first_row),
         "notes": _notes(attribution),
     }
 
 
 def _line_intervals(attribution: Attribution) -> dict[str, JsonValue]:
-    """Return a block bootstrap interval over days of each linked line."""
+    """Return a block bootstrap interval over days of each line that something is known of."""
     columns = dict(zip(attribution.line_names, attribution.linked_lines.T, strict=True))
     lines = Bootstrap(attribution.returns).of_columns(columns)
-    return {name: line.sum().to_json() for name, line in lines.items()}
+    return {name: lines[name].sum().to_json() for name in _known_lines(attribution)}
 
 
 def _notes(attribution: Attribution) -> list[JsonValue]:
@@ -168,6 +195,23 @@ def _daily(attribution: Attribution) -> dict[str, JsonValue]:
         return {"mean": mean + 0.0, "se": None, "t": None, "reason": "selection has no variance"}
 
     return {"mean": mean, "se": se, "t": mean / se, "reason": None}
+
+
+def _schemes(attributed: Attributed) -> dict[str, JsonValue]:
+    """Return scheme -> its selection and fit; null where the scheme has no industry to add to the
+    paper's, or where there is no cross-section to fit.
+    """
+    if has_few_assets(attributed.market):
+        return dict.fromkeys(get_args(Scheme))
+
+    found: dict[str, JsonValue] = {}
+    for scheme in get_args(Scheme):
+        attribution = attributed.by(scheme)
+        found[scheme] = None
+        if scheme == "paper" or attribution.has_industries:
+            found[scheme] = _scheme(attribution)
+
+    return found
 
 
 def _scheme(attribution: Attribution) -> dict[str, JsonValue]:

@@ -519,8 +519,10 @@ def _over_episodes(
     reason = None
     if not known:
         reason = REASONS["no_figure"]
-    elif low is None:
+    elif len(known) == 1:
         reason = REASONS["one_seed"]
+    elif low is None:
+        reason = mean.reason
 
     return SeedFigure(
         value=float(np.median(np.concatenate(known))) if known else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ktdeval.cards import folded_texts, is_fraction
+from ktdeval.cards import folded_texts, is_fraction, unit_word
 from ktdeval.cli import grid_lines
 
 if TYPE_CHECKING:
@@ -161,6 +161,6 @@ def p_value(value: float | None) -> str:
 
 def unit_name(unit: str) -> str:
     """Return a unit as tables show it; a ratio has none."""
-    if is_fraction(unit):
-        return "%"
-    return "" if unit == "ratio" else unit
+    if unit == "count":
+        return unit
+    return unit_word(unit)

@@ -330,14 +330,17 @@ def _figures(
             mean = _mean(entrant, cells, over, options.alpha)
             low = mean.low
             high = mean.high
+            reason = mean.reason
             if low is not None and high is not None and kind != BEYOND:
                 # The figure can't lie beyond its bounds, so neither need its interval.
                 low = max(low, 0.0)
                 high = min(high, figure.most or high)
+                if low == 0.0 and high == figure.most:
+                    low = high = None
+                    reason = f"the interval of {mean.n} values is the whole range"
 
             of_kind = [pair.distances[name] for pair in pairs if pair.between == kind]
             defined = sum(not isinstance(value, str) for value in of_kind)
-            reason = mean.reason
             if not cells:
                 values = [pair.distances[name] for pair in pairs]
                 reason = "; ".join(
@@ -388,7 +391,9 @@ def _mean(entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
     """
     if over == "episode":
         mean = estimate_mean(np.array(list(cells.values())), confidence=1.0 - alpha)
-        reason: str | None = "one (window, seed) says nothing of others"
+        reason = mean.reason
+        if len(cells) == 1:
+            reason = "one (window, seed) says nothing of others"
     else:
         by_window: dict[str, list[float]] = {}
         for (window, _), value in cells.items():

@@ -4,6 +4,7 @@ LaTeX.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -12,11 +13,13 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import pandas as pd
+from msgspec import UNSET
 
 from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
 from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
+from ktdeval.stats import TRADING_DAYS
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_compare.arena_tables import asset_frame, fund_frame
@@ -50,11 +53,16 @@ _IN_PERCENT = ("percent", "share")
 _WHOLE = ("attackers", "agents", "funds")
 
 
+def known_tables() -> dict[str, Any]:
+    """Return caption, source, rows and columns of each table by its name."""
+    return dict(load_yaml(Path(str(files("ktdeval_compare") / "paper_tables.yaml"))))
+
+
 def table_of(name: str) -> Mapping[str, Any]:
     """Caption, source, rows and columns of a table. Raises UsageError: there is none of that
     name.
     """
-    known: dict[str, Any] = load_yaml(Path(str(files("ktdeval_compare") / "paper_tables.yaml")))
+    known = known_tables()
     if name not in known:
         listed = []
         for table, what in known.items():
@@ -163,9 +171,19 @@ def _fund_frame(entrants: Sequence[Entrant], spec: Mapping[str, Any]) -> pd.Data
     card = entrants[0].card
     windows = dict.fromkeys((episode.window for episode in card.pooled), card)
     index = {metric: benchmark_held(windows, metric) for metric in spec["of_index"]}
+    index["df_sharpe"] = index_sharpe(windows, _risk_free(spec["treasury_bill"], card.rules))
     frame = fund_frame(entrants, metrics, index)
     frame.attrs["note"] = _note(spec, entrants)
     return frame
+
+
+def _risk_free(bill: float, rules: str) -> float:
+    """Return the sum over a year's days of the daily risk-free rate: the paper divides the yield of
+    a bill by 252, and strict rules take the 252nd root of its growth.
+    """
+    if rules == "paper":
+        return bill
+    return TRADING_DAYS * math.expm1(math.log1p(bill) / TRADING_DAYS)
 
 
 def _note(spec: Mapping[str, Any], entrants: Sequence[Entrant]) -> str:
@@ -342,6 +360,23 @@ def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | Non
     return median(known) if known else None
 
 
+def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | None:
+    """Median over windows of the annualised Sharpe ratio of the benchmark over `risk_free`, a
+    fraction a year; None without one.
+
+    A card has the ratio over 0, S, and the annualised volatility V: over f it is S - f / V.
+    """
+    known: list[float] = []
+    for window, card in cards.items():
+        metrics = card.reference.benchmark_buy_and_hold[window].metrics
+        if metrics.volatility is UNSET or not metrics.volatility.value:
+            continue
+        if metrics.sharpe.value is not None:
+            known.append(metrics.sharpe.value - risk_free / metrics.volatility.value)
+
+    return median(known) if known else None
+
+
 def _row(card: TradingCard, metrics: Sequence[str]) -> Row:
     """Figures of one card; a metric that it does not have is undefined."""
     return {
@@ -394,9 +429,9 @@ def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
         row[card.task.mask] = line.value
 
         # One episode has a bootstrap interval instead.
-        if line.interval and line.interval.kind == "interquartile":
-            row[f"{card.task.mask}_low"] = line.interval.low
-            row[f"{card.task.mask}_high"] = line.interval.high
+        if line.quartiles:
+            row[f"{card.task.mask}_low"] = line.quartiles.low
+            row[f"{card.task.mask}_high"] = line.quartiles.high
 
     frame = pd.DataFrame.from_dict(cells, orient="index", dtype=float)
     return _in_order(frame.rename_axis(["Model", "Mode"]), "Mode", MODES)

@@ -26,7 +26,7 @@ from ktdeval.runner import (
     RunFolder,
     check_ran,
     open_recorded_snapshot,
-    open_task_files,
+    open_run,
     retrace_episode,
     target_task_of,
 )
@@ -122,8 +122,7 @@ def traced_episodes(
     Raises StoreError: there is no run, or an installed task is another than the one that ran;
     DataError: the market can't be opened, without which nothing can be audited.
     """
-    folder = RunFolder.load(path)
-    open_task_files(folder.path, plugins)
+    folder = open_run(path, plugins)
     market = None
     if folder.manifest.snapshot:
         market = open_recorded_snapshot(folder, plugins, changes)

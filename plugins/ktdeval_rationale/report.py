@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.runner import RunFolder, open_run, recorded_market
 from ktdeval.stats import MASK_FACTORS
 from ktdeval.tasks import EpisodeSpec
 from ktdeval_rationale.counts import (
@@ -119,7 +119,7 @@ def make_report(runs: Sequence[Path], plugins: Plugins, options: Options) -> Rep
     """
     reading = _Reading(plugins, options)
     for path in runs:
-        reading.read_run(RunFolder.load(path))
+        reading.read_run(open_run(path, plugins))
 
     if not any(count.steps for count in reading.counts):
         folders = ", ".join(map(str, runs))

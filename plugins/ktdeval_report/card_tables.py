@@ -115,8 +115,8 @@ def _metric_cells(metric: MetricLine, name: str) -> list[object]:
 def _episode_cells(metric: MetricLine, name: str) -> list[object]:
     """Return quartiles over episodes, and the number of episodes with a value."""
     quartiles_text = UNDEFINED
-    if metric.interval and metric.n > 1:
-        ends = metric.interval
+    if metric.quartiles:
+        ends = metric.quartiles
         quartiles_text = span(ends.low, ends.high, metric.unit, name in _SIGNED)
 
     total = metric.n + sum(metric.undefined.values())

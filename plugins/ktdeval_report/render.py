@@ -24,6 +24,7 @@ from ktdeval.cards import (
     rests_on,
     tally,
     uncounted_tokens,
+    unit_word,
     with_args,
 )
 from ktdeval.stats import Interval
@@ -35,7 +36,6 @@ UNDEFINED = WORDS_OF_PAGES.undefined
 WORDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("words.yaml"))
 _MINUS = "\N{MINUS SIGN}"
 _DECIMALS = {"per year": 2, "count": 0, "years": 2}
-_UNNAMED = ("ratio", "index", "probability", "score", "count")
 _NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -151,11 +151,7 @@ def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool =
 
 def unit_name(unit: str) -> str:
     """Return the unit as shown next to a figure."""
-    if is_fraction(unit):
-        return "%"
-    if unit in _UNNAMED:
-        return ""
-    return unit
+    return unit_word(unit)
 
 
 def p_value(value: float | None) -> str:

@@ -29,7 +29,7 @@ from ktdeval.cli import (
 from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import RunFolder, recorded_market, retrace_memories
+from ktdeval.runner import RunFolder, open_run, recorded_market, retrace_memories
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.trading import Ledger, MarketRules
 from ktdeval.values.jsonio import JsonValue, check_output, write_atomic
@@ -116,12 +116,12 @@ def view(
     is. Each page is one file that needs no server and asks nothing of the network. Secrets of the
     environment are taken out of all texts.
     """
-    folder = RunFolder.load(run)
+    plugins = open_plugins(sources["extra"])
+    folder = open_run(run, plugins)
     out = out or run / "view"
     check_output(out, "folder", "--out")
     chosen = choose_episodes(folder.manifest.specs, episode)
     _check_day(day, len(chosen))
-    plugins = open_plugins(sources["extra"])
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
     market = recorded_market(folder, plugins, sources["data"], _NO_MARKET) if has_days else ""
     show = RunView(folder, plugins, market, Redactor(os.environ), has_memory=sources["memory"])

@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import ktdeval
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import open_snapshot
 from terminal import Terminal
 from voting_models import order_model, stance_model
 
@@ -140,4 +144,26 @@ def test_a_fund_has_a_row_for_each_model_their_vote_and_the_index(
     assert float(index["total_return"]) == held.total_return.value
     assert float(index["max_drawdown"]) == held.max_drawdown.value
     assert (float(index["df_beta"]), float(index["df_alpha"])) == (1.0, 0.0)
-    assert (index["df_sharpe"], index["df_win_rate"], index["df_buy_and_hold"]) == ("", "", "")
+    assert (index["df_win_rate"], index["df_buy_and_hold"]) == ("", "")
+    assert float(index["df_sharpe"]) == pytest.approx(index_sharpe_by_hand(card, 0.0429 / 252))
+
+
+def index_sharpe_by_hand(card: Any, free: float) -> float:
+    """DeepFund's Appendix D eq. 2 on the levels of the market's index, with pandas."""
+    held = card.reference.benchmark_buy_and_hold["live"]
+    market = open_snapshot(load_plugins(), "synthetic_deepfund", {})
+    levels = pd.Series(market.benchmark, index=pd.DatetimeIndex(market.days))
+    daily = levels[held.base_day : held.last_day].pct_change().dropna()
+    return float((daily.mean() - free) / daily.std() * math.sqrt(252))
+
+
+def test_the_index_has_a_sharpe_ratio_by_strict_rules_too(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    task, data = "deepfund_berkshire", "synthetic_deepfund"
+    strict = run(order_model("one"), tmp_path / "one", task, data, rules="strict")
+    rows = table(terminal, "deepfund-3", strict)
+    (card,) = ktdeval.load_run(strict).cards
+
+    free = 1.0429 ** (1 / 252) - 1
+    assert float(rows[-1]["df_sharpe"]) == pytest.approx(index_sharpe_by_hand(card, free))

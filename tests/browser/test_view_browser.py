@@ -560,3 +560,21 @@ def test_an_unfinished_episode_is_marked(session: Reader, runs_folder: Path) -> 
     assert f"9 of {DAYS_IN_WINDOW} days so far" in tab.inner_text("#facts")
     tab = open_index(session, runs_folder / "killed", 2)
     assert "not begun" in tab.inner_text("tbody tr:nth-child(2)")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("buy \u202e100 lles", "buy ⟨U+202E⟩100 lles"),  # turned around
+        ("NV\u200bDA", "NV⟨U+200B⟩DA"),
+        ("a\U000e0041b", "a⟨U+E0041⟩b"),  # a tag
+        ("12\u202f%", "12\u202f%"),  # a narrow space, as figures have
+        ("买入 é ☂", "买入 é ☂"),
+    ],
+)
+def test_characters_that_nobody_sees_are_shown_as_marks(
+    session: Reader, talk: Path, text: str, shown: str
+) -> None:
+    tab = open_day(session, talk)
+
+    assert tab.evaluate("text => kt.el('p', {}, text).textContent", text) == shown

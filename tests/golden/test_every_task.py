@@ -65,7 +65,7 @@ def figures_of(run: Path) -> dict[str, dict[str, Any]]:
                 for key in ("value", "n", "undefined", "reason", "never", "baseline")
                 if key in line
             }
-            interval = line.get("interval") or {}
+            interval = line.get("quartiles") or line.get("interval") or {}
             found[f"{part}.{name}"] = fields | {
                 key: interval[key] for key in ("low", "high") if key in interval
             }

@@ -406,8 +406,8 @@ def test_several_seeds_give_an_interval(session: Path, tmp_path: Path) -> None:
     returns = [entry["metrics"]["total_return"]["value"] for entry in card["episodes"]]
     assert len(set(returns)) == 3
     assert card["metrics"]["total_return"]["value"] == sorted(returns)[1]
-    interval = card["metrics"]["total_return"]["interval"]
-    assert min(returns) < interval["low"] < interval["high"] < max(returns)
+    quartiles = card["metrics"]["total_return"]["quartiles"]
+    assert min(returns) < quartiles["low"] < quartiles["high"] < max(returns)
 
 
 def test_an_agent_of_a_plugin_with_arguments(session: Path, tmp_path: Path) -> None:

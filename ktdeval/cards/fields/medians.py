@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Protocol
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -25,15 +25,16 @@ from ktdeval.stats import intervals
 from ktdeval.stats.metric import MetricValue, is_never, never_in
 from ktdeval.values.typed import Value, from_plain
 
+QUARTILES = "interquartile"
+"""Name of the kind of ends that quartiles are, where tables show both kinds."""
+
 
 class Interval(Figure, Value, frozen=True, kw_only=True):
-    """Where the figure may lie: over days for one episode, over episodes for several. Ends are null
-    with a reason.
-    """
+    """Where a figure of one episode may lie, over its days. Ends are null with a reason."""
 
     KEY: ClassVar[str] = "low"
 
-    kind: Name  #: how it was made, such as interquartile or a bootstrap
+    kind: Name  #: how it was made, such as a bootstrap
     low: Number | None
     high: Number | None
     level: Annotated[float, Meta(gt=0, lt=1)] | UnsetType = UNSET  #: nominal coverage
@@ -55,6 +56,23 @@ class Interval(Figure, Value, frozen=True, kw_only=True):
         return from_plain(recorded, cls, "card", CardError)
 
 
+class Quartiles(Figure, Value, frozen=True, kw_only=True):
+    """First and third quartile over episodes: what the figures were, not where one may lie. Null
+    with a reason where an episode never reaches the figure.
+    """
+
+    KEY: ClassVar[str] = "low"
+
+    low: Number | None
+    high: Number | None
+    reason: Name | UnsetType = UNSET  #: why there are no ends
+
+    @property
+    def kind(self) -> str:
+        """How it was made, as an interval says it."""
+        return QUARTILES
+
+
 class Ordered(Figure):
     """Figure with an order among its kind, which medians need."""
 
@@ -71,12 +89,29 @@ class Ordered(Figure):
         return self.value
 
 
-class Line(Ordered, Value, frozen=True, kw_only=True):
+class HasInterval(Protocol):
+    """Figure that has an interval of its own, or none."""
+
+    @property
+    def interval(self) -> Interval | UnsetType | None:
+        """The interval, unset or None without one."""
+
+
+class OverEpisodes(Ordered):
+    """Figure over several episodes: it has quartiles, or the interval of the only episode."""
+
+    __slots__ = ()
+    quartiles: Quartiles | UnsetType
+    interval: Interval | UnsetType
+
+
+class Line(OverEpisodes, Value, frozen=True, kw_only=True):
     """A figure over all finished episodes."""
 
     value: Number | None  #: median over the episodes where the figure is defined
     n: Count  #: episodes that the median rests on
-    interval: Interval | UnsetType = UNSET  #: where it may lie
+    quartiles: Quartiles | UnsetType = UNSET  #: over episodes, from two on
+    interval: Interval | UnsetType = UNSET  #: that of the only episode
     #: of these, where the figure is never reached, which counts as later than any number
     never: Count | UnsetType = UNSET
     undefined: Counts  #: finished episodes where the figure is undefined, by reason
@@ -103,9 +138,20 @@ class EpisodeMetric(Ordered, Value, frozen=True, kw_only=True):
         return cls(value=float(value.value), n=int(value.n), interval=spread, detail=detail)
 
 
+def spread_of(
+    figure: OverEpisodes | HasInterval,
+) -> Quartiles | Interval | None:
+    """Return what tables show next to a figure: its quartiles over episodes, or its interval; None
+    without either.
+    """
+    if isinstance(figure, OverEpisodes) and figure.quartiles is not UNSET:
+        return figure.quartiles
+    return figure.interval or None
+
+
 def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
-    """Return the median of a metric over episodes, with an interval: the interquartile range from
-    two episodes on (linear between order statistics), the own interval of a single episode.
+    """Return the median of a metric over episodes, with the quartiles from two episodes on (linear
+    between order statistics), and with its own interval of a single episode.
 
     Episodes where the metric is undefined are excluded, and counted by reason; if it is undefined
     in all, the value is null. `never` is not undefined: an episode that never reaches the figure
@@ -132,31 +178,34 @@ def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
     times = sum(map(math.isinf, values))
     never = never_in(times, len(values))
 
-    if len(values) > 1:
-        interval: Interval | UnsetType = _interquartile(values, never)
-    else:
+    is_reached = not math.isinf(middle)
+    quartiles: Quartiles | UnsetType = UNSET
+    interval: Interval | UnsetType = UNSET
+    if is_reached and len(values) > 1:
+        quartiles = _quartiles(values, never)
+    elif is_reached:
         interval = defined[0].interval
 
-    is_reached = not math.isinf(middle)
     return Line(
         value=middle + 0.0 if is_reached else None,
         n=len(values),
-        interval=interval if is_reached else UNSET,
+        quartiles=quartiles,
+        interval=interval,
         never=times or UNSET,
         undefined=dict(undefined),
         reason=UNSET if is_reached else never,
     )
 
 
-def _interquartile(ordered: Sequence[float], never: str) -> Interval:
-    """Return the interquartile range; without ends, and with the reason `never`, if one of them is
+def _quartiles(ordered: Sequence[float], never: str) -> Quartiles:
+    """Return the first and third quartile; without ends, and with the reason `never`, if one of them is
     never reached.
     """
     low = _quartile(ordered, 1)
     high = _quartile(ordered, 3)
     if math.isfinite(low) and math.isfinite(high):
-        return Interval(kind="interquartile", low=low + 0.0, high=high + 0.0)
-    return Interval(kind="interquartile", low=None, high=None, reason=never)
+        return Quartiles(low=low + 0.0, high=high + 0.0)
+    return Quartiles(low=None, high=None, reason=never)
 
 
 def _quartile(ordered: Sequence[float], quarter: int) -> float:

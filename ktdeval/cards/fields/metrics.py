@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from ktdeval.cards.fields.basics import Count, Counts, Name, Number, Problem, Range
-from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Ordered, aggregate
+from ktdeval.cards.fields.medians import EpisodeMetric, Interval, OverEpisodes, Quartiles, aggregate
 from ktdeval.cards.fields.words import Words
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshot import MarketSnapshot
@@ -36,13 +36,14 @@ class Definition(Value, frozen=True):
     unit: Name
 
 
-class MetricLine(Ordered, Definition, frozen=True, kw_only=True):
+class MetricLine(OverEpisodes, Definition, frozen=True, kw_only=True):
     """A metric over all finished episodes, with what it means; value, n and undefined as of a
     line.
     """
 
     value: Number | None
     n: Count
+    quartiles: Quartiles | UnsetType = UNSET
     interval: Interval | UnsetType = UNSET
     never: Count | UnsetType = UNSET
     undefined: Counts
@@ -168,7 +169,7 @@ WORDS = {
     "metrics": Words(
         "metrics",
         "",
-        "for each metric the median over finished episodes, `n`, the interquartile range"
+        "for each metric the median over finished episodes, `n`, the quartiles"
         " (`interval`, from two episodes on), the episodes where it is undefined by reason, and"
         " unit, direction, formula and source; `never`: episodes that never reach the figure, which"
         " count as later than any number (a median among them is null: `never in 3 of 5 episodes`)",

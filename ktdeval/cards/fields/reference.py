@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec import UNSET, UnsetType
+
 from ktdeval.cards.fields.basics import Day, Problem
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.words import Words
@@ -20,6 +22,17 @@ class ReferenceMetrics(Value, frozen=True):
     total_return: EpisodeMetric
     sharpe: EpisodeMetric
     max_drawdown: EpisodeMetric
+    #: annualised standard deviation of the daily returns; cards from before this field lack it
+    volatility: EpisodeMetric | UnsetType = UNSET
+
+    @property
+    def panel(self) -> dict[str, EpisodeMetric]:
+        """Metrics that every card has, by name."""
+        return {
+            "total_return": self.total_return,
+            "sharpe": self.sharpe,
+            "max_drawdown": self.max_drawdown,
+        }
 
 
 class ReferencePolicy(Value, frozen=True):
@@ -51,13 +64,16 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
     problem = benchmark_problem(snapshot, levels)
     if problem:
         undefined = EpisodeMetric.of(series.undefined(problem, len(ledger.steps)))
-        metrics = ReferenceMetrics(total_return=undefined, sharpe=undefined, max_drawdown=undefined)
+        metrics = ReferenceMetrics(
+            total_return=undefined, sharpe=undefined, max_drawdown=undefined, volatility=undefined
+        )
     else:
         returns = series.simple_returns(levels)
         metrics = ReferenceMetrics(
             total_return=EpisodeMetric.of(series.total_return(levels)),
             sharpe=EpisodeMetric.of(series.sharpe(returns, ledger.days_a_year)),
             max_drawdown=EpisodeMetric.of(series.max_drawdown(levels)),
+            volatility=EpisodeMetric.of(series.volatility(returns, ledger.days_a_year)),
         )
 
     return ReferencePolicy(
@@ -79,6 +95,6 @@ WORDS = {
         "benchmark buy and hold",
         "",
         "by window the index bought at the close before the first day and held, without costs:"
-        " total return, Sharpe ratio, maximum drawdown",
+        " total return, Sharpe ratio, maximum drawdown, volatility",
     ),
 }

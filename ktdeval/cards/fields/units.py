@@ -17,23 +17,27 @@ class Unit(NamedTuple):
 
 UNITS = {
     "fraction": Unit("%", 2, 100),
+    "fraction per year": Unit("% a year", 2, 100),
     "ratio": Unit("", 3),
+    "annualised ratio": Unit("annualised", 3),
     "per year": Unit("per year", 2),
     "index": Unit("", 4),
     "probability": Unit("", 4),
     "score": Unit("", 4),
     "count": Unit("", 0),
 }
-"""Units with a rule of their own; `fraction of …` is shown as `fraction`."""
+"""Units with a rule of their own; `fraction of …` is shown as `fraction`, and `annualised ratio
+over …` as `annualised ratio` with what it is over.
+"""
 
 OTHER_DECIMALS = 4  #: Decimals of figures in any other unit, which is shown by its name
 
 
 def is_fraction(unit: str) -> bool:
-    """Whether values are shown in per cent: `fraction`, or a fraction of something, as `fraction of
-    answers`.
+    """Whether values are shown in per cent: `fraction`, a fraction of something, as `fraction of
+    answers`, or a fraction for a year.
     """
-    return unit == "fraction" or unit.startswith("fraction of ")
+    return unit in ("fraction", "fraction per year") or unit.startswith("fraction of ")
 
 
 def unit_word(unit: str) -> str:
@@ -43,9 +47,17 @@ def unit_word(unit: str) -> str:
 
 def unit_of(unit: str) -> Unit:
     """Return how figures of a unit are shown."""
+    if unit in UNITS:
+        return UNITS[unit]
     if is_fraction(unit):
         return UNITS["fraction"]
-    return UNITS.get(unit, Unit(unit, OTHER_DECIMALS))
+
+    annualised = UNITS["annualised ratio"]
+    if unit.startswith("annualised ratio over "):
+        base = unit.removeprefix("annualised ratio ")
+        return annualised._replace(shown=f"{annualised.shown}, {base}")
+
+    return Unit(unit, OTHER_DECIMALS)
 
 
 def figure_text(unit: str, value: float | None, sign: str = "") -> str:

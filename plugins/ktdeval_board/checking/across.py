@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from msgspec.structs import asdict
-
 from ktdeval.cards import SnapshotPart, TradingCard, card_difference
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_board.attempts import OF_ONE, known_attempts, registrant_of
@@ -267,7 +265,7 @@ def _benchmark(card: TradingCard) -> dict[str, JsonValue]:
     """Return days and figures of the benchmark by window, without intervals and reasons."""
     benchmark: dict[str, JsonValue] = {}
     for window, policy in card.reference.benchmark_buy_and_hold.items():
-        values = [figure.value for figure in asdict(policy.metrics).values()]
+        values = [figure.value for figure in policy.metrics.panel.values()]
         benchmark[window] = [policy.base_day, policy.last_day, *values]
 
     return benchmark

@@ -174,9 +174,9 @@ def metric_columns(name: str, unit: str) -> tuple[Column, ...]:
         ),
         Column(f"{name}_high", "number", "upper end of its interval", unit),
         Column(
-            f"{name}_interval",
+            f"{name}_bounds",
             "text",
-            "how the interval was made, such as interquartile (over episodes) or a bootstrap",
+            "what low and high are: interquartile (quartiles over episodes), or how an interval was made",
         ),
         Column(
             f"{name}_n",

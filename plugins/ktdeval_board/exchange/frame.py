@@ -23,6 +23,7 @@ from ktdeval.cards import (
     ScoringEpisode,
     TradingCard,
     TradingEpisode,
+    spread_of,
 )
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.documents import EpisodeSeries, Imported, Series
@@ -277,11 +278,11 @@ def _frame(
             cells[column] = figure.value
             cells[f"{column}_n"] = figure.n
             cells[f"{column}_reason"] = unset_to_none(figure.reason)
-            interval = unset_to_none(figure.interval)
-            if interval is not None:
-                cells[f"{column}_low"] = interval.low
-                cells[f"{column}_high"] = interval.high
-                cells[f"{column}_interval"] = interval.kind
+            spread = spread_of(figure)
+            if spread is not None:
+                cells[f"{column}_low"] = spread.low
+                cells[f"{column}_high"] = spread.high
+                cells[f"{column}_bounds"] = spread.kind
 
         for key, values in values_of.items():
             values.append(cells.get(key))

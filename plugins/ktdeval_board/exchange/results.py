@@ -23,7 +23,7 @@ from pathlib import Path
 import yaml
 from msgspec import UNSET
 
-from ktdeval.cards import MetricLine, ScoreLine
+from ktdeval.cards import Interval, MetricLine, ScoreLine, spread_of
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, dumps_pretty
 from ktdeval.values.typed import to_plain
@@ -306,22 +306,20 @@ def _metric(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str
 def _score(figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
     details = dict[str, str]()
     uncertainty = dict[str, JsonValue](num_samples=figure.n)
-    interval = unset_to_none(figure.interval)
+    spread = spread_of(figure)
 
-    if interval is not None and interval.low is not None:
-        low = interval.low
-        high = interval.high
-        if interval.level is UNSET:
-            details["interval"] = interval.kind
-            details["low"] = dumps_canonical(low)
-            details["high"] = dumps_canonical(high)
-        else:
+    if spread is not None and spread.low is not None:
+        if isinstance(spread, Interval) and spread.level is not UNSET:
             uncertainty["confidence_interval"] = {
-                "lower": low,
-                "upper": high,
-                "confidence_level": unset_to_none(interval.level),
-                "method": interval.kind,
+                "lower": spread.low,
+                "upper": spread.high,
+                "confidence_level": spread.level,
+                "method": spread.kind,
             }
+        else:
+            details["bounds"] = spread.kind
+            details["low"] = dumps_canonical(spread.low)
+            details["high"] = dumps_canonical(spread.high)
 
     if isinstance(figure, ScoreLine) and figure.baseline is not None:
         details["baseline"] = dumps_canonical(figure.baseline)

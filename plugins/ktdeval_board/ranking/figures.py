@@ -16,7 +16,6 @@ from itertools import chain, product
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import asdict
 
 from ktdeval.cards import (
     EpisodeMetric,
@@ -28,6 +27,7 @@ from ktdeval.cards import (
     card_prices,
     episode_cost,
     episode_tokens,
+    spread_of,
 )
 from ktdeval.stats import is_never, never_in
 from ktdeval_board.documents import DIGITS
@@ -76,11 +76,11 @@ class _Grid:
             return
 
         self.value[index] = figure.value
-        interval = unset_to_none(figure.interval)
-        if interval is not None and interval.low is not None:
-            self.low[index] = interval.low
-            self.high[index] = interval.high
-            self.kind[index] = interval.kind
+        spread = spread_of(figure)
+        if spread is not None and spread.low is not None:
+            self.low[index] = spread.low
+            self.high[index] = spread.high
+            self.kind[index] = spread.kind
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def benchmark_of(entries: Sequence[Entry]) -> dict[str, dict[str, float]]:
             if window in benchmark:
                 continue
 
-            metrics = asdict(policy.metrics)
+            metrics = policy.metrics.panel
             benchmark[window] = {
                 name: metric.value for name, metric in metrics.items() if metric.value is not None
             }

@@ -8,7 +8,14 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.cards import Line, System, TradingCard, TradingEpisode, system_labels as labels_of
+from ktdeval.cards import (
+    Line,
+    System,
+    TradingCard,
+    TradingEpisode,
+    spread_of,
+    system_labels as labels_of,
+)
 from ktdeval.stats import (
     MASK_FACTORS,
     mask_contrasts,
@@ -107,10 +114,10 @@ def _line(line: Line) -> JsonValue:
     """
     low = None
     high = None
-    interval = unset_to_none(line.interval)
-    if interval is not None:
-        low = rounded_or_none(interval.low)
-        high = rounded_or_none(interval.high)
+    spread = spread_of(line)
+    if spread is not None:
+        low = rounded_or_none(spread.low)
+        high = rounded_or_none(spread.high)
 
     return {"value": rounded_or_none(line.value), "low": low, "high": high, "n": line.n}
 

@@ -26,6 +26,8 @@
 //     Promise of a text that `pack` of the kit has packed
 // kt.words(name)
 //     a name with spaces instead of low lines
+// kt.visible(text)
+//     a text with marks for characters that are not seen; children of elements are made so
 
 Object.assign(
   kt,
@@ -46,10 +48,22 @@ Object.assign(
       return fill(element, children);
     }
 
+    // Directions, zero widths, soft hyphens and tags: what nobody sees, but what can turn a text
+    // around, or hide a part of it. A narrow space (U+202F) is none of them.
+    const UNSEEN =
+      /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0]|[\u{e0000}-\u{e007f}]/gu;
+
+    /** A text with a mark for each character that is not seen, as "⟨U+202E⟩". */
+    const visible = (text) =>
+      String(text).replace(UNSEEN, (one) => {
+        const code = one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+        return `\u27e8U+${code}\u27e9`;
+      });
+
     function fill(element, children) {
       for (const child of children.flat(Infinity)) {
         if (child === null || child === undefined || child === false || child === "") continue;
-        element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+        element.append(child instanceof Node ? child : document.createTextNode(visible(child)));
       }
       return element;
     }
@@ -185,6 +199,7 @@ Object.assign(
       facts,
       tree,
       words,
+      visible,
       chip,
       labelChip,
       tierChip,

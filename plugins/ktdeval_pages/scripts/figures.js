@@ -63,9 +63,14 @@ Object.assign(
 
     /** How figures of a unit are written. */
     function unitOf(unit) {
-      if (isFraction(unit)) return UNITS.fraction;
       const name = String(unit || "").toLowerCase();
       if (Object.hasOwn(UNITS, name)) return UNITS[name];
+      if (isFraction(unit)) return UNITS.fraction;
+      const annualised = UNITS["annualised ratio"];
+      if (name.startsWith("annualised ratio over ")) {
+        const base = name.slice("annualised ratio ".length);
+        return {...annualised, shown: `${annualised.shown}, ${base}`};
+      }
       return {...UNITS.other, shown: unit || ""};
     }
 
@@ -127,8 +132,12 @@ Object.assign(
       tie: (group) => (group <= 26 ? String.fromCharCode(64 + group) : String(group)),
     };
 
+    /** What stands next to a card's figure: quartiles over episodes, or its own interval. */
+    const spread = (figure) =>
+      figure.quartiles ? {...figure.quartiles, kind: "interquartile"} : figure.interval || null;
+
     const plural = (n, one, many = `${one}s`) => `${quantity(n)} ${n === 1 ? one : many}`;
 
-    return {format, known, plural};
+    return {format, known, plural, spread};
   })(),
 );

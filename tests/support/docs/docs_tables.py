@@ -6,7 +6,9 @@ import re
 
 from docs_markdown import code, plain_text, table
 from ktdeval.cards import card_words
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
+from ktdeval_compare.paper_tables import known_tables
 
 PANEL_WORDS = {
     "sharpe": "Sharpe ratio",
@@ -35,6 +37,27 @@ def label_names() -> str:
     """Return the names of all labels of cards, in the order in which cards show them."""
     names = [code(name) for name in card_words()["labels"]]
     return ", ".join(names[:-1]) + f" and {names[-1]}."
+
+
+def paper_tables() -> str:
+    """Return the tables that `ktdeval table --like` prints: their rows, columns and source."""
+    rows = []
+    for name, spec in known_tables().items():
+        heads = [str(column[0]).strip() for column in spec["columns"]]
+        shown = ", ".join(dict.fromkeys(heads)) or "by card"
+        rows.append((code(name), spec["rows"], plain_text(spec["caption"]), shown, spec["source"]))
+    return table(("name", "rows", "shows", "columns", "source"), rows)
+
+
+def venues_table() -> str:
+    """Return the venues that ship, with what decides when and in what they trade."""
+    rows = []
+    for spec in load_plugins().specs("venues").values():
+        venue = spec.make()
+        fill = venue.fill.replace("_", " ")
+        days = str(venue.days_a_year)
+        rows.append((code(venue.name), spec.summary, venue.currency, venue.calendar, days, fill))
+    return table(("venue", "rules", "currency", "calendar", "days a year", "fill"), rows)
 
 
 def glossary_panel() -> str:

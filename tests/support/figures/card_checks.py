@@ -64,7 +64,7 @@ def check_card(run: Path, prices: Prices, rules: str, scratch: Path) -> None:
         )
         assert (entry["value"] is None) == ("reason" in entry)
         if len(values) > 1:
-            assert [entry["interval"]["low"], entry["interval"]["high"]] == near(
+            assert [entry["quartiles"]["low"], entry["quartiles"]["high"]] == near(
                 list(np.percentile(values, [25, 75]))
             )
     check_totals(card, found, prices)

@@ -556,11 +556,60 @@ def test_the_parts_of_both_rule_sets_add_to_the_total_return_for_any_card(
     schemes = (first["selection_alpha"].detail or {})["schemes"]
     assert schemes["strict"]["selection"] == first["selection_alpha"].value
     assert schemes["paper"]["selection"] == first["paper_selection_alpha"].value
-    explained = [schemes[scheme]["r_squared"] for scheme in ("paper", "coarse", "strict", "fine")]
+    # No industry of this market has the fifteen names that `coarse` asks for.
+    assert schemes.pop("coarse") is None
+    explained = [schemes[scheme]["r_squared"] for scheme in ("paper", "strict", "fine")]
     assert explained == sorted(explained)
     for entry in schemes.values():
         assert entry["adjusted_r_squared"] < entry["r_squared"]
         assert entry["degrees_of_freedom"] == pytest.approx(entry["names"] - entry["parameters"])
+
+
+def test_industries_that_nobody_knows_have_no_part_and_no_scheme(
+    snapshot: MarketSnapshot, ledger: Ledger
+) -> None:
+    unknown = replace(snapshot, industries=("unknown",) * len(snapshot.codes))
+    industry = attribution_metric("industry_return").compute(ledger, unknown, "strict")
+    selection = attribution_metric("selection_alpha").compute(ledger, unknown, "strict")
+    as_paper = attribution_metric("paper_selection_alpha").compute(ledger, unknown, "strict")
+
+    assert (industry.value, industry.reason) == (
+        None,
+        "no industry is known of five names or more: all are one cross-section",
+    )
+    assert selection.value == pytest.approx(as_paper.value, abs=1e-12)
+    detail = selection.detail or {}
+    assert "industry" not in detail["linked"]
+    assert "industry" not in detail["intervals"]
+    assert {name for name, entry in detail["schemes"].items() if entry is None} == {
+        "strict",
+        "coarse",
+        "fine",
+    }
+
+
+def test_styles_without_history_have_no_part_but_the_others_still_add_to_the_return() -> None:
+    young = random_snapshot(seed=2, n_assets=60)
+    early = play(young, rotation(young, 3), range(3, 9))
+    metrics = {name: attribution_metric(name).compute(early, young, "strict") for name in NAMES}
+
+    style = metrics["style_return"]
+    assert (style.value, style.reason) == (
+        None,
+        "no style exposure is known on any day of the window",
+    )
+    known = [metric.value for metric in metrics.values() if metric.value is not None]
+    assert sum(known) == pytest.approx(early.nav[-1] / early.nav[0] - 1.0, abs=1e-12)
+
+
+def test_a_style_is_left_out_of_the_lines_until_it_has_history() -> None:
+    young = random_snapshot(seed=2, n_assets=60)
+    later = play(young, rotation(young, 3), range(100, 110))
+    style = attribution_metric("style_return").compute(later, young, "strict")
+
+    lines = set((style.detail or {})["linked"])
+    assert style.value is not None
+    assert lines == set(attribute(later, young).factor_names) - {"MOM_12_1", "HIGH_52W"}
 
 
 def test_selection_carries_lines_exposures_and_its_error(

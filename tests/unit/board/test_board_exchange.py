@@ -682,7 +682,7 @@ def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -
         for each in results
         if each["metric_config"]["metric_name"] == "right_name"
     )
-    assert (score["details"]["interval"], "confidence_interval" in score["uncertainty"]) == (
+    assert (score["details"]["bounds"], "confidence_interval" in score["uncertainty"]) == (
         interval["method"],
         False,
     )

@@ -325,7 +325,8 @@ def test_a_headline_is_the_median_over_episodes_with_the_interquartile_range_or_
     )
     headline = made["metrics"]["total_return"]
     assert (headline["n"], headline["value"]) == (4, middle)
-    assert headline["interval"] == {"kind": "interquartile", "low": low, "high": high}
+    assert headline["quartiles"] == {"low": low, "high": high}
+    assert "interval" not in headline
     headline, own = (
         card()["metrics"]["total_return"],
         card()["episodes"][0]["metrics"]["total_return"],

@@ -56,10 +56,10 @@ def test_never_counts_as_later_than_any_number(
 
 def test_quartiles_are_given_as_far_as_they_are_reached() -> None:
     reached = aggregate(map(metric, (1.0, 2.0, 3.0, 4.0, 5.0, NO_TRACK)))
-    assert (reached.interval.low, reached.interval.high) == (2.25, 4.75)
+    assert (reached.quartiles.low, reached.quartiles.high) == (2.25, 4.75)
     lost = aggregate(map(metric, (1.0, 2.0, 3.0, NO_TRACK)))
-    assert (lost.value, lost.interval.low, lost.interval.high) == (2.5, None, None)
-    assert lost.interval.reason == "never in 1 of 4 episodes"
+    assert (lost.value, lost.quartiles.low, lost.quartiles.high) == (2.5, None, None)
+    assert lost.quartiles.reason == "never in 1 of 4 episodes"
 
 
 def test_quartiles_of_finite_values_are_those_of_the_standard_library_to_the_last_bit() -> None:
@@ -67,7 +67,7 @@ def test_quartiles_of_finite_values_are_those_of_the_standard_library_to_the_las
     for count in range(2, len(values)):
         line = aggregate(map(metric, values[:count]))
         low, _, high = statistics.quantiles(values[:count], n=4, method="inclusive")
-        assert (line.interval.low, line.interval.high) == (low, high)
+        assert (line.quartiles.low, line.quartiles.high) == (low, high)
 
 
 def test_a_never_reached_line_sorts_last() -> None:

@@ -19,6 +19,8 @@ from ktdeval.market import Document, Documents
 from ktdeval.market.documents import Entity
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.calibration import judged_orders
+from ktdeval.stats.designs import estimate_mean
+from ktdeval.stats.paired import signed_rank
 from ktdeval.stats.panel import panel_metric, panel_metrics
 from ktdeval.stats.series import automatic_lags, newey_west_mean
 from ktdeval.testing.markets import random_snapshot
@@ -280,3 +282,18 @@ def test_automatic_lags_follow_newey_and_west_and_what_has_no_error_is_refused()
             newey_west_mean(values)
     with pytest.raises(ValueError, match="4 lags for 4 values: give 0 to 3"):
         newey_west_mean([1.0, 2.0, 3.0, 4.0], 4)
+
+
+def test_a_mean_of_equal_values_has_no_variation_and_no_interval() -> None:
+    same = estimate_mean(np.full(3, 0.1))
+
+    assert (same.value, same.n, same.se) == (0.1, 3, 0.0)
+    assert (same.low, same.high) == (None, None)
+    assert same.reason == "no variation: all values are the same"
+    assert (same.t_p, estimate_mean(np.zeros(4)).t_p) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_signed_ranks_of_differences_that_are_not_finite_are_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="differences must be finite"):
+        signed_rank(np.array([0.1, value, -0.2]))

@@ -92,12 +92,13 @@ Address: #card=ID */
 
   // -- figures
 
-  const interval = (metric) =>
-    metric.interval && known(metric.interval.low)
-      ? format.range(metric.interval.low, metric.interval.high, metric.unit)
-      : kt.format.NONE;
+  const spread = (metric) => {
+    const ends = kt.spread(metric);
+    if (!ends || !known(ends.low)) return kt.format.NONE;
+    return format.range(ends.low, ends.high, metric.unit);
+  };
 
-  const bounds = (metrics) => format.bounds(metrics.map((metric) => metric.interval?.kind));
+  const bounds = (metrics) => format.bounds(metrics.map((metric) => kt.spread(metric)?.kind));
 
   function metricsSection({entry, board}) {
     const {card} = entry;
@@ -129,7 +130,7 @@ Address: #card=ID */
       return [
         el("span", {title: board.metrics[name]?.description || null}, title(name)),
         format.cell(metric.value, metric.unit, metric.reason),
-        interval(metric),
+        spread(metric),
         ...(scoring ? [format.cell(metric.baseline, metric.unit, "not defined")] : []),
         format.count(metric.n),
         metric.better || "neither",
@@ -290,7 +291,7 @@ Address: #card=ID */
         rows: Object.entries(lines).map(([name, line]) => [
           name,
           format.cell(line.value, "fraction", line.reason, {signed: true}),
-          interval({...line, unit: "fraction"}),
+          spread({...line, unit: "fraction"}),
           format.count(line.n),
         ]),
       }),

@@ -335,10 +335,11 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   function figureRow(view, name) {
     const [left, right] = view.sides.map(({card}) => (card.metrics || card.scores)[name]);
     const unit = view.board.metrics[name]?.unit || left.unit;
-    const range = ({interval}) =>
-      interval && known(interval.low)
-        ? el("span.between", {}, format.range(interval.low, interval.high, unit))
-        : null;
+    const range = (figure) => {
+      const ends = kt.spread(figure);
+      if (!ends || !known(ends.low)) return null;
+      return el("span.between", {}, format.range(ends.low, ends.high, unit));
+    };
     const cell = (figure) => [format.cell(figure.value, unit, figure.reason), range(figure)];
     const differ =
       known(left.value) &&

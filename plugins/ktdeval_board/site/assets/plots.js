@@ -281,11 +281,11 @@ kt.charts.differences(element, rows, unit)
       .map((name) => ({
         name: factorTitle(name),
         value: given[name].value,
-        low: given[name].interval?.low,
-        high: given[name].interval?.high,
+        low: kt.spread(given[name])?.low,
+        high: kt.spread(given[name])?.high,
         kind: Object.hasOwn(LINES, name) ? "whole" : "part",
       }));
-    const bounds = format.bounds(names.map((name) => given[name].interval?.kind));
+    const bounds = format.bounds(names.map((name) => kt.spread(given[name])?.kind));
     return intervals(element, rows, {
       title: "All lines of the attribution",
       bars: true,

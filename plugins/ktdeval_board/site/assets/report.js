@@ -103,11 +103,12 @@ kt.maskWords(mask), kt.modeWords(mode)
   }
 
   const metric = (card, name) => card.metrics?.[name] || {value: null};
-  const middleHalf = (entry, unit) =>
-    entry.interval && known(entry.interval.low)
-      ? ` (${entry.interval.kind === "interquartile" ? "middle half of episodes" : "interval"} ` +
-        `${format.range(entry.interval.low, entry.interval.high, unit)})`
-      : "";
+  const middleHalf = (entry, unit) => {
+    const ends = kt.spread(entry);
+    if (!ends || !known(ends.low)) return "";
+    const what = ends.kind === "interquartile" ? "middle half of episodes" : "interval";
+    return ` (${what} ${format.range(ends.low, ends.high, unit)})`;
+  };
 
   function what({card}) {
     const task = [look(MASKS, card.task.mask), look(MODES, card.task.mode)]

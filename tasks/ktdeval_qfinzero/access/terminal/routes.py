@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from ktdeval_pages.assets import charts_script, vendor_files
 from ktdeval_qfinzero.access.endpoints import operation_endpoint
 from ktdeval_qfinzero.access.pages.answers import TYPES, asset_answer, html_answer, shared_asset
 from ktdeval_qfinzero.access.terminal.operations import terminal_operations
-from ktdeval_qfinzero.access.terminal.zone import market_zone
+from ktdeval_qfinzero.access.terminal.zone import closed_days, market_zone
 from ktdeval_qfinzero.access.workspaces import Workspaces
 from ktdeval_qfinzero.errors import not_found
 
@@ -28,7 +29,9 @@ def terminal_routes(workspaces: Workspaces) -> list[BaseRoute]:
     assets = "/terminal/assets"
 
     async def give_page(_: Request) -> Response:
-        return html_answer(_page_text(market_zone(workspaces.dataset.info.calendar)))
+        info = workspaces.dataset.info
+        closed = closed_days(info.hours, info.first_day, info.last_day)
+        return html_answer(_page_text(market_zone(info.calendar), closed))
 
     return [
         Route("/terminal", _redirect, methods=["GET"]),
@@ -46,9 +49,10 @@ async def _redirect(_: Request) -> Response:
     return RedirectResponse("/terminal/", headers={"cache-control": "no-store"})
 
 
-def _page_text(zone: str) -> str:
+def _page_text(zone: str, closed: Sequence[str]) -> str:
     text = (_FOLDER / "terminal.html").read_text(encoding="utf-8")
-    return text.replace('data-zone="UTC"', f'data-zone="{zone}"')
+    text = text.replace('data-zone="UTC"', f'data-zone="{zone}"')
+    return text.replace('data-closed=""', f'data-closed="{" ".join(closed)}"')
 
 
 async def _give_asset(request: Request) -> Response:

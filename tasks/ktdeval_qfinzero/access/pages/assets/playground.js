@@ -125,9 +125,9 @@
           else place.append(fresh);
           box = fresh;
         }
-        box.firstChild.textContent = part.tool ? `${part.tool} ` : "";
-        if (part.adds) box.lastChild.append(part.text);
-        else box.lastChild.textContent = part.text;
+        box.firstChild.textContent = part.tool ? `${kt.visible(part.tool)} ` : "";
+        if (part.adds) box.lastChild.append(kt.visible(part.text));
+        else box.lastChild.textContent = kt.visible(part.text);
       });
     };
   }

@@ -1,7 +1,7 @@
 // Time of the session: steps, play, progress, and going back, which opens a branch.
 
 import {branch, step, stop} from "./broker.js";
-import {DAY_MS, isoMoment, marketTime, MINUTE_MS, when, whenWithWeekday} from "./format.js";
+import {DAY_MS, daysLater, isoMoment, marketTime, MINUTE_MS, when, whenWithWeekday} from "./format.js";
 import {actButton, actOnce, errorLine, options, panel} from "./parts.js";
 import {on, page} from "./state.js";
 
@@ -30,7 +30,7 @@ export function playPanel() {
   const buttons = [
     move("step-bar", "Step a bar", () => ({step: 1})),
     move("step-minute", "A minute", (session) => ({until_ts: later(session, MINUTE_MS)})),
-    move("step-day", "A day", (session) => ({
+    move("step-day", "To the next session", (session) => ({
       until_ts: later(session, daysAhead(session) * DAY_MS),
     })),
     player.button,
@@ -77,10 +77,14 @@ function drawClock(parts, session) {
 
 const later = (session, milliseconds) => isoMoment(Date.parse(session.clock) + milliseconds);
 
-/** Days to the next weekday in the market: a Friday's step of a day leads to Monday. */
+const CLOSED = new Set((document.body.dataset.closed || "").split(" "));
+
+/** Days to the market's next session: over weekends and holidays. */
 function daysAhead(session) {
-  const {weekday} = marketTime(session.clock);
-  return {Fri: 3, Sat: 2}[weekday] || 1;
+  const {day} = marketTime(session.clock);
+  let ahead = 1;
+  while (CLOSED.has(daysLater(day, ahead))) ahead += 1;
+  return ahead;
 }
 
 /** Steps the session on show again and again; `pause` stops before the next call. */

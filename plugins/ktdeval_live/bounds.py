@@ -155,11 +155,14 @@ class _Portfolios:
             return _Portfolios(endless, self.costs, np.inf)
 
         grown = 1.0 + np.tile(np.nan_to_num(moves), 2)
-        caps = np.zeros(len(self.caps))
+        count = len(self.caps)
+        caps = np.zeros(count)
         for position in np.flatnonzero(self.caps):
-            own = np.zeros(len(self.caps))
+            own = np.zeros(count)
             own[position] = grown[position]
-            caps[position] = self._most_of_nav(own, gains)
+            others = gains.copy()
+            others[(position + count // 2) % count] = 0.0  # nobody is long and short in one asset
+            caps[position] = self._most_of_nav(own, others)
 
         cash = self._most_of_nav(self.costs * grown, gains)
         return _Portfolios(caps, self.costs, cash)

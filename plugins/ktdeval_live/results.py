@@ -103,7 +103,7 @@ def entry_result(
     first_row = int(np.searchsorted(market.days, np.datetime64(schedule_days[0], "D")))
     is_decided = np.array(decided, dtype=np.bool_)
     joined = _joined(entry, days)
-    trading = _limits(entry, plugins)
+    trading = _limits(episode, market)
     low, high = return_bounds(market, trading, first_row, account, joined & ~is_decided)
 
     return EntryResult(
@@ -132,10 +132,10 @@ def _joined(entry: Entry, days: Sequence[str]) -> BoolArray:
     return np.array([day >= first for day in days], dtype=np.bool_)
 
 
-def _limits(entry: Entry, plugins: Plugins) -> TradingConfig:
+def _limits(episode: EntryEpisode, market: MarketSnapshot) -> TradingConfig:
     """Return the rules that bound what a missing decision could have held."""
-    task = entry.task(plugins)
-    if not task.mask.is_coarse:
+    task = episode.parts.task
+    if not task.scene(episode.spec, market).lens.mask.is_coarse:
         return task.trading
     # Orders are sized when they are decided, at prices that the mask changed: by their fills a
     # weight may be any that is paid for.

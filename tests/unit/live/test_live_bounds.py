@@ -34,7 +34,9 @@ def market(
 ) -> MarketSnapshot:
     """Return a market of US stocks."""
     bare = tiny_snapshot(closes, Details(opens=opens, factors=factors or {}))
-    return dataclasses.replace(bare, instruments=(Instrument("stock", "USD", "us_equity"),) * len(closes))
+    return dataclasses.replace(
+        bare, instruments=(Instrument("stock", "USD", "us_equity"),) * len(closes)
+    )
 
 
 def rules(**account: object) -> TradingConfig:

@@ -34,6 +34,8 @@ FILES = (
     "base/us/manifest.json",
     "base/us/assets.parquet",
     "base/us/bars.parquet",
+    "base/us/documents.parquet",
+    "base/us/entities.parquet",
     "base/us/indices.parquet",
     f"data/us/{DECIDED_ON}-0.json",
     f"data/us/{FILLED_ON}-0.json",
@@ -148,7 +150,7 @@ def cases() -> Iterator[Case]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case.file}: {case.change}")
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: f"{case.file}: {case.change}")
 def test_change_of_any_file_is_found(copy: Path, plugins: Plugins, case: Case) -> None:
     CHANGES[case.change](copy / case.file)
     assert verified_or_unreadable(copy, plugins)
@@ -218,7 +220,9 @@ def test_part_of_a_stamp_that_its_signature_leaves_out_is_covered(
     assert rules(copy, plugins) == {"published"}
 
 
-@pytest.mark.parametrize("folder", ["schedules", "base/us", "data/us", "records", "stamps", "cards"])
+@pytest.mark.parametrize(
+    "folder", ["schedules", "base/us", "data/us", "records", "stamps", "cards"]
+)
 @pytest.mark.parametrize("name", ["x.json", ".x"])
 def test_unknown_file_in_a_folder_of_the_record_is_found(
     copy: Path, plugins: Plugins, folder: str, name: str

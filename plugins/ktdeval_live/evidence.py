@@ -51,8 +51,8 @@ def publication_findings(
         yield Finding(RULE, "", str(error))
         return
 
-    for problem in publication_problems(folder, public):
-        yield Finding(RULE, "", problem)
+    for broken in publication_problems(folder, public):
+        yield Finding(RULE, "", broken)
 
     for one in public:
         problem = _problem(folder, chain, one) or stamp_problem(folder, one)

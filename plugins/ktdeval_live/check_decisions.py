@@ -221,7 +221,7 @@ class DecisionCheck:
                 yield Finding("record", session.day, text)
             return
 
-        if self._was_published(path):
+        if record is None and self._was_published(path):
             text = f"{entry.name}: the record was published, and is missing"
             yield Finding("record", session.day, text)
             return

@@ -26,6 +26,7 @@ from ktdeval_live.settling import (
     shown_in_a_year,
 )
 from ktdeval_live.step import LiveStep
+from ktdeval_live.verifying import verify_test
 from live_drops import plugins
 from live_plans import plan_of
 from paths import REPOSITORY
@@ -125,6 +126,22 @@ def test_gap_by_hand(gapped: LiveFolder) -> None:
     assert results.over_index.symmetric.n == 3  # not the day of the gap
     mean = np.mean([held[0] - 0.01, held[2] - (1010 / 1020 - 1), held[3] - (1030 / 1010 - 1)])
     assert results.over_index.symmetric.mean == pytest.approx(100 * 252 * mean)
+
+
+def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: Path) -> None:
+    # A goes to three times its price on the day of the gap: a quarter of it, long or short, is 100
+    # points between the bounds.
+    opens = {"AA": [10.0, 10.0, 10.0, 10.0, 30.0, 30.0], "BB": [20.0] * 6}
+    closes = {"AA": [10.0, 10.0, 10.0, 30.0, 30.0, 30.0], "BB": [20.0] * 6}
+    details = Details(opens=opens, benchmark=INDEX)
+    test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), details=details, closes=closes)
+    (card,) = settle_test(test, plugins(), of_text("2024-06-07T00:00:00Z")).cards
+    assert {"gaps", "wide bounds"} <= set(card.labels)
+
+    result = verify_test(test, plugins())
+    assert result.findings == ()
+    (line,) = result.wide
+    assert line.startswith("parts/us: bounds of its gaps from -50.0 % to +50.0 %")
 
 
 def test_without_gaps_all_answers_are_the_same(tmp_path: Path) -> None:

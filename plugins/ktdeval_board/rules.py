@@ -21,6 +21,7 @@ from ktdeval_board.layout import path_segment
 from ktdeval_board.signers import (
     Signer,
     SubmitterKey,
+    TimeAuthority,
     signer_problems,
     submitter_key_problems,
 )
@@ -180,6 +181,8 @@ class Rules(Value, frozen=True, kw_only=False):
     verdict_signatures: Literal["required", "optional"] = "optional"
     #: Keys of submitters. A new card of one of them must be signed by a key of theirs
     submitter_keys: tuple[SubmitterKey, ...] = ()
+    #: Authorities whose time stamps on forward tests the board's readers may trust
+    time_authorities: tuple[TimeAuthority, ...] = ()
 
     @property
     def draws_keys(self) -> bool:

@@ -1,4 +1,6 @@
-"""Keys that `board.yaml` names: of maintainers, who sign verdicts, and of submitters, who sign cards."""
+"""Keys that `board.yaml` names: of maintainers, who sign verdicts, of submitters, who sign cards, and of
+authorities, who stamp forward tests.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +32,15 @@ class SubmitterKey(Value, frozen=True, kw_only=False):
     def public_key(self) -> PublicKey:
         """Return the key. Raises SignatureError: it is not canonical, or of small order."""
         return public_key(bytes.fromhex(self.key), f"submitter_keys: {self.name}")
+
+
+class TimeAuthority(Value, frozen=True, kw_only=False):
+    """Authority whose time stamps on forward tests count: `ktdeval live verify TEST --trust
+    board.yaml`.
+    """
+
+    name: Line  #: Name that readers see
+    sha256: Sha256  #: SHA-256 of its root certificate in DER, as `openssl x509 -fingerprint` has it
 
 
 def submitter_key_problems(keys: Sequence[SubmitterKey]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from ktdeval.values.jsonio import content_hash, make_folder, new_folder
 from ktdeval.values.typed import to_plain
 from ktdeval_live.chain import Begun, Chain, Joined
 from ktdeval_live.clock import Clock, in_text
+from ktdeval_live.coverage import begun_files
 from ktdeval_live.entries import Entry
 from ktdeval_live.folder import CHAIN, PLAN, LiveFolder, write_plan
 from ktdeval_live.increments import days_before
@@ -45,13 +46,6 @@ def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFol
     _check_future(schedules, clock)
     systems = _systems(plan, bases, plugins)
 
-    first = Begun(
-        plan=plan.id,
-        schedules={name: content_hash(to_plain(one)) for name, one in schedules.items()},
-        base={name: base.id for name, base in bases.items()},
-        systems=systems,
-        software=ktdeval.__version__,
-    )
     with explained(f"{path}: can't be written"), new_folder(path) as inside:
         make_folder(inside / "schedules")
         for name, base in bases.items():
@@ -60,6 +54,14 @@ def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFol
 
         begin_repository(inside, plan.publish)
         write_plan(inside / PLAN, plan)
+        first = Begun(
+            plan=plan.id,
+            schedules={name: content_hash(to_plain(one)) for name, one in schedules.items()},
+            base={name: base.id for name, base in bases.items()},
+            files=begun_files(inside),
+            systems=systems,
+            software=ktdeval.__version__,
+        )
         Chain(inside / CHAIN).append(first, in_text(clock.now()))
 
     return LiveFolder(path)

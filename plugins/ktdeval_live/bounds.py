@@ -2,14 +2,18 @@
 
 A missing decision would have ruled the portfolio from the first moment at which its orders could
 fill until the next decision's orders fill: from one open to the next one, or from one close to the
-next. Within that time any portfolio is possible that the task allows: each weight at most the
-largest one, longs paid in full, shorts with their initial margin. Outside of it, the return is that
-of the account.
+next. Within that time any portfolio is possible that could be held. Outside of it, the return is
+that of the account.
+
+A name's cap is the largest weight that it can have. At a moment of fills it is the larger of the
+task's largest weight and what is held already, which may have grown beyond it. From there on it
+drifts with the prices: through the rest of the day, the night, and further gaps. Longs are paid in
+full, shorts with their initial margin.
 
 A day has two parts, until the open and after it. In each part the portfolio may be another one, and
 costs are left out: the bounds are a little wider than what one decision could have made. The
-account's own return is always within them, also where its weights have grown beyond the largest
-one. On a market with several rules of fills a part is open to all assets if it is to some.
+account's own return is always within them. On a market with several rules of fills a part is open
+to all assets if it is to some.
 """
 
 from __future__ import annotations
@@ -21,17 +25,30 @@ import numpy as np
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.trading import MarketRules, TradingConfig
 
+MOST_WIDTH = 0.5
+"""Width of the bounds of a total return, as a fraction, beyond which they say nothing: that is more
+than what separates a very good year of a stock market from a very bad one.
+"""
+
 _LEAST_MARGIN = 1e-9  # in place of none, to divide by
 _LOSES_ALL = -1.0
+_LEAST_NAV = 1e-9  # of 1 before; below it weights are not defined
+_MOST_ROUNDS = 100  # of a ratio's search, which takes a handful
 
 
 @dataclass(frozen=True)
 class AccountMoves:
-    """Returns of an account on T days, as fractions."""
+    """Returns of an account on T days, as fractions, and what it held."""
 
     whole: FloatArray  #: [T] from the close before to the close
     until_open: FloatArray  #: [T] from the close before to the open
     after_open: FloatArray  #: [T] from the open to the close
+    weights: FloatArray  #: [T, N] of each asset at the close, as a fraction of NAV; shorts below 0
+
+
+def are_too_wide(low: float, high: float) -> bool:
+    """Whether bounds of a total return are too wide to mean anything."""
+    return high - low > MOST_WIDTH
 
 
 def return_bounds(
@@ -42,35 +59,46 @@ def return_bounds(
     missing: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return [T] the least and the greatest return of each day; both are the account's where no
-    missing decision has a part in the day. The first of the days is row `first_row + 1` of the
-    market; `missing` says whether a decision is missing whose orders would have filled on the day.
+    missing decision has a part in the day. The greatest is infinite after a short that could have
+    lost everything. The first of the days is row `first_row + 1` of the market; `missing` says
+    whether a decision is missing whose orders would have filled on the day.
     """
-    most = _Portfolios.of(market, trading)
+    limits = _Limits.of(market, trading)
     until_open, after_open = _moves(market, first_row, len(missing))
     low = account.whole.copy()
     high = account.whole.copy()
 
     missing_before = np.concatenate([[False], missing[:-1]])
+    held = np.zeros(after_open.shape[1])  # at the close before; an account begins in cash
+    possible: _Portfolios | None = None  # at the close before; None: what the account held
     for number in range(len(missing)):
         night_is_open = bool(missing_before[number])
-        day_is_open = (most.fills_at_open and bool(missing[number])) or (
-            most.fills_at_close and night_is_open
-        )
-        if not night_is_open and not day_is_open:
-            continue
+        fills_at_open = limits.fills_at_open and bool(missing[number])
+        day_is_open = fills_at_open or (limits.fills_at_close and night_is_open)
 
         night = _of(account.until_open, number)
+        held_at_open = _drifted(held, until_open[number], night[0])
         if night_is_open:
-            night = most.range_of(until_open[number])
+            possible = limits.held_or_filled(held, possible, fills=limits.fills_at_close)
+            night = possible.range_of(until_open[number])
+            possible = possible.after(until_open[number])
+        else:
+            possible = None
 
         day = _of(account.after_open, number)
         if day_is_open:
-            day = most.range_of(after_open[number])
+            possible = limits.held_or_filled(held_at_open, possible, fills=fills_at_open)
+            day = possible.range_of(after_open[number])
+            possible = possible.after(after_open[number])
+        else:
+            possible = None
 
-        least = (1.0 + night[0]) * (1.0 + day[0]) - 1.0
-        greatest = (1.0 + night[1]) * (1.0 + day[1]) - 1.0
-        low[number] = min(least, low[number])
-        high[number] = max(greatest, high[number])
+        if night_is_open or day_is_open:
+            least = (1.0 + night[0]) * (1.0 + day[0]) - 1.0
+            greatest = (1.0 + night[1]) * (1.0 + day[1]) - 1.0
+            low[number] = min(least, low[number])
+            high[number] = max(greatest, high[number])
+        held = account.weights[number]
 
     return low, high
 
@@ -78,6 +106,11 @@ def return_bounds(
 def _of(returns: FloatArray, number: int) -> tuple[float, float]:
     """Return the range of a part of a day in which the account is what it is."""
     return float(returns[number]), float(returns[number])
+
+
+def _drifted(weights: FloatArray, moves: FloatArray, nav_return: float) -> FloatArray:
+    """Return [N] weights after moves of the prices under which NAV had a return."""
+    return weights * (1.0 + np.nan_to_num(moves)) / max(1.0 + nav_return, _LEAST_NAV)
 
 
 def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArray, FloatArray]:
@@ -98,50 +131,121 @@ def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArra
 
 @dataclass(frozen=True)
 class _Portfolios:
-    """All portfolios that a task allows on a market of N assets."""
+    """All portfolios that could be held: 2 N positions, the longs of N assets and then their
+    shorts, each up to its cap, and together within the cash. Sizes are fractions of NAV.
+    """
 
-    max_weight: float
-    margins: FloatArray  #: [N] cash that a short of a weight of 1 ties up; infinite: no shorts
+    caps: FloatArray  #: [2 N]
+    costs: FloatArray  #: [2 N] cash that a position of size 1 ties up
+    cash: float  #: 1, or what positions that were held before tie up beyond it
+
+    def range_of(self, moves: FloatArray) -> tuple[float, float]:
+        """Return the least and the greatest return over [N] moves of prices."""
+        gains = _gains(moves)
+        return max(-self._most(-gains), _LOSES_ALL), self._most(gains)
+
+    def after(self, moves: FloatArray) -> _Portfolios:
+        """Return portfolios that include each of these after [N] moves of prices."""
+        if np.isinf(self.cash):
+            return self
+
+        gains = _gains(moves)
+        if 1.0 - self._most(-gains) < _LEAST_NAV:  # of no NAV any size is any fraction
+            endless = np.where(self.caps > 0, np.inf, 0.0)
+            return _Portfolios(endless, self.costs, np.inf)
+
+        grown = 1.0 + np.tile(np.nan_to_num(moves), 2)
+        count = len(self.caps)
+        caps = np.zeros(count)
+        for position in np.flatnonzero(self.caps):
+            own = np.zeros(count)
+            own[position] = grown[position]
+            others = gains.copy()
+            others[(position + count // 2) % count] = 0.0  # nobody is long and short in one asset
+            caps[position] = self._most_of_nav(own, others)
+
+        cash = self._most_of_nav(self.costs * grown, gains)
+        return _Portfolios(caps, self.costs, cash)
+
+    def _most(self, gains: FloatArray) -> float:
+        """Return the largest sum of gains, given [2 N] for a size of 1."""
+        if np.isinf(self.cash):
+            can_gain = ((self.caps > 0) & (gains > 0)).any()
+            return float("inf") if can_gain else 0.0
+        return float(gains @ self._best(gains))
+
+    def _most_of_nav(self, parts: FloatArray, gains: FloatArray) -> float:
+        """Return the largest part of the later NAV: of the sum of parts, given [2 N] for a size of
+        1, over 1 and the sum of gains. By Dinkelbach's method, whose ratios only grow.
+        """
+        ratio = 0.0
+        for _ in range(_MOST_ROUNDS):
+            sizes = self._best(parts - ratio * gains)
+            found = float(parts @ sizes) / (1.0 + float(gains @ sizes))
+            if found <= ratio:
+                break
+            ratio = found
+        return ratio
+
+    def _best(self, gains: FloatArray) -> FloatArray:
+        """Return the [2 N] sizes with the largest sum of gains. What ties up cash best comes first,
+        as in a knapsack whose items can be divided.
+        """
+        order = np.argsort(-gains / self.costs, kind="stable")
+        order = order[gains[order] > 0]
+        wanted = self.caps[order] * self.costs[order]
+        left = self.cash - (np.cumsum(wanted) - wanted)
+        sizes = np.zeros(len(gains))
+        sizes[order] = np.clip(left, 0.0, wanted) / self.costs[order]
+        return sizes
+
+
+def _gains(moves: FloatArray) -> FloatArray:
+    """Return [2 N] gains of longs and shorts of size 1; 0 without a bar."""
+    known = np.nan_to_num(moves)
+    return np.concatenate([known, -known])
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What a task allows on a market of N assets at a moment of fills."""
+
+    caps: FloatArray  #: [2 N] largest sizes of longs and of shorts that orders reach
+    costs: FloatArray  #: [2 N]
     fills_at_open: bool  #: whether orders of any asset fill at opens
     fills_at_close: bool
 
     @classmethod
-    def of(cls, market: MarketSnapshot, trading: TradingConfig) -> _Portfolios:
+    def of(cls, market: MarketSnapshot, trading: TradingConfig) -> _Limits:
         rules = MarketRules.of(market, trading)
-        margins = np.full(len(rules.venues), np.inf)
+        count = len(rules.venues)
+        shorts = np.zeros(count)
+        margins = np.ones(count)
         for asset, venue in enumerate(rules.venues):
             if venue.short is not None:
+                shorts[asset] = trading.max_weight
                 margins[asset] = max(venue.short.initial_margin_pct / 100.0, _LEAST_MARGIN)
 
         fills = {scale.fill for scale in rules.scales}
         return cls(
-            max_weight=trading.max_weight,
-            margins=margins,
+            caps=np.concatenate([np.full(count, trading.max_weight), shorts]),
+            costs=np.concatenate([np.ones(count), margins]),
             fills_at_open="next_open" in fills,
             fills_at_close="next_close" in fills,
         )
 
-    def range_of(self, moves: FloatArray) -> tuple[float, float]:
-        """Return the least and the greatest return of any portfolio over [N] moves of prices."""
-        return max(-self._most(-moves), _LOSES_ALL), self._most(moves)
-
-    def _most(self, gains: FloatArray) -> float:
-        """Return the largest gain, where a long gains `gains` and a short loses it. What ties up
-        cash best comes first, as in a knapsack whose items can be divided.
+    def held_or_filled(
+        self, held: FloatArray, possible: _Portfolios | None, fills: bool
+    ) -> _Portfolios:
+        """Return what could be held: what an earlier gap left possible, else what the account holds,
+        given as [N] weights; at a moment of fills, what orders could reach as well.
         """
-        known = np.isfinite(gains)
-        longs = np.where(known & (gains > 0), gains, 0.0)
-        shorts = np.where(known & (gains < 0) & np.isfinite(self.margins), -gains, 0.0)
-        gain = np.where(gains > 0, longs, shorts)
-        cost = np.where(gains > 0, 1.0, self.margins)
-        left = 1.0
-        total = 0.0
-        for asset in np.argsort(-gain / cost, kind="stable"):
-            if gain[asset] <= 0 or left <= 0:
-                break
+        if possible is None:
+            sizes = np.concatenate([np.maximum(held, 0.0), np.maximum(-held, 0.0)])
+            possible = _Portfolios(sizes, self.costs, max(1.0, float(sizes @ self.costs)))
+            fills = True  # a gap begins with one
+        if not fills:
+            return possible
 
-            weight = min(self.max_weight, left / cost[asset])
-            total += weight * float(gain[asset])
-            left -= weight * float(cost[asset])
-
-        return total
+        caps = np.maximum(possible.caps, self.caps)
+        return _Portfolios(caps, self.costs, max(1.0, possible.cash))

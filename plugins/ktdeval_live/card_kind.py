@@ -8,7 +8,8 @@ import msgspec
 
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Problem, Report, clean, word_grid
 from ktdeval_live.card_types import KIND, SCHEMA_FILE, LiveCard, LiveFigure, LiveInterval
-from ktdeval_live.labels import labels_of
+from ktdeval_live.evidence import PROVES
+from ktdeval_live.labels import labels_of, wide_words
 from ktdeval_live.shape import doubts
 
 
@@ -66,6 +67,10 @@ def _facts(card: LiveCard) -> Iterator[tuple[str, str]]:
     evidence = card.evidence
     words = f"{evidence.publications} publications, {evidence.pushed} pushed, {evidence.stamped} stamped"
     yield "evidence", f"{evidence.level}: {words}"
+    if evidence.authority is not None:
+        authority = evidence.authority
+        yield "time authority", clean(f"{authority.subject}, SHA-256 {authority.sha256}")
+        yield "evidence to who trusts it", evidence.level_if_trusted
 
 
 def _days(card: LiveCard) -> Iterator[tuple[str, str]]:
@@ -125,8 +130,10 @@ def _notes(card: LiveCard) -> Iterator[str]:
     yield from doubts("Over equal parts", card.results.over_buy_and_hold)
     if card.days.gaps:
         yield "The bounds leave costs out, and reach until the next decision's orders could fill."
-    if card.evidence.level == "claimed":
-        yield "Times are those of the entrant's own clock: nothing else proves them."
+    if "wide bounds" in card.labels:
+        yield f"{wide_words(card.results)}."
+    meaning = PROVES[card.evidence.level]
+    yield f"{card.evidence.level}: {meaning}."
 
 
 LIVE = CardKind(

@@ -25,6 +25,8 @@ from ktdeval.cards import (
 )
 from ktdeval.values.jsonio import dumps_pretty, write_atomic
 from ktdeval.values.typed import Value
+from ktdeval_live.evidence import Level
+from ktdeval_live.trust import TimeAuthority
 
 KIND = "live"
 SCHEMA_FILE = Path(__file__).with_name("live-card-v1.json")
@@ -43,14 +45,19 @@ class TestPart(Value, frozen=True):
 
 
 class EvidencePart(Value, frozen=True):
-    """What proves when the decisions were made."""
+    """What proves when the decisions were made. A card can't know its reader, and so is never
+    `stamped` by itself.
+    """
 
     publications: Count
     pushed: Count  #: those that went to a remote repository
     stamped: Count  #: those with a time stamp of an authority
-    #: `stamped`: each counted decision lies before a stamp that lies before its cutoff; `pushed`:
-    #: before a push, whose time the remote has to attest; `claimed`: by the entrant's clock alone
-    level: Literal["stamped", "pushed", "claimed"]
+    authority: TimeAuthority | None  #: whose stamps they are; null where the plan names none
+    #: `pushed`: each counted decision lies before a push, whose time the remote has to attest;
+    #: `claimed (own authority)`: before a stamp of the authority; `claimed`: by the maintainer's
+    #: clock alone
+    level: Literal["claimed", "claimed (own authority)", "pushed"]
+    level_if_trusted: Level  #: the same, to a reader who trusts the authority
 
 
 class MarketPart(Value, frozen=True):
@@ -128,7 +135,16 @@ class LiveProvenance(Value, frozen=True):
     suite_version: Name
 
 
-Label = Literal["rehearsal", "synthetic", "not stamped", "gaps", "inactive", "few days"]
+Label = Literal[
+    "rehearsal",
+    "synthetic",
+    "not stamped",
+    "own authority",
+    "gaps",
+    "wide bounds",
+    "inactive",
+    "few days",
+]
 
 
 class LiveCard(Card, frozen=True):

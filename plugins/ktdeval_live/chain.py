@@ -39,6 +39,7 @@ class Begun(Value, tag="begun", tag_field="kind"):
     plan: Sha256  #: hash of the plan
     schedules: dict[Name, Sha256]  #: hash of the schedule of each market
     base: dict[Name, Sha256]  #: id of the snapshot before the test, by market
+    files: dict[str, Sha256]  #: hash of each file that the test began with, by its name
     systems: dict[str, str]  #: hash of each entrant on each market, by `entrant/market`
     software: str  #: version of ktdeval
 

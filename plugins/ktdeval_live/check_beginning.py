@@ -12,10 +12,13 @@ from ktdeval.values.typed import to_plain
 from ktdeval_live.chain import Begun, Chain, Entry as Link, Frozen, Joined
 from ktdeval_live.checked import Checked
 from ktdeval_live.clock import of_text
+from ktdeval_live.coverage import begun_files
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import PLAN
 from ktdeval_live.plan import check_plan
 from ktdeval_live.sessions import Schedule, fill_rules, schedule
+
+_RULES = {PLAN: "plan", "schedules": "schedule", "base": "base"}
 
 
 def beginning_findings(checked: Checked) -> Iterator[Finding]:
@@ -47,7 +50,24 @@ def beginning_findings(checked: Checked) -> Iterator[Finding]:
             found = True
             yield finding
     if not found:
+        yield from _files(checked, first)
         yield from _systems(checked, first)
+
+
+def _files(checked: Checked, first: Begun) -> Iterator[Finding]:
+    """Compare each byte of what the test began with: also what means nothing, such as a label of a
+    market or a blank.
+    """
+    present = begun_files(checked.folder.path)
+    for name in sorted({*first.files, *present}):
+        rule = _RULES.get(name.split("/")[0], "file")
+        shown = repr(name[:90])
+        if name not in present:
+            yield Finding(rule, "", f"{shown}: is missing; the test began with it")
+        elif name not in first.files:
+            yield Finding(rule, "", f"{shown}: was added after the test began")
+        elif present[name] != first.files[name]:
+            yield Finding(rule, "", f"{shown}: was changed after the test began")
 
 
 def _market(checked: Checked, first: Begun, market: str) -> Iterator[Finding]:

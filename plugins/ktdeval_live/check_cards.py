@@ -18,9 +18,10 @@ from ktdeval_live.checked import Checked
 from ktdeval_live.clock import of_text
 from ktdeval_live.entries import Entry
 from ktdeval_live.findings import Finding
+from ktdeval_live.folder import CARDS
 from ktdeval_live.publishing import Publication, publications
 from ktdeval_live.results import entry_result
-from ktdeval_live.settling import CARDS, Basis, live_card
+from ktdeval_live.settling import Basis, live_card
 
 _RULE = "card"
 

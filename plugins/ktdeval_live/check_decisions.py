@@ -7,15 +7,19 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 
 from ktdeval.errors import KtdevalError
 from ktdeval.trading import DECIDED
+from ktdeval.values.jsonio import read_plain
+from ktdeval.values.typed import encode_canonical
 from ktdeval_live.chain import Decided, Entry as Link, Frozen, Gap
 from ktdeval_live.checked import Checked
 from ktdeval_live.clock import in_text, of_text
 from ktdeval_live.entries import Answer, Entry, answers
 from ktdeval_live.evidence import was_all_public, was_frozen, was_public
 from ktdeval_live.findings import Finding
+from ktdeval_live.history import commit_order, committed
 from ktdeval_live.publishing import Publication, publications
 from ktdeval_live.records import DecisionRecord
 from ktdeval_live.retracing import KnownMarkets, Retracer
@@ -212,6 +216,14 @@ class DecisionCheck:
             entry.entrant.name, entry.market, session.day, private=False
         )
         if path.is_file():
+            if record is not None and read_plain(path) != encode_canonical(record).encode():
+                text = f"{entry.name}: the file is not as it was committed to, byte by byte"
+                yield Finding("record", session.day, text)
+            return
+
+        if record is None and self._was_published(path):
+            text = f"{entry.name}: the record was published, and is missing"
+            yield Finding("record", session.day, text)
             return
 
         self.sealed += 1
@@ -224,6 +236,15 @@ class DecisionCheck:
                 yield Finding(
                     "sealed", session.day, f"{entry.name}: should have been published by now"
                 )
+
+    def _was_published(self, path: Path) -> bool:
+        """Whether the latest commit has a file that is not here."""
+        folder = self._checked.folder.path
+        with suppress(KtdevalError):  # the evidence has its own findings
+            latest = list(commit_order(folder))[-1:]
+            name = path.relative_to(folder).as_posix()
+            return any(found is not None for found in committed(folder, latest, name))
+        return False
 
     def _is_left(self, market: str, link: Link, cutoff: datetime) -> bool:
         """Whether steps came after the one that had to publish a decision: since its cutoff data of

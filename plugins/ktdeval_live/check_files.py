@@ -10,10 +10,9 @@ from pathlib import Path
 from ktdeval.errors import KtdevalError
 from ktdeval_live.chain import Chain, Decided, Frozen
 from ktdeval_live.findings import Finding
-from ktdeval_live.folder import LiveFolder
+from ktdeval_live.folder import STAMPS, LiveFolder
 from ktdeval_live.lines import MOST_BYTES
 from ktdeval_live.publishing import publications
-from ktdeval_live.stamps import STAMPS
 
 _RULE = "file"
 _GIT = ".git"
@@ -46,22 +45,17 @@ def _unsafe(entry: Path, name: str, is_large: bool) -> Iterator[Finding]:
 
 
 def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
-    """Yield published files that no entry of the chain names."""
+    """Yield published files that no entry of the chain names; those that the test began with have a
+    check of their own.
+    """
     known = set(_known(folder, chain))
-    for above in ("schedules", "base", "data", "records", STAMPS):
-        inner = _files(folder.path, above)
-        for name in inner:
-            if above == "base":
-                name = "/".join(name.split("/")[:2])
+    for above in ("data", "records", STAMPS):
+        for name in _files(folder.path, above):
             if name not in known:
                 yield Finding(_RULE, _day_of(name), f"{name}: is not in the chain")
 
 
 def _known(folder: LiveFolder, chain: Chain) -> Iterator[str]:
-    for market in folder.plan.markets:
-        yield f"schedules/{market}.json"
-        yield f"base/{market}"
-
     for link in chain.entries:
         body = link.body
         if isinstance(body, Frozen):

@@ -13,18 +13,19 @@ from ktdeval_live.ask import ask as ask_entry
 from ktdeval_live.begin import begin, join as join_test
 from ktdeval_live.clock import Clock, FileClock, SystemClock, in_text
 from ktdeval_live.entries import Entry
-from ktdeval_live.evidence import Level
+from ktdeval_live.evidence import PROVES
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.page.build import live_page
 from ktdeval_live.page.write import site_folder, write_page
 from ktdeval_live.plan import load_entrant, load_plan
 from ktdeval_live.processes import ProcessAsker, end_after
-from ktdeval_live.publishing import publish as publish_chain, reveal
+from ktdeval_live.publishing import publish as publish_chain, publish_evidence, reveal
 from ktdeval_live.repeating import repeat_test
 from ktdeval_live.replaying import replay_plan
 from ktdeval_live.settling import differences, settle_test, shown_in_a_year, write_cards
 from ktdeval_live.status import agreement_row, market_rows, pair_row, settled_row, status_rows
 from ktdeval_live.step import AT_ONCE, LiveStep, StepReport
+from ktdeval_live.trust import NOBODY, authority_words, load_trust
 from ktdeval_live.verifying import check_verified, verify_test
 
 _CLOCK = click.option(
@@ -33,12 +34,6 @@ _CLOCK = click.option(
     metavar="FILE",
     help="rehearsals only: take the time from this file, such as 2026-01-05T21:30:00+00:00",
 )
-_PROVED: dict[Level, str] = {
-    "stamped": "each decision existed before its cutoff, by the stamps of the plan's authority",
-    "pushed": "the remote must attest when the commits came",
-    "claimed": "the times are those of the maintainer's own clock, and the whole record could have"
-    " been made afterwards",
-}
 _FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
 
 
@@ -203,10 +198,23 @@ def settle(folder: Path, extra: tuple[str, ...]) -> None:
 @example("ktdeval live verify my-test")
 @live.command()
 @_FOLDER
+@click.option(
+    "--trust",
+    "trusted",
+    type=FilePath(),
+    metavar="FILE",
+    help="roots of time authorities that you trust: a file in PEM, or a board.yaml",
+)
 @plugin_option
-def verify(folder: Path, extra: tuple[str, ...]) -> None:
-    """Verify a test: chain, data, deadlines, evidence, and each decision from its replies."""
-    result = verify_test(LiveFolder(folder), open_plugins(extra), SystemClock().now())
+def verify(folder: Path, trusted: Path | None, extra: tuple[str, ...]) -> None:
+    """Verify a test: chain, data, deadlines, evidence, and each decision from its replies.
+
+    Stamps prove when decisions were made only if you trust their authority: get its root
+    certificate from the authority itself, never from the test, and name it with --trust.
+    """
+    trust = NOBODY if trusted is None else load_trust(trusted)
+    test = LiveFolder(folder)
+    result = verify_test(test, open_plugins(extra), SystemClock().now(), trust)
     for finding in result.findings:
         click.echo(finding.line())
 
@@ -215,7 +223,12 @@ def verify(folder: Path, extra: tuple[str, ...]) -> None:
         f"{result.entries} links hold; {result.decisions} decisions were made again from their"
         f" replies; {result.sealed} are still sealed; {result.stamped} publications are stamped"
     )
-    click.echo(f"as far as {result.until}; evidence: {result.level}: {_PROVED[result.level]}")
+    for line in (*(one.line() for one in result.uncovered), *result.wide):
+        click.echo(line)
+    if result.authority is not None:
+        is_trusted = trust.holds(test.plan.publish.stamp)
+        click.echo(f"time authority: {authority_words(result.authority, is_trusted)}")
+    click.echo(f"as far as {result.until}; evidence: {result.level}: {PROVES[result.level]}")
 
 
 @example("ktdeval live publish my-test")
@@ -253,6 +266,7 @@ def _published(test: LiveFolder, clock: Clock) -> KtdevalError | None:
     reveal(test, chain, clock.now())
     try:
         publication = publish_chain(test, chain, clock)
+        publish_evidence(test, chain)
     except (StoreError, VerificationError) as error:
         return error
 

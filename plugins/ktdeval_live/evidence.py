@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from ktdeval.errors import KtdevalError
 from ktdeval.values.jsonio import read_plain
@@ -13,14 +14,28 @@ from ktdeval_live.chain import Chain, Decided, Entry, Frozen, Gap
 from ktdeval_live.clock import in_text, of_text
 from ktdeval_live.entries import Entry as LiveEntry
 from ktdeval_live.findings import Finding
-from ktdeval_live.folder import CHAIN, LiveFolder
+from ktdeval_live.folder import CHAIN, PUBLISHED, LiveFolder
 from ktdeval_live.history import commit_order, committed
 from ktdeval_live.lines import MOST_BYTES
-from ktdeval_live.publishing import Publication, publications
-from ktdeval_live.stamps import stamp_time
+from ktdeval_live.publishing import Publication, publication_problems, publications
+from ktdeval_live.stamps import stamp_sha256, stamp_time
+from ktdeval_live.trust import Trust
 
 RULE = "published"
-Level = Literal["stamped", "pushed", "claimed"]
+Level = Literal["claimed", "claimed (own authority)", "pushed", "stamped"]
+"""What shows when a decision was made, the weakest first."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+PROVES: Mapping[Level, str] = {
+    "stamped": "each decision existed before its cutoff, by stamps of an authority that you trust",
+    "pushed": "each decision was pushed before its cutoff, if the remote attests when",
+    "claimed (own authority)": "the authority of the stamps is the maintainer's choice: unless you"
+    " trust it, the whole record could have been made afterwards",
+    "claimed": "the times are those of the maintainer's own clock: the whole record could have been"
+    " made afterwards",
+}
+"""What a level of evidence proves to a reader; the docs and the live page have the same words."""
 
 
 def publication_findings(
@@ -35,6 +50,9 @@ def publication_findings(
     except KtdevalError as error:
         yield Finding(RULE, "", str(error))
         return
+
+    for broken in publication_problems(folder, public):
+        yield Finding(RULE, "", broken)
 
     for one in public:
         problem = _problem(folder, chain, one) or stamp_problem(folder, one)
@@ -81,25 +99,31 @@ def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
     return False
 
 
-def test_level(folder: LiveFolder, chain: Chain, entries: Iterable[LiveEntry]) -> Level:
-    """Return the weakest evidence of all entries with a decision that stands; `claimed` without
-    any.
+def test_level(
+    folder: LiveFolder, chain: Chain, entries: Iterable[LiveEntry], trust: Trust
+) -> Level:
+    """Return the weakest evidence of all entries with a decision that stands, to a reader with some
+    trust; `claimed` without any.
     """
     public = publications(folder)
     decided = {(body.entrant, body.market) for _, body in standing(chain)}
     levels = set()
     for entry in entries:
         if (entry.entrant.name, entry.market) in decided:
-            levels.add(evidence_level(folder, chain, entry, public))
-    return _weakest(levels)
+            levels.add(evidence_level(folder, chain, entry, public, trust))
+    return weakest(levels)
 
 
 def evidence_level(
-    folder: LiveFolder, chain: Chain, entry: LiveEntry, public: Sequence[Publication]
+    folder: LiveFolder,
+    chain: Chain,
+    entry: LiveEntry,
+    public: Sequence[Publication],
+    trust: Trust,
 ) -> Level:
     """Return the weakest evidence that a standing decision of an entry, whose cutoff is past, was
     made before it; `claimed` without any decision, and in a rehearsal, whose time is that of its own
-    clock.
+    clock. `stamped` are those alone whose stamps are checked against a root that the reader trusts.
     """
     if folder.plan.kind == "rehearsal":
         return "claimed"
@@ -107,6 +131,10 @@ def evidence_level(
     cutoffs = folder.cutoffs()
     own = (entry.entrant.name, entry.market)
     last_at = of_text(chain.entries[-1].at)
+    by_stamp: Level = "claimed (own authority)"
+    if trust.holds(folder.plan.publish.stamp):
+        by_stamp = "stamped"
+
     levels: set[Level] = set()
     for link, body in standing(chain):
         if (body.entrant, body.market) != own:
@@ -121,22 +149,19 @@ def evidence_level(
             if cutoff is not None and one.seq >= link.seq and proved_at(folder, one) < cutoff:
                 before.append(one)
 
+        found: set[Level] = {"claimed"}
         if any(one.stamp is not None for one in before):
-            levels.add("stamped")
-        elif any(one.pushed for one in before):
-            levels.add("pushed")
-        else:
-            levels.add("claimed")
+            found.add(by_stamp)
+        if any(one.pushed for one in before):
+            found.add("pushed")
+        levels.add(max(found, key=LEVELS.index))
 
-    return _weakest(levels)
+    return weakest(levels)
 
 
-def _weakest(levels: set[Level]) -> Level:
-    if levels == {"stamped"}:
-        return "stamped"
-    if levels and "claimed" not in levels:
-        return "pushed"
-    return "claimed"
+def weakest(levels: Iterable[Level]) -> Level:
+    """Return the weakest of some levels; `claimed` of none."""
+    return min(levels, key=LEVELS.index, default="claimed")
 
 
 def standing(chain: Chain) -> Iterator[tuple[Entry, Decided]]:
@@ -157,9 +182,12 @@ def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iter
     continues the one before.
     """
     if not public:
+        with suppress(KtdevalError):  # before the first publication there is no history
+            yield from _lost_publications(folder, commit_order(folder.path))
         return
 
     order = commit_order(folder.path)
+    yield from _lost_publications(folder, order)
     own = read_plain(folder.path / CHAIN, MOST_BYTES)
     ends = _line_ends(own)
     place = -1
@@ -174,6 +202,18 @@ def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iter
             yield Finding(RULE, "", f"{where} does not continue the one before it")
         else:
             place = order[one.commit]
+
+
+def _lost_publications(folder: LiveFolder, commits: Iterable[str]) -> Iterator[Finding]:
+    """Compare the file of publications with each commit that has one: lines are only appended."""
+    path = folder.path / PUBLISHED
+    own = read_plain(path, MOST_BYTES) if path.is_file() else b""
+    commits = tuple(commits)
+    for commit, lines in zip(commits, committed(folder.path, commits, PUBLISHED), strict=True):
+        if lines is not None and not own.startswith(lines):
+            where = f"commit {commit[:12]}"
+            yield Finding(RULE, "", f"{where} has lines of {PUBLISHED} that are not here now")
+            return
 
 
 def _line_ends(data: bytes) -> list[int]:
@@ -201,8 +241,8 @@ def stamp_problem(folder: LiveFolder, one: Publication) -> str | None:
     """Return why the stamp of a publication does not hold."""
     rule = folder.plan.publish.stamp
     if one.stamp is None:
-        if one.stamped_at is not None:
-            return f"entry {one.seq} has the time of a stamp, and no stamp"
+        if one.stamped_at is not None or one.stamp_sha256 is not None:
+            return f"entry {one.seq} has the time or the hash of a stamp, and no stamp"
         if rule is not None and rule.required:
             return f"entry {one.seq} was published without a stamp"
         return None
@@ -211,6 +251,8 @@ def stamp_problem(folder: LiveFolder, one: Publication) -> str | None:
 
     try:
         time = stamp_time(folder.path, one.stamp, one.head, rule)
+        if stamp_sha256(folder.path, one.stamp) != one.stamp_sha256:
+            return f"{one.stamp}: is not the file that was recorded, byte by byte"
     except KtdevalError as error:
         return str(error)
 

@@ -39,6 +39,10 @@ PLAN = "plan.json"
 CHAIN = "chain.jsonl"
 PRIVATE = "private"
 SITE = "site"
+CARDS = "cards"
+IGNORED = ".gitignore"
+PUBLISHED = "published.jsonl"
+STAMPS = "stamps"
 _LOOKED = "looked-at.txt"
 
 

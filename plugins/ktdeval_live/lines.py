@@ -23,7 +23,7 @@ def whole_lines(path: Path) -> list[bytes]:
         data = read_plain(path, MOST_BYTES)
 
     end = data.rfind(b"\n") + 1
-    return data[:end].splitlines()
+    return data[:end].split(b"\n")[:-1]
 
 
 def append_line(path: Path, line: str) -> None:

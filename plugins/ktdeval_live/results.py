@@ -12,6 +12,7 @@ Days of the shadow period are recorded and not counted.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.plugins.registry import Plugins
-from ktdeval.trading import StepRecord
+from ktdeval.trading import StepRecord, TradingConfig
 from ktdeval_live.bounds import AccountMoves, return_bounds
 from ktdeval_live.chain import Chain, Frozen
 from ktdeval_live.entries import Answer, Entry, EntryEpisode, answers
@@ -98,11 +99,11 @@ def entry_result(
     days = schedule_days[1 : settled + 1]
     ended = answers(chain, entry)
     decided = [ended.get(day, Answer()).counts for day in schedule_days[:settled]]
-    nav, account = _account(episode)
+    nav, account = _account(episode, market)
     first_row = int(np.searchsorted(market.days, np.datetime64(schedule_days[0], "D")))
     is_decided = np.array(decided, dtype=np.bool_)
-    trading = entry.task(plugins).trading
     joined = _joined(entry, days)
+    trading = _limits(episode, market)
     low, high = return_bounds(market, trading, first_row, account, joined & ~is_decided)
 
     return EntryResult(
@@ -131,22 +132,35 @@ def _joined(entry: Entry, days: Sequence[str]) -> BoolArray:
     return np.array([day >= first for day in days], dtype=np.bool_)
 
 
-def _account(episode: EntryEpisode) -> tuple[FloatArray, AccountMoves]:
-    """Return [T] NAV in units of currency, and its returns."""
+def _limits(episode: EntryEpisode, market: MarketSnapshot) -> TradingConfig:
+    """Return the rules that bound what a missing decision could have held."""
+    task = episode.parts.task
+    if not task.scene(episode.spec, market).lens.mask.is_coarse:
+        return task.trading
+    # Orders are sized when they are decided, at prices that the mask changed: by their fills a
+    # weight may be any that is paid for.
+    return dataclasses.replace(task.trading, max_weight=1.0)
+
+
+def _account(episode: EntryEpisode, market: MarketSnapshot) -> tuple[FloatArray, AccountMoves]:
+    """Return [T] NAV in units of currency, and what made it."""
     ledger = episode.parts.ledger(episode.spec, episode.records)
     before = float(ledger.initial_cash_minor)
     navs = []
     returns = []
     until_open = []
     after_open = []
-    for record in episode.records:
+    weights = np.zeros((len(episode.records), len(market.codes)))
+    for number, record in enumerate(episode.records):
         navs.append(record.nav_minor / ledger.minor_per_unit)
         returns.append(record.nav_minor / before - 1.0)
         until_open.append(record.open_nav_minor / before - 1.0)
         after_open.append(record.nav_minor / record.open_nav_minor - 1.0)
+        for held in record.positions:
+            weights[number, market.asset_index[held.code]] = held.value_minor / record.nav_minor
         before = float(record.nav_minor)
 
-    moves = AccountMoves(np.array(returns), np.array(until_open), np.array(after_open))
+    moves = AccountMoves(np.array(returns), np.array(until_open), np.array(after_open), weights)
     return np.array(navs), moves
 
 

@@ -42,17 +42,18 @@ from ktdeval_live.card_types import (
 from ktdeval_live.chain import Chain, Frozen
 from ktdeval_live.clock import in_text
 from ktdeval_live.entries import Entry, answers
-from ktdeval_live.evidence import evidence_level
-from ktdeval_live.folder import LiveFolder
+from ktdeval_live.evidence import Level, evidence_level
+from ktdeval_live.folder import CARDS, LiveFolder
 from ktdeval_live.labels import labels_of
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.publishing import Publication, publications
 from ktdeval_live.results import EntryResult, entry_result, total_return
 from ktdeval_live.shape import autocorrelation, skewness
+from ktdeval_live.trust import NOBODY, Trust, authority_of, plan_trust
 
 LEVEL = 0.95
-CARDS = "cards"
 NO_DAY = "no counted day yet"
+NO_BOUND = "a gap's short could have lost everything, after which nothing bounds a return"
 NO_INDEX = "the market has no index"
 NO_SHARED_DAY = "no counted day on which both are known"
 
@@ -116,12 +117,20 @@ def _market_part(entry: Entry, base: MarketSnapshot, market: MarketSnapshot) -> 
 
 
 def _evidence_part(folder: LiveFolder, basis: Basis, entry: Entry) -> EvidencePart:
+    def level(trust: Trust) -> Level:
+        return evidence_level(folder, basis.chain, entry, public, trust)
+
     public = basis.public
+    rule = folder.plan.publish.stamp
+    untrusted = level(NOBODY)
+    assert untrusted != "stamped"  # by nobody's trust
     return EvidencePart(
         publications=len(public),
         pushed=sum(one.pushed for one in public),
         stamped=sum(one.stamp is not None for one in public),
-        level=evidence_level(folder, basis.chain, entry, public),
+        authority=None if rule is None else authority_of(rule),
+        level=untrusted,
+        level_if_trusted=level(plan_trust(rule)),
     )
 
 
@@ -164,7 +173,7 @@ def results_part(plan: LivePlan, result: EntryResult) -> ResultPart:
         held=_total(result.held[counted]),
         flat=_total(result.flat[counted]),
         low=_total(result.low[counted]),
-        high=_total(result.high[counted]),
+        high=_greatest(result.high[counted]),
         index=LiveFigure(value=None, reason=NO_INDEX) if index is None else _total(index[counted]),
         buy_and_hold=_total(result.buy_and_hold[counted]),
         sharpe=ratio,
@@ -178,6 +187,13 @@ def _total(returns: FloatArray) -> LiveFigure:
     if not np.isfinite(returns).all():
         return LiveFigure(value=None, reason="a day has no price")
     return _figure(total_return(returns), NO_DAY)
+
+
+def _greatest(returns: FloatArray) -> LiveFigure:
+    """Return the greatest total return; null where nothing bounds it."""
+    if np.isposinf(returns).any():
+        return LiveFigure(value=None, reason=NO_BOUND)
+    return _total(returns)
 
 
 def _figure(value: float | None, reason: str) -> LiveFigure:

@@ -1,7 +1,8 @@
 """Time stamps of the chain's head by an authority (RFC 3161).
 
-A stamp proves that the head existed at its time, whoever keeps the clock of the entrant. The
-authority is sent a hash and a random number, and nothing else.
+A stamp proves to who trusts the authority that the head existed at its time. It covers the SHA-512
+of the head's 64 hexadecimal digits. The authority is sent this hash and a random number, and
+nothing else.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError, explained
-from ktdeval.values.jsonio import make_folder, read_plain, write_atomic
+from ktdeval.values.jsonio import make_folder, read_plain, sha256_hex, write_atomic
+from ktdeval_live.folder import STAMPS
 from ktdeval_live.plan import Stamping
 
 if TYPE_CHECKING:
     import cryptography.x509
 
-STAMPS = "stamps"
 _TIMEOUT_S = 30
 _MOST_BYTES = 1 << 20
 
@@ -29,7 +30,9 @@ def stamp_head(folder: Path, number: int, head: str, rule: Stamping) -> tuple[st
     stamp's file, and its time. Raises StoreError: the authority can't be reached;
     VerificationError: its answer does not hold.
     """
-    builder = _client().TimestampRequestBuilder().data(head.encode()).nonce()
+    client = _client()
+    builder = client.TimestampRequestBuilder().data(head.encode()).nonce()
+    builder = builder.hash_algorithm(client.HashAlgorithm.SHA512)
     # Whoever has the signer's certificate needs none in the answer.
     request = builder.cert_request(cert_request=rule.signer is None).build()
     answer = _ask(rule.url, request.as_bytes())
@@ -44,11 +47,21 @@ def stamp_time(folder: Path, name: str, head: str, rule: Stamping) -> datetime:
     """Return the time of a stored stamp of a head, UTC. Raises VerificationError: it is none of the
     authority, or of another head.
     """
+    return _checked(_stored(folder, name), head, rule, name)
+
+
+def stamp_sha256(folder: Path, name: str) -> str:
+    """Return the SHA-256 of a stored stamp, parts of which its signature does not cover. Raises
+    VerificationError or StoreError: it can't be read.
+    """
+    return sha256_hex(_stored(folder, name))
+
+
+def _stored(folder: Path, name: str) -> bytes:
     if Path(name).parent != Path(STAMPS) or Path(name).suffix != ".tsr":
         raise VerificationError(f"{name}: is no name of a stamp")
     with explained(f"{name}: can't be read"):
-        answer = read_plain(folder / name, _MOST_BYTES)
-    return _checked(answer, head, rule, name)
+        return read_plain(folder / name, _MOST_BYTES)
 
 
 def _ask(url: str, request: bytes) -> bytes:
@@ -93,6 +106,17 @@ def certificate_of(pem: str) -> cryptography.x509.Certificate:
         raise ConfigError(
             f"publish.stamp.certificate: is no certificate in PEM: {error}"
         ) from error
+
+
+def certificates_of(pem: str, where: str) -> list[cryptography.x509.Certificate]:
+    """Return the certificates of a PEM text, at least one. Raises ConfigError: there is none."""
+    _client()
+    from cryptography import x509  # noqa: PLC0415 - comes with the extra `live`
+
+    try:
+        return x509.load_pem_x509_certificates(pem.encode())
+    except (ValueError, x509.InvalidVersion) as error:
+        raise ConfigError(f"{where}: has no certificate in PEM: {error}") from error
 
 
 def _client() -> Any:

@@ -1,16 +1,19 @@
 """Verification of a forward test: whatever was changed, left out, added late or moved is found.
 
-Nothing is trusted but the model's recorded replies. Each finding names its rule and the day. What no
-record can show is left to outside evidence: `level` says which there is.
+Nothing is trusted but the model's recorded replies, and the time authorities that the reader names.
+Each finding names its rule and the day. What no record can show is left to outside evidence:
+`level` says which there is. What can be changed without a finding is listed (`uncovered`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from ktdeval.errors import KtdevalError, VerificationError
+from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
 from ktdeval_live.chain import Chain, read_chain
 from ktdeval_live.check_beginning import beginning_findings
@@ -19,10 +22,16 @@ from ktdeval_live.check_data import data_findings
 from ktdeval_live.check_decisions import DecisionCheck
 from ktdeval_live.check_files import stray_files, unsafe_files
 from ktdeval_live.checked import Checked
+from ktdeval_live.coverage import Uncovered, uncovered
+from ktdeval_live.entries import answers
 from ktdeval_live.evidence import Level, publication_findings, stamp_problem, test_level
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import CHAIN, LiveFolder
+from ktdeval_live.labels import has_wide_bounds, wide_words
 from ktdeval_live.publishing import publications
+from ktdeval_live.results import entry_result
+from ktdeval_live.settling import results_part
+from ktdeval_live.trust import NOBODY, TimeAuthority, Trust, authority_of
 
 
 @dataclass(frozen=True)
@@ -33,18 +42,23 @@ class LiveVerification:
     entries: int = 0  #: links of the chain
     decisions: int = 0  #: decisions that were made again from their replies
     sealed: int = 0  #: decisions that are not published yet
-    stamped: int = 0  #: publications with a stamp of the authority that holds
+    stamped: int = 0  #: publications with a stamp of the plan's authority that holds
+    authority: TimeAuthority | None = None  #: that the plan names
     #: weakest evidence of when the decisions were made; `claimed` where anything was found
     level: Level = "claimed"
     until: str = ""  #: time of the last link, UTC
+    #: what can be changed without a finding; empty where anything was found
+    uncovered: tuple[Uncovered, ...] = ()
+    #: bounds of gaps that are too wide to mean anything, a line each; likewise
+    wide: tuple[str, ...] = ()
 
 
 def verify_test(
-    folder: LiveFolder, plugins: Plugins, now: datetime | None = None
+    folder: LiveFolder, plugins: Plugins, now: datetime | None = None, trust: Trust = NOBODY
 ) -> LiveVerification:
     """Verify a whole test, and write nothing. With `now`, a live test must have an end of each day
-    whose cutoff was a day before. Raises KtdevalError: a part of the software that it needs is
-    missing.
+    whose cutoff was a day before. Stamps are evidence under the roots of `trust` alone. Raises
+    KtdevalError: a part of the software that it needs is missing.
     """
     unsafe = tuple(unsafe_files(folder.path))
     if unsafe:
@@ -61,19 +75,42 @@ def verify_test(
     checked = Checked(folder, chain, plugins, now)
     decisions = DecisionCheck(checked)
     findings = tuple(_findings(checked, decisions))
-    level: Level = "claimed"
-    if not findings:
-        level = test_level(folder, chain, checked.entries)
-
-    return LiveVerification(
+    result = LiveVerification(
         findings,
-        len(chain.entries),
-        decisions.decisions,
-        decisions.sealed,
-        _stamped(folder),
-        level,
-        chain.entries[-1].at,
+        entries=len(chain.entries),
+        decisions=decisions.decisions,
+        sealed=decisions.sealed,
+        stamped=_stamped(folder),
+        until=chain.entries[-1].at,
     )
+    if findings:
+        return result
+
+    rule = folder.plan.publish.stamp
+    return dataclasses.replace(
+        result,
+        level=test_level(folder, chain, checked.entries, trust),
+        authority=None if rule is None else authority_of(rule),
+        uncovered=tuple(uncovered(folder.path)),
+        wide=tuple(_wide_bounds(checked)),
+    )
+
+
+def _wide_bounds(checked: Checked) -> Iterator[str]:
+    """Yield the entries whose gaps could hide almost any return, a line each."""
+    markets: dict[str, MarketSnapshot] = {}
+    for entry in checked.entries:
+        ended = answers(checked.chain, entry)
+        if all(answer.counts for answer in ended.values()):
+            continue
+        if entry.market not in markets:
+            markets[entry.market] = checked.folder.market(entry.market, checked.chain)
+
+        market = markets[entry.market]
+        result = entry_result(checked.folder, checked.chain, entry, checked.plugins, market)
+        results = results_part(checked.folder.plan, result)
+        if has_wide_bounds(results):
+            yield f"{entry.name}: {wide_words(results)}"
 
 
 def _findings(checked: Checked, decisions: DecisionCheck) -> Iterator[Finding]:

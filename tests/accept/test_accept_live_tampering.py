@@ -17,10 +17,12 @@ from forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
 from forgery_kinds import Forgery, Found
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval_live.clock import of_text
+from ktdeval_live.trust import load_trust, plan_trust
 from ktdeval_live.verifying import LiveVerification, verify_test
 from live_forger import Forger
 from live_forgeries import FORGERIES
 from live_week import AFTER, Week, live_week
+from time_authority import authority
 
 pytest.importorskip("rfc3161_client", reason="needs the extra live")
 if shutil.which("openssl") is None:
@@ -76,9 +78,23 @@ def test_forgeries_are_many_and_differ() -> None:
 
 def test_honest_tests_verify(claimed: Week, stamped: Week, plugins: Plugins) -> None:
     for week, level in ((claimed, "claimed"), (stamped, "stamped")):
-        result = verify_test(week.folder, plugins, of_text(AFTER))
+        trust = plan_trust(week.folder.plan.publish.stamp)
+        result = verify_test(week.folder, plugins, of_text(AFTER), trust)
         assert result.findings == ()
         assert (result.level, result.decisions, result.sealed) == (level, 18, 0)
+
+
+def test_week_of_the_past_that_an_own_authority_stamped_is_claimed(
+    stamped: Week, tmp_path: Path, plugins: Plugins
+) -> None:
+    # Days of May and June 2024, stamped by an authority that the maintainer made for himself.
+    assert verify_test(stamped.folder, plugins, of_text(AFTER)).level == "claimed (own authority)"
+
+    with authority(tmp_path / "another") as another:
+        trust = load_trust(another.certificate)
+        result = verify_test(stamped.folder, plugins, of_text(AFTER), trust)
+    assert result.findings == ()
+    assert result.level == "claimed (own authority)"
 
 
 def test_test_that_is_rebuilt_without_a_change_verifies(

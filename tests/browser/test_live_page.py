@@ -334,6 +334,17 @@ def test_rehearsal_is_marked_in_title_bar_and_heading(
     assert axe_violations(tab) == []
 
 
+def test_page_names_the_authority_of_its_stamps_and_does_not_vouch_for_it(
+    session: Reader, big: LivePage, big_file: Path
+) -> None:
+    tab = open_page(session, big_file)
+    authority = big.chain.authority
+    assert authority is not None
+    assert is_shown(tab, f"{authority.subject}, SHA-256 {authority.sha256}")
+    assert is_shown(tab, "ktdeval live verify TEST --trust ROOT.pem")
+    assert tab.locator("dd", has_text=f"pushed {big.chain.proves}.").count() == 2
+
+
 def test_times_are_utc_with_the_readers_own(session: Reader, big_file: Path) -> None:
     tab = open_page(session, big_file, timezone_id="Asia/Shanghai")
     assert tab.inner_text(".lead") == "As of 2027-12-20 08:00 UTC (16:00 your time)"

@@ -15,6 +15,7 @@ from ktdeval_live.card_types import LiveCard
 from ktdeval_live.chain import Chain, Frozen
 from ktdeval_live.clock import in_text
 from ktdeval_live.entries import Answer, Entry, answers
+from ktdeval_live.evidence import PROVES, weakest
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.page.costs import entry_costs
 from ktdeval_live.page.data import (
@@ -34,6 +35,7 @@ from ktdeval_live.publishing import Publication, publications
 from ktdeval_live.records import DecisionRecord
 from ktdeval_live.sessions import Session, due
 from ktdeval_live.settling import LEVEL, Settled, differences, settle_test
+from ktdeval_live.trust import authority_of
 
 _LATEST = 20
 """Publications that the page lists."""
@@ -152,8 +154,8 @@ def _next_time(
 def _chain(folder: LiveFolder, chain: Chain, cards: Sequence[LiveCard]) -> PageChain:
     public = publications(folder)
     published = public[-1].seq + 1 if public else 0
-    levels = {card.evidence.level for card in cards}
-    weakest = next(level for level in ("claimed", "pushed", "stamped") if level in levels)
+    evidence = weakest(card.evidence.level for card in cards)
+    rule = folder.plan.publish.stamp
     latest = [_publication(one) for one in public[-_LATEST:]]
 
     return PageChain(
@@ -167,7 +169,10 @@ def _chain(folder: LiveFolder, chain: Chain, cards: Sequence[LiveCard]) -> PageC
         stamped=sum(one.stamp is not None for one in public),
         unpublished=len(chain.entries) - published,
         latest=tuple(reversed(latest)),
-        evidence=weakest,
+        authority=None if rule is None else authority_of(rule),
+        evidence=evidence,
+        proves=PROVES[evidence],
+        evidence_if_trusted=weakest(card.evidence.level_if_trusted for card in cards),
     )
 
 

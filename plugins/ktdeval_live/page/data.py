@@ -11,7 +11,9 @@ from typing import Literal
 from ktdeval.values.typed import Value
 from ktdeval_live.card_types import DaysPart, Excess, Label, ResultPart
 from ktdeval_live.chain import GapCause
+from ktdeval_live.evidence import Level
 from ktdeval_live.plan import Kind
+from ktdeval_live.trust import TimeAuthority
 
 DayState = Literal["decided", "sealed", "open", "absent"] | GapCause
 """What became of a session of an entry: a decision that is public (`decided`) or only committed
@@ -93,7 +95,7 @@ class PageEntry(Value):
     agent: str
     rank: int | None  #: 1 is the best; null where the card can't be ranked
     labels: tuple[Label, ...]
-    evidence: Literal["stamped", "pushed", "claimed"]
+    evidence: Level
     days: DaysPart
     results: ResultPart
     states: tuple[DayState, ...]  #: [D] of the sessions so far on which is decided
@@ -146,7 +148,10 @@ class PageChain(Value):
     stamped: int
     unpublished: int  #: links after the last publication
     latest: tuple[PagePublication, ...]  #: the last ones, newest first
-    evidence: Literal["stamped", "pushed", "claimed"]  #: weakest of all entries
+    authority: TimeAuthority | None  #: of the stamps; null where the plan names none
+    evidence: Level  #: weakest of all entries, to a reader whose trust is not known
+    proves: str  #: what it proves
+    evidence_if_trusted: Level  #: the same, to a reader who trusts the authority
 
 
 class LivePage(Value):

@@ -348,6 +348,7 @@ def _tables() -> dict[str, Parser]:
 def _services() -> dict[str, Parser]:
     from ktdeval_live.plan import Stamping
     from ktdeval_live.stamps import _checked, certificate_of
+    from ktdeval_live.trust import load_trust
     from ktdeval_qfinzero.access.dispatch import check_json
     from ktdeval_qfinzero.cursors import read_cursor, write_cursor
     from ktdeval_qfinzero.errors import ServiceError
@@ -385,6 +386,16 @@ def _services() -> dict[str, Parser]:
             lambda data: certificate_of(text_of(data)),
             (root.encode(), of_another_version(root)),
             ("ktdeval_live/stamps.py",),
+        ),
+        "roots that a reader trusts": Parser(
+            of_file(load_trust, "roots.pem"),
+            (root.encode(), of_another_version(root)),
+            ("ktdeval_live/trust.py",),
+        ),
+        "authorities that a board trusts": Parser(
+            of_file(load_trust, "board.yaml"),
+            (b"time_authorities: [{name: a, sha256: '%s'}]\n" % (b"0" * 64),),
+            (),
         ),
         "time stamp": Parser(
             lambda data: _checked(data, "0" * 64, rule, "stamp"),

@@ -166,7 +166,7 @@ def _swap_stamps(forger: Forger) -> None:
 
 
 def _drop_stamps(lines: list[Plain]) -> list[Plain]:
-    return [{**line, "stamp": None, "stamped_at": None} for line in lines]
+    return [{**line, "stamp": None, "stamp_sha256": None, "stamped_at": None} for line in lines]
 
 
 def _stamp_late(forger: Forger) -> None:
@@ -184,7 +184,7 @@ def _not_required(forger: Forger) -> None:
     """Leave the authority out of the plan."""
     forger.edit_plan(lambda plan: plan["publish"].update(stamp=None))
     for plain, _ in forger.published:
-        plain.update(stamp=None, stamped_at=None)
+        plain.update(stamp=None, stamp_sha256=None, stamped_at=None)
     forger.rebuild()
     shutil.rmtree(forger.path / "stamps")
 

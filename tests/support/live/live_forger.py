@@ -16,6 +16,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.values.jsonio import dumps_canonical, sha256_hex
 from ktdeval.values.typed import decode_json, encode_canonical, from_plain, to_object
 from ktdeval_live.chain import NOTHING_BEFORE, Entry as Link
+from ktdeval_live.coverage import begun_files
 from ktdeval_live.entries import Entry
 from ktdeval_live.folder import LiveFolder, write_plan
 from ktdeval_live.increments import Increment
@@ -24,7 +25,8 @@ from ktdeval_live.publishing import Publication, begin_repository, publications
 from ktdeval_live.records import DecisionRecord
 from ktdeval_live.sessions import Schedule
 from ktdeval_live.settling import settle_test, write_cards
-from ktdeval_live.stamps import stamp_head
+from ktdeval_live.stamps import stamp_head, stamp_sha256
+from ktdeval_live.trust import plan_trust
 from ktdeval_live.verifying import LiveVerification, verify_test
 
 Plain = dict[str, Any]
@@ -134,7 +136,13 @@ class Forger:
         for name in plan.markets:
             schedules[name] = sha256_hex(encode_canonical(folder.schedule(name)))
         base = {name: folder.base(name).id for name in plan.markets}
-        self.links[0]["body"].update(plan=plan.id, schedules=schedules, base=base, systems=systems)
+        self.links[0]["body"].update(
+            plan=plan.id,
+            schedules=schedules,
+            base=base,
+            files=begun_files(self.path),
+            systems=systems,
+        )
 
     def drop(self, *links: Plain) -> None:
         """Leave out links, with the records of decisions."""
@@ -235,15 +243,19 @@ class Forger:
         places = {id(link): seq for seq, link in enumerate(self.links)}
 
         lines = []
+        previous = NOTHING_BEFORE
         for number, (plain, link) in enumerate(self.published):
             seq = self._end_of(link, places)
             (self.path / "chain.jsonl").write_text("".join(text[: seq + 1]), "utf-8")
+            (self.path / "published.jsonl").write_text("".join(lines), "utf-8")
             commit = commit_all(self.path, link["at"])
             own = {**plain, "seq": seq, "head": chain.entries[seq].hash, "commit": commit}
             own["at"] = max(own["at"], self.links[seq]["at"])
             if plain["stamp"] is not None and own["head"] != plain["head"]:
                 own.update(self._stamp(folder, number, own["head"]))
-            lines.append(f"{encode_canonical(from_plain(own, Publication, 'publication'))}\n")
+            typed = from_plain({**own, "previous": previous}, Publication, "publication")
+            lines.append(f"{encode_canonical(typed)}\n")
+            previous = typed.hash
 
         (self.path / "published.jsonl").write_text("".join(lines), "utf-8")
 
@@ -258,7 +270,8 @@ class Forger:
         rule = folder.plan.publish.stamp
         assert rule is not None
         name, time = stamp_head(self.path, number, head, rule)
-        return {"stamp": name, "stamped_at": time}
+        sha256 = stamp_sha256(self.path, name)
+        return {"stamp": name, "stamp_sha256": sha256, "stamped_at": time}
 
     def renew_cards(self) -> None:
         """Settle the test anew."""
@@ -267,14 +280,21 @@ class Forger:
         write_cards(folder, settle_test(folder, self.plugins, self.now).cards)
 
     def edit_published(self, change: Callable[[list[Plain]], list[Plain]]) -> None:
-        """Change the lines of the evidence, and nothing else."""
+        """Change the lines of the evidence, with their links, and nothing else."""
         path = self.path / "published.jsonl"
-        lines = change([json.loads(line) for line in path.read_text("utf-8").splitlines()])
-        path.write_text("".join(f"{dumps_canonical(line)}\n" for line in lines), "utf-8")
+        previous = NOTHING_BEFORE
+        lines = []
+        for plain in change([json.loads(line) for line in path.read_text("utf-8").splitlines()]):
+            typed = from_plain({**plain, "previous": previous}, Publication, "publication")
+            lines.append(f"{encode_canonical(typed)}\n")
+            previous = typed.hash
+        path.write_text("".join(lines), "utf-8")
 
     def verify(self) -> LiveVerification:
-        """Verify the copy as a stranger does."""
-        return verify_test(LiveFolder(self.path), self.plugins, self.now)
+        """Verify the copy as a stranger does who trusts the plan's authority."""
+        folder = LiveFolder(self.path)
+        trust = plan_trust(folder.begun_plan.publish.stamp)
+        return verify_test(folder, self.plugins, self.now, trust)
 
 
 def _key(body: Plain) -> tuple[str, str, str]:

@@ -21,6 +21,7 @@ from ktdeval_live.card_types import (
     TestPart,
 )
 from ktdeval_live.entries import Entry
+from ktdeval_live.evidence import PROVES
 from ktdeval_live.labels import labels_of
 from ktdeval_live.page.build import EntryDays, page_entries, page_pairs
 from ktdeval_live.page.data import (
@@ -36,8 +37,10 @@ from ktdeval_live.page.data import (
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.results import EntryResult
 from ktdeval_live.settling import LEVEL, Settled, results_part
+from ktdeval_live.trust import TimeAuthority
 from live_plans import plan_of
 
+AUTHORITY = TimeAuthority(subject="CN=Stamps of Example", sha256="5e" * 32)
 CAUSES = ("missed", "no_data", "late", "failed", "deadline", "unpublished")
 DAYS_A_YEAR = 252
 SHADOW = 5
@@ -196,7 +199,8 @@ def _card(entry: Entry, result: EntryResult, states: Sequence[DayState]) -> Live
         system="0" * 20,
         market=MarketPart(name=entry.market, base="0" * 64, settled="0" * 64, synthetic=True,
                           assets=12, currency="USD", days_a_year=DAYS_A_YEAR),
-        evidence=EvidencePart(publications=500, pushed=500, stamped=500, level="stamped"),
+        evidence=EvidencePart(publications=500, pushed=500, stamped=500, authority=AUTHORITY,
+                              level="pushed", level_if_trusted="stamped"),
         days=DaysPart(
             settled=len(result.days),
             shadow=int((~result.counted).sum()),
@@ -305,5 +309,8 @@ def _chain() -> PageChain:
         stamped=500,
         unpublished=0,
         latest=tuple(latest),
-        evidence="stamped",
+        authority=AUTHORITY,
+        evidence="pushed",
+        proves=PROVES["pushed"],
+        evidence_if_trusted="stamped",
     )

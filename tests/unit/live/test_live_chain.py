@@ -16,7 +16,7 @@ Lines = list[dict[str, Any]]
 
 
 def begun() -> Begun:
-    return Begun(plan="a" * 64, schedules={}, base={}, systems={}, software="0")
+    return Begun(plan="a" * 64, schedules={}, base={}, files={}, systems={}, software="0")
 
 
 def chain_of_four(path: Path) -> Chain:

@@ -18,10 +18,18 @@ from ktdeval_live.entries import Entry
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.replaying import InlineAsker, SetClock
 from ktdeval_live.results import EntryResult, buy_and_hold, entry_result
-from ktdeval_live.settling import difference, excess_over, results_part, settle_test
+from ktdeval_live.settling import (
+    difference,
+    excess_over,
+    results_part,
+    settle_test,
+    shown_in_a_year,
+)
 from ktdeval_live.step import LiveStep
+from ktdeval_live.verifying import verify_test
 from live_drops import plugins
 from live_plans import plan_of
+from paths import REPOSITORY
 
 # May 30 and 31, then the four days of the test, 3 to 6 June 2024
 CLOSES = {"AA": [10.0, 10.0, 10.0, 11.0, 12.0, 12.0], "BB": [20.0, 20.0, 20.0, 19.0, 18.0, 19.0]}
@@ -91,25 +99,49 @@ def test_gap_by_hand(gapped: LiveFolder) -> None:
     np.testing.assert_allclose(found.held, held, atol=1e-12)
     np.testing.assert_allclose(found.flat, [held[0], 0.0, held[2], held[3]], atol=1e-12)
 
-    # 4 June: the account until the open, at which nothing moved; then A + 10 % and B - 5 %, at most
-    # a quarter in each, also short. 5 June: A + 10 % and B - 10 % until the open, then the account.
+    # 4 June: the account until the open, at which nothing moved and it holds a part of each that is
+    # a little more than a quarter. Then A + 10 % and B - 5 %; shorts are a quarter at most.
+    part = 25000 / 99981.25
+    low_day = -(0.25 * 0.10 + part * 0.05)
+    high_day = part * 0.10 + 0.25 * 0.05
+    # 5 June: A + 10 % and B - 10 % until the open, then the account. By the close before, what is
+    # held has drifted, at most so far as if all else had lost as much as it could.
+    low_night = -0.10 * (part * 0.95 + 0.25 * 1.10) / (1 + low_day)
+    long = part * 1.10 / (1 + part * 0.10 - part * 0.05)
+    short = 0.25 * 0.95 / (1 + 0.25 * 0.05 - 0.25 * 0.10)
+    high_night = 0.10 * (long + short)
     after_open = 102481.25 / (2500 * 12.1 + 1250 * 17.1 + 49981.25)
-    low = [held[0], -0.0375, 0.95 * after_open - 1, held[3]]
-    high = [held[0], 0.0375, 1.05 * after_open - 1, held[3]]
+    low = [held[0], low_day, (1 + low_night) * after_open - 1, held[3]]
+    high = [held[0], high_day, (1 + high_night) * after_open - 1, held[3]]
     np.testing.assert_allclose(found.low, low, atol=1e-12)
     np.testing.assert_allclose(found.high, high, atol=1e-12)
 
-    part = results_part(gapped.plan, found)
-    assert part.held.value == pytest.approx(0.0373125)
-    assert part.flat.value == pytest.approx(0.9998125 * 103731.25 / 101231.25 - 1)
-    assert part.low.value == pytest.approx(
-        0.9998125 * 0.9625 * 0.95 * after_open * (1 + held[3]) - 1
-    )
-    assert part.index.value == pytest.approx(0.03)
-    assert part.buy_and_hold.value == pytest.approx(0.075)  # A + 20 % and B - 5 %, half each
-    assert part.over_index.symmetric.n == 3  # not the day of the gap
+    results = results_part(gapped.plan, found)
+    assert results.held.value == pytest.approx(0.0373125)
+    assert results.flat.value == pytest.approx(0.9998125 * 103731.25 / 101231.25 - 1)
+    whole_low = 0.9998125 * (1 + low_day) * (1 + low_night) * after_open * (1 + held[3]) - 1
+    assert results.low.value == pytest.approx(whole_low)
+    assert results.index.value == pytest.approx(0.03)
+    assert results.buy_and_hold.value == pytest.approx(0.075)  # A + 20 % and B - 5 %, half each
+    assert results.over_index.symmetric.n == 3  # not the day of the gap
     mean = np.mean([held[0] - 0.01, held[2] - (1010 / 1020 - 1), held[3] - (1030 / 1010 - 1)])
-    assert part.over_index.symmetric.mean == pytest.approx(100 * 252 * mean)
+    assert results.over_index.symmetric.mean == pytest.approx(100 * 252 * mean)
+
+
+def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: Path) -> None:
+    # A goes to three times its price on the day of the gap: a quarter of it, long or short, is 100
+    # points between the bounds.
+    opens = {"AA": [10.0, 10.0, 10.0, 10.0, 30.0, 30.0], "BB": [20.0] * 6}
+    closes = {"AA": [10.0, 10.0, 10.0, 30.0, 30.0, 30.0], "BB": [20.0] * 6}
+    details = Details(opens=opens, benchmark=INDEX)
+    test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), details=details, closes=closes)
+    (card,) = settle_test(test, plugins(), of_text("2024-06-07T00:00:00Z")).cards
+    assert {"gaps", "wide bounds"} <= set(card.labels)
+
+    result = verify_test(test, plugins())
+    assert result.findings == ()
+    (line,) = result.wide
+    assert line.startswith("parts/us: bounds of its gaps from -50.0 % to +50.0 %")
 
 
 def test_without_gaps_all_answers_are_the_same(tmp_path: Path) -> None:
@@ -220,3 +252,10 @@ def test_entrants_without_a_shared_day_have_no_difference(gapped: LiveFolder) ->
     assert (found.symmetric.n, found.symmetric.mean) == (None, None)
     assert found.symmetric.reason == "no counted day on which both are known"
     assert found.skewness.value is None
+
+
+@pytest.mark.parametrize(("days_a_year", "width"), [(252, "±28 % a year wide"), (365, "±27 %)")])
+def test_docs_give_the_width_after_a_year_that_init_prints(days_a_year: int, width: str) -> None:
+    found = shown_in_a_year(plan_of(tracking_error_pct=10.0), days_a_year)
+    assert width.startswith(f"±{found:.0f} %")
+    assert width in (REPOSITORY / "docs" / "live.md").read_text("utf-8")

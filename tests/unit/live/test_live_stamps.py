@@ -67,6 +67,16 @@ def test_authority_that_sends_its_root_is_asked_for_no_certificates(tmp_path: Pa
             stamp_time(tmp_path, name, HEAD, other)
 
 
+def test_signer_that_is_not_below_the_root_does_not_stamp(tmp_path: Path, rule: Stamping) -> None:
+    # A plan that names a root that many trust, and a signer of the maintainer's own.
+    with authority(tmp_path / "own") as own:
+        forged = Stamping(
+            url=own.url, certificate=rule.certificate, signer=own.signer.read_text("ascii")
+        )
+        with pytest.raises(VerificationError, match="is not one of this head"):
+            stamp_head(tmp_path, 0, HEAD, forged)
+
+
 def test_changed_stamp_does_not_hold(tmp_path: Path, rule: Stamping) -> None:
     name, _ = stamp_head(tmp_path, 0, HEAD, rule)
     path = tmp_path / name

@@ -14,6 +14,8 @@
 //     entries of the chosen market, in the order of the table: all, or those that the filter leaves
 // live.name("a_long_name"), live.range({low, high}, digits)
 //     a name that may break after its low lines; both ends of an interval
+// live.evidence("pushed")
+//     a level of evidence as a chip
 // live.facts([[term, value], …])
 //     facts with long texts
 // live.paint()
@@ -117,6 +119,9 @@ const live = {
     if (!known(low) && !known(high)) return format.NONE;
     return `${live.number(low, digits)} … ${live.number(high, digits)}`;
   };
+
+  /** A level of evidence. */
+  live.evidence = (level) => kt.chip(level, live.words.evidence[level].tone);
 
   live.key = (kind, text) => el("span.key-item", {}, el(`span.key.${kind}`, {}), text);
 }

@@ -143,7 +143,7 @@
   live.chain = () => {
     const {chain} = live.page;
     const words = live.words.chain;
-    const evidence = live.words.evidence[chain.evidence];
+    const {authority} = chain;
     const publications = live.say(words.publications_value, {
       all: chain.publications,
       pushed: chain.pushed,
@@ -154,7 +154,12 @@
     return kt.section(
       words.title,
       live.facts([
-        [words.evidence, [kt.chip(evidence.title, evidence.tone), " ", evidence.meaning]],
+        [words.evidence, [live.evidence(chain.evidence), ` ${chain.proves}.`]],
+        [words.authority, authority ? live.say(words.authority_value, authority) : null],
+        [
+          words.if_trusted,
+          authority ? [live.evidence(chain.evidence_if_trusted), ` ${words.how}`] : null,
+        ],
         [words.links, links(chain)],
         [words.head, el("code", {}, chain.head)],
         [words.plan, el("code", {}, chain.plan)],

@@ -45,7 +45,6 @@
     const own = words.today;
     const isOverdue =
       page.kind === "live" && page.next_due && Date.now() > new Date(page.next_due.at).getTime();
-    const evidence = words.evidence[page.chain.evidence];
     const [name, task, ...others] = own.market_heads;
     const numeric = new Set([own.market_heads[2], own.market_heads[3], own.market_heads[8]]);
     return kt.section(
@@ -55,7 +54,7 @@
         [own.next, next()],
         [own.days, live.say(own.days_value, {first: page.first, last: page.last})],
         [own.seal, page.is_sealed ? own.sealed : own.open],
-        [words.chain.evidence, [kt.chip(evidence.title, evidence.tone), " ", evidence.meaning]],
+        [words.chain.evidence, [live.evidence(page.chain.evidence), ` ${page.chain.proves}.`]],
       ]),
       kt.table.plain({
         caption: own.markets,

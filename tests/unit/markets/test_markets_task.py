@@ -136,8 +136,9 @@ def test_the_system_prompt_states_the_rules_of_the_venues_and_names_no_asset_or_
         assert words in system, words
     assert "$" not in system
     assert not [code for code in CODES if code in system]
+    paper = AccountConfig(board_rules="paper").rules("test")
     assert (
-        venue_line(find_venue("a_share"))
+        venue_line(find_venue("a_share"), paper, shows_days=True)
         == "- `a_share`: quantities in steps of 1; costs 5 basis points of a buy and 15 of a sell,"
         " at least CNY 5 an order; what was bought on a day can't be sold on it; no short sales."
     )
@@ -268,6 +269,7 @@ def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_m
 ):
     assert task().describe()["intraday"] is None
     assert sorted(task().describe()["prompts"]) == [
+        "duties.yaml",
         "prompts/orders.md",
         "prompts/submit_orders.md",
         "prompts/user.md",

@@ -145,8 +145,14 @@ def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
 
 
 def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
-    rules = to_mapping(plugins.make_venue(name))
-    _print_whole({"plugin": plugins.owner("venues", name), **rules}, as_json)
+    from ktdeval.market.fees import duty_rows, is_dated
+
+    venue = plugins.make_venue(name)
+    facts: dict[str, Any] = {"plugin": plugins.owner("venues", name), **to_mapping(venue)}
+    if is_dated(venue):
+        facts["duties"] = [row.facts() for row in duty_rows()[venue.name]]
+
+    _print_whole(facts, as_json)
 
 
 def _print_whole(facts: Mapping[str, Any], as_json: bool) -> None:

@@ -32,6 +32,11 @@ from ktdeval.market.documents import (
     Entity as Entity,
 )
 from ktdeval.market.duplicates import place as place, with_places as with_places
+from ktdeval.market.fees import (
+    DutyRow as DutyRow,
+    duties_id as duties_id,
+    duty_rows as duty_rows,
+)
 from ktdeval.market.manifest import with_id as with_id
 from ktdeval.market.minutes import NO_MINUTES as NO_MINUTES, MinuteBars as MinuteBars
 from ktdeval.market.price_limits import PriceLimits as PriceLimits

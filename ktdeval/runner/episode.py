@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from msgspec import structs
 from msgspec.structs import asdict
 
 from ktdeval.attribution.panel import factor_history
@@ -41,6 +42,7 @@ from ktdeval.trading.ledger import (
     StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.terms import Terms, duties_of
 from ktdeval.trading.types import (
     Account,
     Charge,
@@ -96,9 +98,9 @@ class Bookkeeper:
             filled_on=str(days[row + 1]),
             provenance=decision.provenance,
             overall_reason=decision.overall_reason,
-            orders=_orders(codes, decision, booked.outcomes),
+            orders=_orders(codes, decision, booked.outcomes, day.rules.terms),
             corporate_actions=_named(CorporateActionRecord, codes, booked.corporate_actions),
-            charges=_named(ChargeRecord, codes, booked.charges),
+            charges=_charges(codes, booked.charges, day.rules.terms),
             positions=_positions(codes, booked, day),
             cash_minor=booked.after.cash_minor,
             holdings_minor=booked.holdings_minor,
@@ -110,14 +112,20 @@ class Bookkeeper:
 
 
 def _orders(
-    codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome]
+    codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome], terms: Sequence[Terms]
 ) -> tuple[OrderRecord, ...]:
     records = []
     for number, (order, outcome) in enumerate(zip(decision.action, outcomes, strict=True)):
         code = None
         submitted = None
+        duties: dict[str, int] = {}
         if order.asset is not None:
             code = codes[order.asset]
+            if outcome.shares:
+                is_sell = order.side == "SELL"
+                duties = duties_of(
+                    outcome.shares, outcome.notional_minor, terms[order.asset], is_sell
+                )
         elif decision.stock_ids:
             submitted = decision.stock_ids[number]
 
@@ -136,7 +144,25 @@ def _orders(
             price_ticks=outcome.price_ticks,
             notional_minor=outcome.notional_minor,
             fee_minor=outcome.fee_minor,
+            duties=duties,
         )
+        records.append(record)
+
+    return tuple(records)
+
+
+def _charges(
+    codes: Sequence[str], charges: Sequence[Charge], terms: Sequence[Terms]
+) -> tuple[ChargeRecord, ...]:
+    records = []
+    named = _named(ChargeRecord, codes, charges)
+    for charge, record in zip(charges, named, strict=True):
+        if charge.kind == "margin_call":
+            shares = abs(charge.shares)
+            is_sell = charge.shares < 0
+            duties = duties_of(shares, record.notional_minor, terms[charge.asset], is_sell)
+            record = structs.replace(record, duties=duties)
+
         records.append(record)
 
     return tuple(records)

@@ -2,7 +2,7 @@
 exact.
 
 Money is in minor units of the currency in the file's metadata, quantities in steps and prices in
-ticks with their scales there.
+ticks with their scales there. The column of duties is there only where a fill paid one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from ktdeval.values.typed import Value, decode_json, encode_canonical, from_plai
 
 _SPEC_KEY = b"ktdeval.spec"
 _FACTS_KEY = b"ktdeval.ledger"
+_DUTIES = "duties"
+_FILLS = ("orders", "charges")  #: columns whose items have duties
 _SCALARS = {
     msgspec.inspect.StrType: pa.string(),
     msgspec.inspect.LiteralType: pa.string(),
@@ -45,35 +47,38 @@ class _Facts(Value):
     scales: dict[str, tuple[int, int, FillRule]]
 
 
-def _schema() -> pa.Schema:
-    """Columns of a step record."""
+def _schema(has_duties: bool) -> pa.Schema:
+    """Columns of a step record, with or without the duties of fills."""
     fields = msgspec.inspect.type_info(StepRecord).fields  # type: ignore[attr-defined]
-    return pa.schema([_column(field) for field in fields])
+    return pa.schema([_column(field, has_duties) for field in fields])
 
 
-def _column(field: msgspec.inspect.Field) -> pa.Field:
+def _column(field: msgspec.inspect.Field, has_duties: bool) -> pa.Field:
     kind = field.type
     nullable = isinstance(field.type, msgspec.inspect.UnionType)
     if isinstance(kind, msgspec.inspect.UnionType):
         (kind,) = (
             member for member in kind.types if not isinstance(member, msgspec.inspect.NoneType)
         )
-    return pa.field(field.encode_name, _arrow_type(kind), nullable=nullable)
+    return pa.field(field.encode_name, _arrow_type(kind, has_duties), nullable=nullable)
 
 
-def _arrow_type(kind: msgspec.inspect.Type) -> pa.DataType:
+def _arrow_type(kind: msgspec.inspect.Type, has_duties: bool) -> pa.DataType:
     if isinstance(kind, msgspec.inspect.DictType):
         return pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
     if isinstance(kind, msgspec.inspect.VarTupleType):
-        return pa.list_(pa.field("item", _arrow_type(kind.item_type), nullable=False))
+        item = _arrow_type(kind.item_type, has_duties)
+        return pa.list_(pa.field("item", item, nullable=False))
     if isinstance(kind, msgspec.inspect.StructType):
-        return pa.struct([_column(field) for field in kind.fields])
+        fields = [field for field in kind.fields if has_duties or field.name != _DUTIES]
+        return pa.struct([_column(field, has_duties) for field in fields])
 
     return _SCALARS[type(kind)]
 
 
-SCHEMA = _schema()
+SCHEMA = _schema(has_duties=True)
 """Columns of a ledger file."""
+_WITHOUT_DUTIES = _schema(has_duties=False)
 
 
 def encode_ledger(ledger: Ledger) -> bytes:
@@ -86,7 +91,8 @@ def encode_ledger(ledger: Ledger) -> bytes:
     }
 
     rows = [_row(step) for step in ledger.steps]
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    schema = SCHEMA if any(map(_pays_duties, ledger.steps)) else _WITHOUT_DUTIES
+    table = pa.Table.from_pylist(rows, schema=schema)
 
     # to a file of Python's, Arrow would wait for the interpreter at each column
     sink = pa.BufferOutputStream()
@@ -98,7 +104,28 @@ def _row(step: StepRecord) -> dict[str, Any]:
     """Return a step as a row; Arrow takes a map as pairs."""
     fields = to_plain(step)
     assert isinstance(fields, Mapping), "a struct is an object"
-    return {**fields, "failures": list(step.failures.items())}
+    row: dict[str, Any] = {**fields, "failures": list(step.failures.items())}
+    for column in _FILLS:
+        row[column] = [
+            {**item, _DUTIES: list(item.get(_DUTIES, {}).items())} for item in row[column]
+        ]
+
+    return row
+
+
+def _pays_duties(step: StepRecord) -> bool:
+    return any(order.duties for order in step.orders) or any(
+        charge.duties for charge in step.charges
+    )
+
+
+def _fields(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a step from a row."""
+    fields = {**row, "failures": dict(row["failures"])}
+    for column in _FILLS:
+        fields[column] = [{**item, _DUTIES: dict(item.get(_DUTIES, ()))} for item in fields[column]]
+
+    return fields
 
 
 def _facts_of(ledger: Ledger) -> _Facts:
@@ -129,7 +156,9 @@ def load_ledger(path: Path) -> Ledger:
         table = load_table(path)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         facts = decode_json(metadata[_FACTS_KEY], _Facts, f"{path}: ledger")
-        table = table.cast(SCHEMA)
+        orders = table.schema.field("orders").type
+        has_duties = orders.value_type.get_field_index(_DUTIES) >= 0
+        table = table.cast(SCHEMA if has_duties else _WITHOUT_DUTIES)
 
         for day in ("decided_on", "filled_on"):
             table[day].cast(pa.date32())  # raises ArrowInvalid on a text that is no day
@@ -140,7 +169,7 @@ def load_ledger(path: Path) -> Ledger:
         raise StoreError(f"{path}: not a readable ledger: {str(error).splitlines()[0]}") from error
 
     records = from_plain(
-        [{**row, "failures": dict(row["failures"])} for row in rows],
+        [_fields(row) for row in rows],
         list[StepRecord],
         f"{path}: not a readable ledger",
     )

@@ -22,10 +22,10 @@ from ktdeval.values.typed import Value, json_schema
 _FOLDER = Path(__file__).parent / "schema"
 _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
     ("run-manifest", 1, ManifestFile, "manifest.json: the plan of a run"),
-    ("step-record", 2, StepRecord, "one step of a ledger, as journalled"),
+    ("step-record", 3, StepRecord, "one step of a ledger, as journalled"),
     ("answer-record", 1, AnswerRecord, "one line of answers.jsonl.zst"),
     ("transcript-entry", 1, TranscriptEntry, "one line of transcript.jsonl.zst"),
-    ("journal-step", 2, JournalEntry[StepRecord], "one line of journal.jsonl of a trading episode"),
+    ("journal-step", 3, JournalEntry[StepRecord], "one line of journal.jsonl of a trading episode"),
     (
         "journal-answer",
         1,

@@ -31,7 +31,7 @@ from ktdeval.trading.ledger import (
     StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.terms import PPB, Terms, cost, in_lots, worth_steps
+from ktdeval.trading.terms import PPB, Terms, cost, duties_of, in_lots, worth_steps
 from ktdeval.trading.types import Account, Action, Order, TradingConfig, bar_of_fill
 
 
@@ -209,11 +209,13 @@ class SeenBooks:
         asset = self._columns[order.code]
         ticks = self._fill_ticks(asset, order.price_ticks)
         is_sell = order.side == "SELL"
-        notional_minor, fee_minor = cost(
-            order.filled_shares, ticks, self._rules.terms[asset], is_sell
-        )
+        terms = self._tape.rules_on(self._row).terms[asset]
+        notional_minor, fee_minor = cost(order.filled_shares, ticks, terms, is_sell)
+        duties = duties_of(order.filled_shares, notional_minor, terms, is_sell)
 
-        return structs.replace(order, notional_minor=notional_minor, fee_minor=fee_minor)
+        return structs.replace(
+            order, notional_minor=notional_minor, fee_minor=fee_minor, duties=duties
+        )
 
     def _known_action(self, action: CorporateActionRecord) -> CorporateActionRecord:
         """Factor change with the fraction of a step paid at the mark as known."""
@@ -229,8 +231,8 @@ class SeenBooks:
 
     def _known_charge(self, charge: ChargeRecord) -> ChargeRecord:
         asset = self._columns[charge.code]
-        terms = self._rules.terms[asset]
         day = self._tape.day(self._row)
+        terms = day.rules.terms[asset]
 
         if charge.kind == "borrow":
             interest = interest_minor(
@@ -245,7 +247,8 @@ class SeenBooks:
         if is_sell:
             change_minor = notional_minor - fee_minor
 
-        return structs.replace(charge, cash_minor=change_minor, fee_minor=fee_minor)
+        duties = duties_of(abs(charge.shares), notional_minor, terms, is_sell)
+        return structs.replace(charge, cash_minor=change_minor, fee_minor=fee_minor, duties=duties)
 
     def _known_position(self, position: PositionRecord) -> PositionRecord:
         asset = self._columns[position.code]

@@ -18,7 +18,11 @@ from ktdeval.trading.market_tape import (
     TradingDay as TradingDay,
     limit_ppm as limit_ppm,
 )
-from ktdeval.trading.terms import target_steps as target_steps
+from ktdeval.trading.terms import (
+    Duty as Duty,
+    has_dated_duties as has_dated_duties,
+    target_steps as target_steps,
+)
 from ktdeval.trading.types import (
     DECIDED as DECIDED,
     Account as Account,

@@ -69,6 +69,8 @@ REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
 _REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJECTIONS.items()}
 _CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
 _MOST_STEPS = (1 << 63) - 1  # a ledger's integers have 64 bits
+# Half a unit each for the notional, the commission and a few duties, and one for the division
+_ROUNDED_UNITS = 4
 
 
 def settle(account: Account, day: TradingDay, action: Action, decided_row: int) -> Settlement:
@@ -419,21 +421,22 @@ def _affordable(cash: int, price: int, terms: Terms) -> int:
     if cash <= 0:
         return 0
 
-    # An upper bound on the notional: cash less the smallest fee. Where the fee has a maximum, it
-    # can be below both the minimum fee and the rate, so that only cash itself is a bound.
-    is_capped = terms.levies is not None and terms.levies.most_rate is not None
+    # An upper bound on the notional: cash less the smallest fee. Where the commission has a
+    # maximum, it can be below both the minimum and the rate, so that only cash itself is a bound.
+    is_capped = terms.commission is not None and terms.commission.most_rate is not None
     if is_capped:
         most = cash
     else:
         after_minimum = cash - terms.minimum_fee
-        after_rate = cash * RATE_SCALE // (RATE_SCALE + terms.buy_rate)
+        after_rate = cash * RATE_SCALE // (RATE_SCALE + terms.buy_rate + _duty_rate(terms))
         most = min(after_minimum, after_rate)
 
-    # Two units more, so that no rounding can make the first guess too small.
-    shares = (most + 2) * terms.unit // price // terms.lot * terms.lot
+    # Some units more, so that no rounding can make the first guess too small.
+    shares = (most + _ROUNDED_UNITS) * terms.unit // price // terms.lot * terms.lot
 
-    # With further levies the first guess may be far off: bisect. Else it is off by a lot or two.
-    if terms.levies:
+    # With a commission by share the first guess may be far off: bisect. Else it is off by a lot or
+    # two.
+    if terms.commission:
         return _largest_covered(shares // terms.lot, cash, price, terms)
 
     while shares > 0:
@@ -444,6 +447,13 @@ def _affordable(cash: int, price: int, terms: Terms) -> int:
         shares -= terms.lot
 
     return shares
+
+
+def _duty_rate(terms: Terms) -> int:
+    """Return the part of a buy's notional that duties take."""
+    if terms.duties is None:
+        return 0
+    return sum(duty.rate for duty in terms.duties.buy)
 
 
 def _largest_covered(lots: int, cash: int, price: int, terms: Terms) -> int:

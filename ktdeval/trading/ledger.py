@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
@@ -43,7 +44,7 @@ class CountsRecord(Value):
     cache_write_tokens: Int64  #: of the input
 
 
-class OrderRecord(Value):
+class OrderRecord(Value, omit_defaults=True):
     """One order as decided, by a target weight, shares, or (under masks that round prices) both,
     and from `status` on how it ended (`ktdeval.trading.Outcome`).
     """
@@ -62,7 +63,10 @@ class OrderRecord(Value):
     filled_shares: Int64
     price_ticks: Int64
     notional_minor: Int64
-    fee_minor: Int64
+    fee_minor: Int64  #: commission and duties
+    #: of the fee, what is no commission: `stamp_duty`, `transfer_fee`, `sec_fee`, `finra_fee`, or
+    #: the `levy` of a venue
+    duties: dict[str, Int64] = msgspec.field(default_factory=dict)
 
 
 class CorporateActionRecord(Value):
@@ -85,7 +89,7 @@ class PositionRecord(Value):
     value_minor: Int64
 
 
-class ChargeRecord(Value):
+class ChargeRecord(Value, omit_defaults=True):
     """What the venue did before the day's orders (`ktdeval.trading.Charge`): `cash_minor` is the
     change in cash, costs included.
     """
@@ -96,6 +100,8 @@ class ChargeRecord(Value):
     price_ticks: Int64
     cash_minor: Int64
     fee_minor: Int64
+    #: of the fee of a margin call, as of an order
+    duties: dict[str, Int64] = msgspec.field(default_factory=dict)
 
     @property
     def notional_minor(self) -> int:

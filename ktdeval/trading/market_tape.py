@@ -20,10 +20,14 @@ The rules, shared by everything that trades:
   paper` trading stops `limit_buffer_pct` before a constant limit of the board. Under `exchange` it
   stops at the limit price: that of the data if they have it, else by the board's rules of the day
   (`ktdeval.market.board_rules`).
+* **Duties** on fills are those of the fill day (`ktdeval.market.fees`), but for A-shares under
+  `board_rules: paper`, whose costs are the paper's on all days.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +40,7 @@ from msgspec.structs import replace
 
 from ktdeval.errors import DataError
 from ktdeval.market.board_rules import daily_limits, limit_prices, order_sizes, rounds_inward
+from ktdeval.market.fees import change_days
 from ktdeval.market.snapshot import (
     DAILY_LIMIT_PCT,
     Board,
@@ -45,7 +50,7 @@ from ktdeval.market.snapshot import (
     board_of,
 )
 from ktdeval.market.venue import MAX_PRICE, Venue
-from ktdeval.trading.terms import PPB, Limits, Terms, limits_of, scaled_int, terms_of
+from ktdeval.trading.terms import PPB, Limits, Terms, duties_on, limits_of, scaled_int, terms_of
 from ktdeval.trading.types import Scale, TradingConfig
 
 IntArray = npt.NDArray[np.int64]
@@ -84,7 +89,7 @@ class TradingDay(Struct, frozen=True):
     limit_down: bytes  #: 1 where the open is too near the lower limit to sell
     #: factor changes of this day by asset; assets without a previous price are absent
     events: dict[int, FactorEvent]
-    rules: MarketRules
+    rules: MarketRules  #: in force on the day
     #: the mark at the close before, in that day's terms; empty without shorts
     previous_ticks: Sequence[int] = ()
 
@@ -103,8 +108,8 @@ class MarketRules:
 
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
-        """Return the rules of a snapshot under a config. Raises DataError if a venue has another
-        currency than the prices.
+        """Return the rules of a snapshot under a config, without duties that depend on the day
+        (`on`). Raises DataError if a venue has another currency than the prices.
         """
         venues = _venues(snapshot, config)
         usual: dict[str, Terms] = {}
@@ -133,6 +138,24 @@ class MarketRules:
             limits=limits_of(config),
             days_a_year=snapshot.days_a_year,
         )
+
+    def on(self, day: np.datetime64, codes: Sequence[str]) -> MarketRules:
+        """Return the rules with the duties of a day. `codes`: of the assets."""
+        terms = []
+        known: dict[tuple[str, Board | None], Terms] = {}
+        for code, venue, undated in zip(codes, self.venues, self.terms, strict=True):
+            if undated.duties is not None:
+                terms.append(undated)
+                continue
+
+            board = board_of(code) if venue.has_boards else None
+            if (venue.name, board) not in known:
+                dated = replace(undated, duties=duties_on(venue, board, day))
+                known[venue.name, board] = dated
+
+            terms.append(known[venue.name, board])
+
+        return dataclasses.replace(self, terms=tuple(terms))
 
     @property
     def currency(self) -> str:
@@ -170,7 +193,7 @@ class MarketTape:
     `TradingDay`.
     """
 
-    rules: MarketRules
+    rules: MarketRules  #: without duties that depend on the day
     open_ticks: IntArray
     close_ticks: IntArray
     tradable: BoolArray
@@ -178,6 +201,8 @@ class MarketTape:
     limit_up: BoolArray
     limit_down: BoolArray
     events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
+    #: first row, and rules from it on, of each spell of days with the same duties, ascending
+    spells: tuple[tuple[int, MarketRules], ...]
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
@@ -211,7 +236,13 @@ class MarketTape:
             limit_up=up,
             limit_down=down,
             events=events,
+            spells=_spells(rules, snapshot),
         )
+
+    def rules_on(self, row: int) -> MarketRules:
+        """Return the rules in force on the day of a row."""
+        index = bisect_right(self.spells, row, key=_first_row)
+        return self.spells[max(0, index - 1)][1]
 
     def day(self, row: int) -> TradingDay:
         """Return the fill day at `row`. Raises DataError if the row is outside the snapshot."""
@@ -235,9 +266,28 @@ class MarketTape:
             self.limit_up[row].tobytes(),
             self.limit_down[row].tobytes(),
             self.events.get(row, {}),
-            self.rules,
+            self.rules_on(row),
             previous,
         )
+
+
+def _spells(rules: MarketRules, snapshot: MarketSnapshot) -> tuple[tuple[int, MarketRules], ...]:
+    """Return first row and rules of each spell of days with the same duties."""
+    dated = {}
+    for venue, terms in zip(rules.venues, rules.terms, strict=True):
+        if terms.duties is None:
+            dated[venue.name] = venue
+
+    if not dated or not len(snapshot.days):
+        return ((0, rules),)
+
+    changes = np.searchsorted(snapshot.days, change_days(list(dated.values())))
+    rows = sorted({0, *changes.tolist()} - {len(snapshot.days)})
+    return tuple((row, rules.on(snapshot.days[row], snapshot.codes)) for row in rows)
+
+
+def _first_row(spell: tuple[int, MarketRules]) -> int:
+    return spell[0]
 
 
 def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, Venue]:

@@ -12,8 +12,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
+from ktdeval.errors import InvariantError
+from ktdeval.market.fees import DutyRow, duties_due, is_dated
+from ktdeval.market.snapshot import Board
 from ktdeval.market.venue import Venue
 from ktdeval.trading.types import TradingConfig
 
@@ -24,15 +28,31 @@ _BPS = RATE_SCALE // 10_000
 _PER_CENT = RATE_SCALE // 100
 
 
-class Levies(NamedTuple):
-    """Costs beyond a rate and a minimum; `most_rate` and `levy_most` are None without a bound."""
+class Commission(NamedTuple):
+    """Commission beyond a rate and a minimum, and how it counts shares."""
 
     unit_rate: int  #: of a fill, for each share or coin
-    most_rate: int | None  #: largest cost, of the notional
-    levy_rate: int  #: on sells, of the notional
-    levy_unit_rate: int  #: on sells, for each share or coin
-    levy_most: int | None  #: upper bound of the levy by `levy_unit_rate`
+    most_rate: int | None  #: largest commission, of the notional; None: no bound
     steps: int  #: steps in a share or coin
+
+
+class Duty(NamedTuple):
+    """What is paid of a fill besides the commission, to the state, a clearing house, a regulator."""
+
+    kind: str  #: of `ktdeval.market.fees`; `levy`: what the venue itself states, on all days
+    rate: int  #: of the notional
+    unit_rate: int  #: for each share or coin
+    most: int | None  #: upper bound of the part by `unit_rate`; None: no bound
+
+
+class Duties(NamedTuple):
+    """Duties of one day."""
+
+    buy: tuple[Duty, ...] = ()
+    sell: tuple[Duty, ...] = ()
+
+
+NO_DUTIES = Duties()
 
 
 class Margin(NamedTuple):
@@ -53,13 +73,16 @@ class Terms(Struct, frozen=True):
     buy_rate: int
     sell_rate: int
     minimum_fee: int
-    levies: Levies | None  #: None in A-shares, where rates and the minimum are all
+    #: None in A-shares, whose commission has a rate and a minimum alone
+    commission: Commission | None
     minimum_notional: int
     locks: bool  #: shares can't be sold on the day on which they were bought
     margin: Margin | None  #: None where nothing can be sold short
     #: smallest sell in steps, unless the whole holding is sold; 0 where a lot is the smallest sell
     #: (all but STAR and Beijing)
     min_sell: int = 0
+    #: None where the day decides on them, and it is not known: `MarketTape.rules_on` knows it
+    duties: Duties | None = NO_DUTIES
 
 
 class Limits(NamedTuple):
@@ -84,19 +107,27 @@ def limits_of(config: TradingConfig) -> Limits:
 
 
 def terms_of(venue: Venue, config: TradingConfig) -> Terms:
-    """Return the terms of a venue; those of A-shares with the costs and lots of the config."""
+    """Return the terms of a venue; those of A-shares with the costs and lots of the config. Duties
+    that depend on the day are left out (`duties_on`).
+    """
     fees = venue.fees
     minor = venue.minor_per_unit
     costs = (fees.buy_bps, fees.sell_bps, fees.minimum, venue.lot_steps)
-    levies = None
+    commission = None
+    duties: Duties | None = _flat_duties(venue)
 
     # Costs and lots of A-shares are options of a task; elsewhere the venue states them.
     if venue.has_boards:
         costs = (config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny, config.lot_shares)
     else:
-        levies = _levies(venue)
+        commission = _commission(venue)
 
     buy_bps, sell_bps, minimum, lot = costs
+    if has_dated_duties(venue, config):
+        duties = None
+        if venue.has_boards:  # the flat cost of a sell has the stamp duty in it
+            sell_bps = buy_bps
+
     return Terms(
         unit=venue.ticks_per_minor,
         lot=lot,
@@ -104,11 +135,63 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
         buy_rate=scaled_int(buy_bps, _BPS),
         sell_rate=scaled_int(sell_bps, _BPS),
         minimum_fee=scaled_int(minimum, minor),
-        levies=levies,
+        commission=commission,
         minimum_notional=scaled_int(venue.minimum_notional, minor),
         locks=venue.settlement_lock,
         margin=_margin(venue),
+        duties=duties,
     )
+
+
+def has_dated_duties(venue: Venue, config: TradingConfig) -> bool:
+    """Return whether fills at a venue pay the duties of their day. Under `board_rules: paper`
+    A-shares have the paper's flat costs.
+    """
+    if venue.has_boards and config.board_rules == "paper":
+        return False
+
+    return is_dated(venue)
+
+
+def duties_on(venue: Venue, board: Board | None, day: np.datetime64) -> Duties:
+    """Return the duties that fills at a dated venue pay on a day."""
+    minor = venue.minor_per_unit
+    sides = []
+    for selling in (False, True):
+        rows = duties_due(venue, board, selling, day)
+        sides.append(tuple(_duty(row, minor) for row in rows if row.bps or row.per_unit))
+
+    return Duties(*sides)
+
+
+def _duty(row: DutyRow, minor: int) -> Duty:
+    most = None if row.most is None else scaled_int(row.most, minor)
+    return Duty(
+        row.kind,
+        rate=scaled_int(row.bps, _BPS),
+        unit_rate=scaled_int(row.per_unit, minor * RATE_SCALE),
+        most=most,
+    )
+
+
+def _flat_duties(venue: Venue) -> Duties:
+    """Return what a venue states itself, on sells of all days."""
+    fees = venue.fees
+    minor = venue.minor_per_unit
+    if venue.has_boards or not (fees.sell_levy_bps or fees.sell_levy_per_unit):
+        return NO_DUTIES
+
+    most = None
+    if fees.sell_levy_most is not None:
+        most = scaled_int(fees.sell_levy_most, minor)
+
+    levy = Duty(
+        "levy",
+        rate=scaled_int(fees.sell_levy_bps, _BPS),
+        unit_rate=scaled_int(fees.sell_levy_per_unit, minor * RATE_SCALE),
+        most=most,
+    )
+    return Duties(sell=(levy,))
 
 
 def _margin(venue: Venue) -> Margin | None:
@@ -123,24 +206,15 @@ def _margin(venue: Venue) -> Margin | None:
     )
 
 
-def _levies(venue: Venue) -> Levies:
+def _commission(venue: Venue) -> Commission:
     fees = venue.fees
-    minor = venue.minor_per_unit
-
     most_rate = None
     if fees.maximum_bps is not None:
         most_rate = scaled_int(fees.maximum_bps, _BPS)
 
-    levy_most = None
-    if fees.sell_levy_most is not None:
-        levy_most = scaled_int(fees.sell_levy_most, minor)
-
-    return Levies(
-        unit_rate=scaled_int(fees.per_unit, minor * RATE_SCALE),
+    return Commission(
+        unit_rate=scaled_int(fees.per_unit, venue.minor_per_unit * RATE_SCALE),
         most_rate=most_rate,
-        levy_rate=scaled_int(fees.sell_levy_bps, _BPS),
-        levy_unit_rate=scaled_int(fees.sell_levy_per_unit, minor * RATE_SCALE),
-        levy_most=levy_most,
         steps=venue.steps_per_unit,
     )
 
@@ -171,20 +245,25 @@ def target_steps(weight: float, nav_minor: int, price: int, terms: Terms) -> int
 
 
 def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]:
-    """Return notional and fee of a fill of `steps` at `price` (ticks), both in minor units."""
+    """Return notional and fee of a fill of `steps` at `price` (ticks), both in minor units; the fee
+    is the commission and all duties. Raises InvariantError: the duties are those of a day, and
+    these terms are of none.
+    """
     unit = terms.unit
     rate = terms.sell_rate if selling else terms.buy_rate
 
     # A-shares, by far the most frequent call: rounded half up.
-    if terms.levies is None:
+    if terms.commission is None:
         notional = (steps * price + (unit >> 1)) // unit
         fee = (notional * rate + HALF_RATE) // RATE_SCALE
         if fee < terms.minimum_fee:
             fee = terms.minimum_fee
+        if terms.duties != NO_DUTIES:
+            fee += sum(duties_of(steps, notional, terms, selling).values())
         return notional, fee
 
     # Elsewhere the account pays the rounding: receipts down, payments and fees up.
-    unit_rate, most_rate, levy_rate, levy_unit_rate, levy_most, steps_per_unit = terms.levies
+    unit_rate, most_rate, steps_per_unit = terms.commission
     scale = RATE_SCALE * steps_per_unit
     notional = steps * price // unit if selling else -(-steps * price // unit)
     fee = max(_up(notional * rate * steps_per_unit + steps * unit_rate, scale), terms.minimum_fee)
@@ -192,15 +271,38 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
     if most_rate is not None:
         fee = min(fee, _up(notional * most_rate, RATE_SCALE))
 
-    # Levies come after the bounds: minimum and maximum are those of the broker's commission.
-    if selling:
-        by_unit = _up(steps * levy_unit_rate, scale)
-        if levy_most is not None:
-            by_unit = min(by_unit, levy_most)
+    # Duties come after the bounds: minimum and maximum are those of the broker's commission.
+    return notional, fee + sum(duties_of(steps, notional, terms, selling).values())
 
-        fee += _up(notional * levy_rate, RATE_SCALE) + by_unit
 
-    return notional, fee
+def duties_of(steps: int, notional: int, terms: Terms, selling: bool) -> dict[str, int]:
+    """Return what a fill's fee has besides the commission, by kind, in minor units; each is rounded
+    by itself, and one of 0 is left out. Raises InvariantError as `cost`.
+    """
+    if terms.duties is None:
+        raise InvariantError(
+            "the duties of a fill are those of its day, and none was given; this is a defect of the"
+            " engine, please report it"
+        )
+
+    paid = {}
+    for duty in terms.duties.sell if selling else terms.duties.buy:
+        amount = _duty_minor(duty, steps, notional, terms.commission)
+        if amount:
+            paid[duty.kind] = amount
+
+    return paid
+
+
+def _duty_minor(duty: Duty, steps: int, notional: int, commission: Commission | None) -> int:
+    if commission is None:  # A-shares: halves up, and no duty by share
+        return (notional * duty.rate + HALF_RATE) // RATE_SCALE
+
+    by_unit = _up(steps * duty.unit_rate, RATE_SCALE * commission.steps)
+    if duty.most is not None:
+        by_unit = min(by_unit, duty.most)
+
+    return _up(notional * duty.rate, RATE_SCALE) + by_unit
 
 
 def _up(amount: int, scale: int) -> int:

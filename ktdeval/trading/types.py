@@ -16,14 +16,16 @@ from typing import Any, Literal, NamedTuple, get_args
 from msgspec import Struct
 
 from ktdeval.errors import ConfigError
+from ktdeval.market.fees import is_dated
 from ktdeval.market.venue import Fees, FillRule, Venue, find_venue
 from ktdeval.values.fields import build, option
 
 Side = Literal["BUY", "SELL"]
 BoardRuleSet = Literal["paper", "exchange"]
 """Rules of the A-share boards. `paper` (KTD-Fin, Appendix H): a constant limit by board, from which
-trading stops `limit_buffer_pct` short, and one size of lots. `exchange`: the limits, listings and
-sizes of orders in force on each day (`ktdeval.market.board_rules`).
+trading stops `limit_buffer_pct` short, one size of lots, and flat costs. `exchange`: the limits,
+listings and sizes of orders in force on each day (`ktdeval.market.board_rules`), and its stamp duty
+and transfer fee (`ktdeval.market.fees`) besides the commission.
 """
 
 
@@ -37,10 +39,19 @@ class TradingConfig:
         1_000_000, help="starting cash in units of the account's currency", minimum=1
     )
     buy_fee_bps: float = option(
-        5.0, help="cost of a buy in basis points of its notional", minimum=0, maximum=1000
+        5.0,
+        help=(
+            "cost of a buy in basis points of its notional; under board_rules exchange the"
+            " commission of both sides"
+        ),
+        minimum=0,
+        maximum=1000,
     )
     sell_fee_bps: float = option(
-        15.0, help="cost of a sell in basis points of its notional", minimum=0, maximum=1000
+        15.0,
+        help="cost of a sell in basis points of its notional, with the stamp duty",
+        minimum=0,
+        maximum=1000,
     )
     min_fee_cny: float = option(5.0, help="smallest cost of a filled order in CNY", minimum=0)
     lot_shares: int = option(100, help="shares in a lot; buys are whole lots", minimum=1)
@@ -69,8 +80,8 @@ class TradingConfig:
     board_rules: BoardRuleSet = option(
         "paper",
         help=(
-            "rules of A-share boards: paper (constant limits, lots of lot_shares) or exchange"
-            " (those in force on each day)"
+            "rules of A-share boards: paper (constant limits, lots of lot_shares, flat costs) or"
+            " exchange (limits, lots, stamp duty and transfer fee in force on each day)"
         ),
     )
 
@@ -78,17 +89,20 @@ class TradingConfig:
         if self.board_rules == "paper":
             return
 
-        own = {
+        own: dict[str, float] = {
             "lot_shares": self.lot_shares,
             "star_min_shares": self.star_min_shares,
             "limit_buffer_pct": self.limit_buffer_pct,
         }
+        if self.venue is None or is_dated(self.venue):
+            own["sell_fee_bps"] = self.sell_fee_bps
+
         usual = {field.name: field.default for field in dataclasses.fields(self)}
         for name, value in own.items():
             if value != usual[name]:
                 raise ConfigError(
-                    f"trading: {name} is of board_rules paper; with exchange the boards have their"
-                    " own: leave it out"
+                    f"trading: {name} is of board_rules paper; with exchange it is that of the"
+                    " board and the day: leave it out"
                 )
 
 
@@ -122,8 +136,8 @@ class AccountConfig:
     board_rules: BoardRuleSet = option(
         "exchange",
         help=(
-            "rules of A-share boards: exchange (those in force on each day) or paper (constant"
-            " limits, lots of 100)"
+            "rules of A-share boards: exchange (limits, lots, stamp duty and transfer fee in force"
+            " on each day) or paper (constant limits, lots of 100, flat costs)"
         ),
     )
 
@@ -147,7 +161,29 @@ class AccountConfig:
             "constraint_feedback",
             "board_rules",
         )
-        return TradingConfig(**{name: getattr(self, name) for name in shared}, venue=venue)
+        rules = TradingConfig(**{name: getattr(self, name) for name in shared}, venue=venue)
+        if venue is None or self.fees is None or not venue.has_boards:
+            return rules
+        return _with_costs(rules, self.fees, where)
+
+
+def _with_costs(rules: TradingConfig, fees: Fees, where: str) -> TradingConfig:
+    """Return the rules of A-shares with costs that a task names. Raises ConfigError: A-shares have
+    no such cost.
+    """
+    own = ("buy_bps", "sell_bps", "minimum")
+    for field in dataclasses.fields(fees):
+        if field.name not in own and getattr(fees, field.name) != field.default:
+            raise ConfigError(
+                f"{where}: fees.{field.name}: costs of A-shares are {', '.join(own)}; leave it out"
+            )
+
+    return dataclasses.replace(
+        rules,
+        buy_fee_bps=fees.buy_bps,
+        sell_fee_bps=fees.sell_bps,
+        min_fee_cny=fees.minimum,
+    )
 
 
 def trading_rules(mapping: Mapping[str, Any], where: str) -> TradingConfig:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import FloatArray
-from ktdeval.trading import Account, Order, Position, Side, settle
+from ktdeval.trading import Account, Duty, Order, Position, Side, settle
 from ktdeval_gym.simulation import AssetMarket
 
 IntArray = npt.NDArray[np.int64]
@@ -83,7 +83,7 @@ class Kernel:
         self.settled_one_by_one = 0  #: steps of one account that the executor itself has settled
         self._market = market
         self._rules = tape.rules
-        self._terms = tape.rules.terms[asset]
+        self._terms = tape.rules.terms[asset]  #: without duties, which are those of a day
         self._opens = np.ascontiguousarray(tape.open_ticks[:, asset])
         self._closes = np.ascontiguousarray(tape.close_ticks[:, asset])
         self._tradable = tape.tradable[:, asset]
@@ -97,8 +97,12 @@ class Kernel:
         fees = tape.rules.venues[asset].fees
         self._fee_rate = max(fees.buy_bps, fees.sell_bps) / 1e4
         self._steps_per_unit = 1
-        if self._terms.levies is not None:
-            self._steps_per_unit = self._terms.levies.steps
+        if self._terms.commission is not None:
+            self._steps_per_unit = self._terms.commission.steps
+
+        on_days = [tape.rules_on(row).terms[asset].duties for row in range(len(self._opens))]
+        self._sell_duties = _by_day([duties.sell for duties in on_days if duties])
+        self._buy_duties = _by_day([duties.buy for duties in on_days if duties])
 
         # weight * NAV * unit / (PPB * price), with what unit and PPB share left out
         shared = math.gcd(self._terms.unit, PPB)
@@ -225,7 +229,7 @@ class Kernel:
             closes = is_allowed & (ordered > 0) & (ordered <= held)
 
         shares = np.where(closes, np.minimum(ordered, held), np.maximum(ordered, 0))
-        notional, fee = self._cost(shares, trade.price, selling=True)
+        notional, fee = self._cost(shares, trade.price, day, selling=True)
         cash = trade.cash + notional - fee
 
         leaves_odd = (shares % terms.lot != 0) & ((held - shares) % terms.lot != 0)
@@ -256,7 +260,7 @@ class Kernel:
         ordered = np.where(is_allowed, ordered, 0)
         after = held + ordered
 
-        notional, fee = self._cost(np.maximum(ordered, 0), trade.price, selling=False)
+        notional, fee = self._cost(np.maximum(ordered, 0), trade.price, day, selling=False)
         is_back = covers & (ordered > 0) & ((ordered % lot == 0) | (after == 0))
         is_back &= (after <= 0) | day.member
         is_new = ~covers & (ordered % lot == 0) & (ordered >= terms.min_buy)
@@ -266,29 +270,36 @@ class Kernel:
         is_cut = is_valid & (notional + fee > trade.cash)
         return _Fill(is_valid & ~is_cut, after, trade.cash - notional - fee, notional, is_cut)
 
-    def _cost(self, steps: IntArray, price: IntArray, selling: bool) -> tuple[IntArray, IntArray]:
+    def _cost(
+        self, steps: IntArray, price: IntArray, day: _Day, selling: bool
+    ) -> tuple[IntArray, IntArray]:
         """Return notional and fee of fills, as `ktdeval.trading.terms.cost`."""
         terms = self._terms
         rate = terms.sell_rate if selling else terms.buy_rate
-        if terms.levies is None:
+        duties = self._sell_duties if selling else self._buy_duties
+        if terms.commission is None:
             notional = floor_ratio([(steps, price)], terms.unit, terms.unit >> 1)
             fee = floor_ratio([(notional, rate)], RATE_SCALE, HALF_RATE)
-            return notional, np.maximum(fee, terms.minimum_fee)
+            fee = np.maximum(fee, terms.minimum_fee)
+            for duty in duties:
+                fee = fee + floor_ratio([(notional, duty.rate[day.rows])], RATE_SCALE, HALF_RATE)
 
-        levies = terms.levies
-        scale = RATE_SCALE * levies.steps
+            return notional, fee
+
+        commission = terms.commission
+        scale = RATE_SCALE * commission.steps
         product: list[_Product] = [(steps, price)]
         notional = floor_ratio(product, terms.unit) if selling else ceil_ratio(product, terms.unit)
-        by_rate = ceil_ratio([(notional, rate * levies.steps), (steps, levies.unit_rate)], scale)
-        fee = np.maximum(by_rate, terms.minimum_fee)
-        if levies.most_rate is not None:
-            fee = np.minimum(fee, ceil_ratio([(notional, levies.most_rate)], RATE_SCALE))
+        by_value = (notional, rate * commission.steps)
+        fee = ceil_ratio([by_value, (steps, commission.unit_rate)], scale)
+        fee = np.maximum(fee, terms.minimum_fee)
+        if commission.most_rate is not None:
+            fee = np.minimum(fee, ceil_ratio([(notional, commission.most_rate)], RATE_SCALE))
 
-        if selling:
-            by_unit = ceil_ratio([(steps, levies.levy_unit_rate)], scale)
-            if levies.levy_most is not None:
-                by_unit = np.minimum(by_unit, levies.levy_most)
-            fee = fee + ceil_ratio([(notional, levies.levy_rate)], RATE_SCALE) + by_unit
+        for duty in duties:
+            by_unit = ceil_ratio([(steps, duty.unit_rate[day.rows])], scale)
+            by_unit = np.minimum(by_unit, duty.most[day.rows])
+            fee = fee + ceil_ratio([(notional, duty.rate[day.rows])], RATE_SCALE) + by_unit
 
         return notional, fee
 
@@ -325,6 +336,37 @@ class _Day:
         self.member = kernel._member[rows]
         self.limit_up = kernel._limit_up[rows]
         self.limit_down = kernel._limit_down[rows]
+
+
+@dataclass(frozen=True)
+class _DutyByDay:
+    """One duty on each row of the market, [T] each: 0 where it is not due."""
+
+    rate: IntArray
+    unit_rate: IntArray
+    most: IntArray
+
+
+def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
+    """Return the duties of one side by kind. `duties`: of each row."""
+    kinds = sorted({duty.kind for due in duties for duty in due})
+    by_day: list[_DutyByDay] = []
+    for kind in kinds:
+        rate, unit_rate, most = np.zeros((3, len(duties)), dtype=np.int64)
+        most[:] = _LARGEST
+        for row, due in enumerate(duties):
+            for duty in due:
+                if duty.kind != kind:
+                    continue
+
+                rate[row] = duty.rate
+                unit_rate[row] = duty.unit_rate
+                if duty.most is not None:
+                    most[row] = duty.most
+
+        by_day.append(_DutyByDay(rate, unit_rate, most))
+
+    return by_day
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ktdeval.market import MarketView, Venue, parse_day
 from ktdeval.masking import DayRef, Payload, table
 from ktdeval.observation import observe
 from ktdeval.tasks import HasForm
-from ktdeval.trading import Account, StepRecord
+from ktdeval.trading import Account, StepRecord, has_dated_duties
 from ktdeval_markets import documents, prices, state, wording
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.portfolio import PortfolioRebuild
@@ -36,6 +36,9 @@ class MarketScene:
         self._submission = wording.submission_prompt(config)
         self._request = wording.request_prompt(config)
         self._limits = _limits(config, stage)
+        self._dated: list[Venue] = []
+        if not stage.lens.hides_dates:
+            self._dated = [one for one in venues.values() if has_dated_duties(one, stage.trading)]
         if config.stances.are_asked_for:
             rule = config.stances.rule(stage.rules.shorts)
             self.form = StanceForm(config.harness, stage.lens, rule)
@@ -86,6 +89,8 @@ class MarketScene:
             "constraints": self._limits,
             "candidates": prices.assets(stage, view, listed),
         }
+        if self._dated:
+            payload["duties"] = state.duties(self._dated, stage.snapshot.days[view.day])
         if stage.news:
             payload["news"] = documents.news(stage, view, listed)
         if stage.intraday:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
 
 from ktdeval.harness import StanceRule, Standing
-from ktdeval.market import MarketView
+from ktdeval.market import MarketView, Venue, duty_rows
 from ktdeval.masking import AssetRef, Payload, Price, Shares, table
 from ktdeval.trading import OrderRecord, PositionRecord, StepRecord, bar_of_fill
 from ktdeval.values.ties import first_of, grouped, places
@@ -39,6 +39,7 @@ ORDER_COLUMNS = (
     "cost",
 )
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
+DUTY_COLUMNS = ("venue", "board", "kind", "side", "bps", "per_share", "most")
 
 
 # ---- the account
@@ -198,6 +199,24 @@ def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
         price,
         stage.money(order.fee_minor),
     )
+
+
+# ---- duties of the day
+
+
+def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
+    """Return the duties that are due on fills of a day. They tell the time: for masks that show
+    it.
+    """
+    rows = []
+    for venue in venues:
+        for row in duty_rows()[venue.name]:
+            if row.first <= day <= row.last and (row.bps or row.per_unit):
+                board = None if row.board is None else str(row.board)
+                figures = (row.bps, row.per_unit, row.most)
+                rows.append((venue.name, board, row.kind, row.side, *figures))
+
+    return table(DUTY_COLUMNS, rows)
 
 
 # ---- the assets listed

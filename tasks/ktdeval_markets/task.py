@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktdeval.market import MarketSnapshot, Venue
+from ktdeval.market import MarketSnapshot, Venue, duties_id
 from ktdeval.masking import TextMask
 from ktdeval.tasks import EpisodeSpec, Window, windows_of
 from ktdeval.trading import MarketRules
@@ -36,18 +36,22 @@ class MarketTask:
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the whole config, the rules of the venue that it names, and the hashes of the
-        texts.
+        """Return the whole config, the rules of the venue that it names, the hashes of the texts,
+        and of the table of duties where fills may pay those of their day.
         """
         venue = self.trading.venue
         files = wording.files_of(self._config)
-        return {
+        described: dict[str, JsonValue] = {
             "name": self.name,
             "mode": self.mode,
             **to_mapping(self._config),
             "venue_rules": None if venue is None else to_mapping(venue),
             "prompts": {name: sha256_hex(wording.text(name)) for name in files},
         }
+        if wording.may_pay_duties(self._config):
+            described["duties"] = duties_id()
+
+        return described
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> MarketScene:
         """Open one episode; DataError where the window lies outside the snapshot."""

@@ -10,14 +10,15 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ktdeval.market import Venue
-from ktdeval.trading import BoardRuleSet, MarketRules, TradingConfig
+from ktdeval.market import Venue, duty_rows
+from ktdeval.trading import BoardRuleSet, MarketRules, TradingConfig, has_dated_duties
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_markets.config import MarketConfig
 
 _FOLDER = Path(__file__).parent
 _WORDS = "wording.yaml"
 _WEIGHTS = "weights.yaml"
+_DUTIES = "duties.yaml"
 _USER = "prompts/user.md"
 _LESSON = "prompts/lesson.md"
 _COARSE = "prompts/coarse.md"
@@ -49,6 +50,8 @@ def files_of(config: MarketConfig) -> tuple[str, ...]:
     if config.weights:
         files.append(_WEIGHTS)
     files += [_submission_file(config), _USER, _WORDS]
+    if may_pay_duties(config):
+        files.append(_DUTIES)
 
     for option, name in _TABLES.items():
         if getattr(config, option):
@@ -64,6 +67,15 @@ def files_of(config: MarketConfig) -> tuple[str, ...]:
         files.append(_EXIT)
 
     return tuple(files)
+
+
+def may_pay_duties(config: MarketConfig) -> bool:
+    """Return whether fills of a task may pay the duties of their day."""
+    if config.trading.venue is None:  # each asset trades under its own
+        return True
+
+    rules = config.trading.rules("trading")
+    return rules.venue is not None and has_dated_duties(rules.venue, rules)
 
 
 def _rules_file(config: MarketConfig) -> str:
@@ -103,11 +115,12 @@ def submission_prompt(config: MarketConfig) -> str:
 def rules_prompt(
     config: MarketConfig, trading: TradingConfig, rules: MarketRules, venues: Mapping[str, Venue]
 ) -> str:
-    """Return the rules of a task on these venues. They name no asset and no day, so every mask may
-    show them.
+    """Return the rules of a task on these venues. They name no asset and no day, nor a cost that
+    depends on the day, so every mask may show them.
     """
     words = _words()
-    lines = [venue_line(venue) for venue in venues.values()]
+    shows_days = config.mask_config.kind in ("bright", "stock_blind")
+    lines = [venue_line(venue, trading, shows_days) for venue in venues.values()]
     lines += board_lines(config.trading.board_rules, venues.values())
 
     weights = ""
@@ -176,7 +189,7 @@ def _sell(config: MarketConfig, shorts: bool) -> str:
 # ---- trading conditions
 
 
-def venue_line(venue: Venue) -> str:
+def venue_line(venue: Venue, trading: TradingConfig, shows_days: bool) -> str:
     """Return the trading conditions of a venue in words."""
     step = f"{1 / venue.steps_per_unit:.8f}".rstrip("0").rstrip(".")
     lot = ""
@@ -195,27 +208,33 @@ def venue_line(venue: Venue) -> str:
         name=venue.name,
         step=step,
         lot=lot,
-        costs=_costs(venue),
+        costs=_costs(venue, trading, shows_days),
         smallest=smallest,
         lock=lock,
         short=_short_sales(venue),
     )
 
 
-def _costs(venue: Venue) -> str:
+def _costs(venue: Venue, trading: TradingConfig, shows_days: bool) -> str:
     fees = venue.fees
     money = venue.currency
+    is_dated = has_dated_duties(venue, trading)
     costs: list[str] = []
 
-    if fees.buy_bps or fees.sell_bps:
-        costs.append(f"{fees.buy_bps:g} basis points of a buy and {fees.sell_bps:g} of a sell")
+    sell_bps = fees.sell_bps
+    if is_dated and venue.has_boards:  # without the stamp duty
+        sell_bps = fees.buy_bps
+    if fees.buy_bps or sell_bps:
+        costs.append(f"{fees.buy_bps:g} basis points of a buy and {sell_bps:g} of a sell")
     if fees.per_unit:
         costs.append(f"{money} {fees.per_unit:g} for each share or coin")
     if fees.minimum:
         costs.append(f"at least {money} {fees.minimum:g} an order")
     if fees.maximum_bps is not None:
         costs.append(f"at most {fees.maximum_bps:g} basis points")
-    if fees.sell_levy_bps or fees.sell_levy_per_unit:
+    if is_dated:
+        costs.append(_duties(venue, shows_days))
+    elif fees.sell_levy_bps or fees.sell_levy_per_unit:
         costs.append(
             f"levies of {fees.sell_levy_bps:g} basis points and {money} {fees.sell_levy_per_unit:g}"
             " a share on sells"
@@ -224,6 +243,15 @@ def _costs(venue: Venue) -> str:
     if not costs:
         return "no costs"
     return f"costs {', '.join(costs)}"
+
+
+def _duties(venue: Venue, shows_days: bool) -> str:
+    """Return that duties are due, without their figures: these would tell the time."""
+    words = load_yaml(_FOLDER / _DUTIES)
+    kinds = dict.fromkeys(row.kind for row in duty_rows()[venue.name])
+    named = " and ".join(words["kinds"][kind] for kind in kinds)
+    due = Template(words["due"]).substitute(kinds=named)
+    return due + words["shown"] if shows_days else due
 
 
 def _short_sales(venue: Venue) -> str:

@@ -10,6 +10,7 @@ from ktdeval.cards.fields.windows import WindowPart
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, clean
 from ktdeval.errors import CardError
+from ktdeval.market.fees import duty_rows
 from ktdeval.masking.lens import MaskKind
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.jsonio import JsonValue, content_hash
@@ -19,6 +20,8 @@ from ktdeval.values.typed import Value, from_plain
 TARGET_CONFIG = "subject_config"
 
 
+#: Field of a task's config with the SHA-256 of the table of duties (`ktdeval.market.fees`)
+DUTIES = "duties"
 #: Field of a task's config that says why its cards are never ranked
 NEVER_RANKED = "never_ranked"
 
@@ -165,6 +168,29 @@ def task_row(task: TaskPart) -> Row:
         words += f" ({variant})"
 
     return WORDS["task"].label, words
+
+
+def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
+    """Return the row that says which costs fills had at the venues of the market: `flat` ones, the
+    same on all days, or `dated` ones, with the duties of each day.
+    """
+    trading = task.config.get("trading")
+    is_paper = isinstance(trading, Mapping) and trading.get("board_rules") == "paper"
+    own_rules = task.config.get("venue_rules")
+    if isinstance(own_rules, Mapping):
+        venues = [str(own_rules.get("name"))]
+
+    named = []
+    for venue in venues:
+        words = "flat"
+        if venue == "a_share" and is_paper:
+            words = "flat (paper)"
+        elif venue in duty_rows() and DUTIES in task.config:
+            words = f"dated (duties {str(task.config[DUTIES])[:12]})"
+
+        named.append(f"{venue} {words}")
+
+    return "trading costs", clean(", ".join(named))
 
 
 def target_rows(target: TargetTaskPart | None) -> Iterator[Row]:

@@ -451,8 +451,8 @@ def a_share(code: str) -> House:
 
 
 def us_stock(_code: str) -> House:
-    """Rules of a US stock: 0.005 a share, at least 1.00, at most 1 %; on sells SEC's 0.278 bps and
-    FINRA's 0.000166 a share.
+    """Rules of a US stock in the days of the data, June to October 2025: 0.005 a share, at least
+    1.00, at most 1 %; on sells FINRA's 0.000166 a share, and nothing of the SEC's.
     """
     fees = {
         "buy_bps": NOTHING,
@@ -462,7 +462,7 @@ def us_stock(_code: str) -> House:
         "maximum_bps": D(100),
     }
     levy = {
-        "sell_levy_bps": D("0.278"),
+        "sell_levy_bps": NOTHING,
         "sell_levy_per_unit": D("0.000166"),
         "sell_levy_most": D("8.30"),
     }

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from card_cases import CALLS, card, remote_card, ruined_card, section, typed
+from ktdeval.cards.fields.task import costs_row
 from ktdeval.cards.figures import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import (
@@ -274,6 +275,30 @@ def test_a_figure_has_the_sign_and_decimals_of_its_unit(
     name: str, unit: str, value: float | None, shown: str
 ) -> None:
     assert number(name, unit, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"trading": {"board_rules": "paper"}}, "a_share flat (paper), coins flat"),
+        (
+            {"trading": {"board_rules": "paper"}, "duties": "ab" * 32},
+            "a_share flat (paper), coins flat",
+        ),
+        (
+            {"trading": {"board_rules": "exchange"}, "duties": "ab" * 32},
+            "a_share dated (duties abababababab), coins flat",
+        ),
+        ({"venue_rules": {"name": "us_equity"}, "duties": "cd" * 32}, "us_equity dated (duties"),
+        ({"venue_rules": {"name": "us_equity"}}, "us_equity flat"),
+    ],
+)
+def test_a_card_says_whether_its_costs_were_those_of_each_day(
+    config: dict[str, Any], words: str
+) -> None:
+    task = replace(typed(card()).task, config=config)
+    label, shown = costs_row(task, ["a_share", "coins"])
+    assert (label, shown.startswith(words)) == ("trading costs", True), shown
 
 
 def test_the_benchmark_is_shown_beneath_the_model() -> None:

@@ -24,12 +24,17 @@ from gym_worlds import LOOKBACK, as_bytes, drawn_windows, market_of, simulations
 from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
+from ktdeval.market import Instrument  # noqa: E402
+from ktdeval.plugins.registry import load_plugins  # noqa: E402
 from ktdeval.runner import load_ledger  # noqa: E402
+from ktdeval.tasks import Window  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
 from ktdeval_gym.simulation import AssetMarket, TradingSimulation  # noqa: E402
 from ktdeval_gym.trading import TradingEnv, TradingVectorEnv  # noqa: E402
 from ktdeval_gym.wrappers import Masked  # noqa: E402
+from ktdeval_markets.task import MarketTask  # noqa: E402
+from trading_market import make_market  # noqa: E402
 
 MSFT = "investorbench_msft_history"
 INVESTORBENCH = "synthetic_investorbench"
@@ -99,6 +104,50 @@ def test_a_vector_of_windows_is_equal_to_single_ones_step_by_step(
         for got, expected in zip(many[:4], each[:4], strict=True):
             assert np.asarray(got).tobytes() == np.asarray(expected).tobytes()
         np.testing.assert_array_equal(many[4]["nav"], each[4]["nav"])
+
+
+def dated_market(code: str, first: str) -> AssetMarket:
+    """The market of one asset that walks at random on weekdays from a day on."""
+    rng = np.random.default_rng(11)
+    closes = np.round(20 * np.cumprod(1 + rng.normal(0, 0.01, size=(80, 1)), axis=0), 2)
+    more = {}
+    if "." not in code:
+        more = {"instruments": (Instrument("stock", "USD", "us_equity"),)}
+
+    made = make_market([code], closes.tolist(), **more)
+    days = np.busday_offset(np.datetime64(first), np.arange(80), roll="forward")
+    task = load_plugins().make_task(MSFT)
+    assert isinstance(task, MarketTask)
+    own = MarketTask(MSFT, replace(task._config, assets=(code,)))
+    return AssetMarket.of(own, replace(made, days=days))
+
+
+@pytest.mark.parametrize(
+    ("code", "first"),
+    [
+        ("600001.SH", "2023-07-03"),  # stamp duty of 2023-08-28
+        ("300003.SZ", "2022-03-07"),  # transfer fee of 2022-04-29
+        ("688004.SH", "2023-07-03"),
+        ("AAPL", "2024-04-01"),  # SEC's fee of 2024-05-22
+        ("AAPL", "2025-03-24"),  # none from 2025-05-14 on
+        ("AAPL", "2026-08-17"),  # FINRA's fee of 2026-10-01
+    ],
+)
+def test_a_vector_pays_the_duties_of_the_day_as_the_executor_does(code: str, first: str) -> None:
+    market = dated_market(code, first)
+    assert len(market.tape.spells) == 2, "duties change within the days"
+    days = [str(day) for day in market.snapshot.days]
+    windows = [Window("own", days[start], days[-2]) for start in (20, 25, 30, 31, 40, 45)]
+    vector = TradingVectorEnv(simulations(market, windows), RewardConfig("log_return"))
+    makers = [partial(TradingEnv, each) for each in simulations(market, windows)]
+    single = gymnasium.vector.SyncVectorEnv(makers)
+    assert vector.reset()[0].tobytes() == single.reset()[0].tobytes()
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        actions = rng.integers(0, 3, len(windows))
+        many, each = vector.step(actions), single.step(actions)
+        np.testing.assert_array_equal(many[4]["nav"], each[4]["nav"])
+        np.testing.assert_array_equal(many[1], each[1])
 
 
 # ---- no look-ahead

@@ -215,6 +215,7 @@ def test_a_rebuilt_portfolio_wants_decisions_and_the_whole_nav() -> None:
         "prompts/submit_stances.md",
         "prompts/user.md",
         "wording.yaml",
+        "duties.yaml",
         "prompts/lesson.md",
     ]  # type: ignore[call-overload]
 
@@ -266,7 +267,7 @@ def task_of(**changes: Any) -> MarketTask:
         "warm_up": {"w": "2024-01-01"},
         **changes,
     }
-    for name in ("name", "mode", "venue_rules", "prompts"):
+    for name in ("name", "mode", "venue_rules", "duties", "prompts"):
         plain.pop(name)
     return MarketTask("t", MarketConfig.load(plain, "t"))
 

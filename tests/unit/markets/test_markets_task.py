@@ -21,7 +21,15 @@ import pytest
 from ktdeval.errors import ConfigError, LeakError
 from ktdeval.harness import Message, ModelRequest, ToolSpec
 from ktdeval.harness.action import ActionForm
-from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, MinuteBars, find_venue
+from ktdeval.market import (
+    Document,
+    Documents,
+    Instrument,
+    MarketSnapshot,
+    MinuteBars,
+    duties_id,
+    find_venue,
+)
 from ktdeval.market.close import Close
 from ktdeval.market.documents import Entity
 from ktdeval.masking import identities_of
@@ -136,8 +144,9 @@ def test_the_system_prompt_states_the_rules_of_the_venues_and_names_no_asset_or_
         assert words in system, words
     assert "$" not in system
     assert not [code for code in CODES if code in system]
+    paper = AccountConfig(board_rules="paper").rules("test")
     assert (
-        venue_line(find_venue("a_share"))
+        venue_line(find_venue("a_share"), paper, shows_days=True)
         == "- `a_share`: quantities in steps of 1; costs 5 basis points of a buy and 15 of a sell,"
         " at least CNY 5 an order; what was bought on a day can't be sold on it; no short sales."
     )
@@ -268,6 +277,7 @@ def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_m
 ):
     assert task().describe()["intraday"] is None
     assert sorted(task().describe()["prompts"]) == [
+        "duties.yaml",
         "prompts/orders.md",
         "prompts/submit_orders.md",
         "prompts/user.md",
@@ -648,3 +658,60 @@ def test_a_market_of_a_shares_shows_the_rules_of_its_boards() -> None:
     window = Window("W", str(shares.days[65]), str(shares.days[67]))
     scene = market_scene(task(), shares, window)
     assert "- Boards: on the main board" in scene.observe(65, shares.as_of(65), None, None).system
+
+
+# ---- duties of the day
+
+
+def shares_until(last: str) -> MarketSnapshot:
+    """Two A-shares on 70 weekdays that end on a day."""
+    made = make_market(["600001.SH", "688004.SH"], [[10.0, 20.0]] * 70)
+    days = np.busday_offset(np.datetime64(last), np.arange(-69, 1))
+    return dataclasses.replace(made, days=days)
+
+
+def observed_on(last: str, name: str, **trading: Any) -> Any:
+    """What is shown at the close before the last day."""
+    shares = shares_until(last)
+    made = task(name)
+    config = dataclasses.replace(
+        made._config, trading=dataclasses.replace(made._config.trading, **trading)
+    )
+    window = Window("W", str(shares.days[65]), str(shares.days[69]))
+    scene = market_scene(MarketTask(name, config), shares, window)
+    return scene.observe(4, shares.as_of(68), None, None)
+
+
+def test_a_mask_of_dates_hides_the_duties_of_the_day() -> None:
+    """Days before and after the stamp duty was halved: the same words, but for handles."""
+    before, after = (observed_on(last, "market_blinded") for last in ("2023-08-25", "2024-08-30"))
+    assert before.system == after.system
+    shown = [one.user.split('"candidates"')[0] for one in (before, after)]
+    assert shown[0] == shown[1]
+    assert "stamp duty and transfer fee as due on the day of the fill;" in before.system
+    assert "costs 5 basis points of a buy and 5 of a sell, at least CNY 5 an order" in before.system
+    assert "duties" not in state_of(before.user)
+
+
+def test_with_days_in_sight_the_duties_of_today_are_shown_never_those_of_tomorrow() -> None:
+    # the last day is the Monday on which the stamp duty was halved; the Friday before is shown
+    observed = observed_on("2023-08-28", "market_bright")
+    assert "as due on the day of the fill (`duties` has those of today)" in observed.system
+    assert state_of(observed.user)["duties"]["rows"] == [
+        ["a_share", None, "stamp_duty", "sell", 10.0, 0.0, None],
+        ["a_share", None, "transfer_fee", "both", 0.1, 0.0, None],
+    ]
+    (tomorrow, *_) = state_of(observed_on("2023-08-29", "market_bright").user)["duties"]["rows"]
+    assert tomorrow[4] == 5.0
+
+
+def test_under_the_rules_of_the_paper_the_flat_costs_are_stated() -> None:
+    observed = observed_on("2023-08-28", "market_bright", board_rules="paper")
+    assert "costs 5 basis points of a buy and 15 of a sell, at least CNY 5" in observed.system
+    assert "duties" not in observed.system
+    assert "duties" not in state_of(observed.user)
+
+
+def test_a_task_whose_fills_may_pay_dated_duties_has_their_table_in_its_hash() -> None:
+    assert task().describe()["duties"] == task("market_bright").describe()["duties"] == duties_id()
+    assert "duties" not in task("market_coins_bright").describe()

@@ -60,7 +60,7 @@ def open_remote(
     scheme = url.partition("://")[0]
     if secret_in(url) is not None:
         raise UsageError(
-            f"{scheme}://…: must not hold a user, password or key; use the driver's environment variables"
+            f"{scheme}://…: must not hold a user or password, nor a key; use the driver's environment variables"
         )
 
     make, extra = DRIVERS.get(scheme.lower(), (OtherDriver, ""))

@@ -60,7 +60,7 @@ def secret_in(text: str) -> str | None:
         if (match[1] or "").lower() not in _USERS_WITHOUT_SECRET:
             return "a user or a token"
 
-    has_scheme = re.search(r"[A-Za-z]:[/\\]|^[/\\]{2}", text) is not None
+    has_scheme = re.search(r"[A-Za-z0-9+.-]:[/\\]|^[/\\]{2}", text) is not None
     if _PORT_OF_WORDS.search(text) or _SHELL_WITH_PASSWORD.fullmatch(text):
         return "a password"
     if has_scheme and any(_names_key(name) for name, _ in _PARAMETER.findall(text)):

@@ -37,6 +37,7 @@ SECRETS = {
     "http://example.org/x?apiKey=1": "a key among its parameters",
     "http://example.org/x?a=1&token=1": "a key among its parameters",
     "http://example.org/x?auth%54oken=1": "a key among its parameters",
+    "s3://bucket/x?token=secret": "a key among its parameters",
     "http://example.org/#access_token=1": "a key among its parameters",
     "http://example.org/x;jsessionid=1": "a key among its parameters",
     "https://b.s3.amazonaws.com/k?X-Amz-Signature=1&X-Amz-Expires=9": "a key among its parameters",

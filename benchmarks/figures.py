@@ -9,7 +9,6 @@ import os
 import platform
 import resource
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import ktdeval
+from ktdeval.stores import git_around
 from ktdeval.values.typed import Value
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -218,14 +218,9 @@ def _processor() -> str:
 
 def revision() -> str:
     """Return the sources' revision."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or "unknown"
+    git = git_around(REPOSITORY)
+    described = None if git is None else git.answer("describe", "--always", "--dirty")
+    return "unknown" if described is None else described.decode("ascii").strip()
 
 
 def suite_version() -> str:

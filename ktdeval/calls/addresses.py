@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from ktdeval.calls.http_errors import one_line
 from ktdeval.errors import ConfigError
+from ktdeval.values.addresses import secret_in
 
 
 def check_base_url(url: str, option: str = "--base-url") -> str:
@@ -21,7 +22,7 @@ def check_base_url(url: str, option: str = "--base-url") -> str:
     except ValueError:
         raise ConfigError(f"{option} is no address; give one {example}") from None
 
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+    if secret_in(url) is not None or parts.query or parts.fragment:
         raise ConfigError(
             f"{option} holds a user, password, query or fragment; give the bare address, {example}"
         )

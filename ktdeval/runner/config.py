@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.values.addresses import Address, Parameters, faults_in
 from ktdeval.values.fields import build, check_plain, option, split_list
+from ktdeval.values.records import kind_of
 from ktdeval.values.yamlio import load_yaml
 
 if TYPE_CHECKING:
@@ -24,10 +26,12 @@ class RunConfig:
     model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval models`)")
     tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval tasks`)")
     agent: str = option("react", help="agent scaffold around the model (see `ktdeval agents`)")
-    model_args: Mapping[str, Any] = option(factory=dict, help="parameters of the model")
-    agent_args: Mapping[str, Any] = option(factory=dict, help="parameters of the agent")
-    data: str = option("synthetic", help="snapshot folder, or data provider (see `ktdeval data`)")
-    data_args: Mapping[str, Any] = option(factory=dict, help="parameters of the data provider")
+    model_args: Parameters = option(factory=dict, help="parameters of the model")
+    agent_args: Parameters = option(factory=dict, help="parameters of the agent")
+    data: Address = option(
+        "synthetic", help="snapshot folder, or data provider (see `ktdeval data`)"
+    )
+    data_args: Parameters = option(factory=dict, help="parameters of the data provider")
     windows: tuple[str, ...] = option(
         (), help="window names, globs, or FIRST:LAST days; default: the task's own"
     )
@@ -49,7 +53,7 @@ class RunConfig:
             " keys/ID.json); gives all options that it fixes"
         ),
     )
-    items: str | None = option(
+    items: Address | None = option(
         None,
         help=(
             "samples instead of a scoring task's own: hf:ORG/NAME, a folder, or a .parquet or JSON"
@@ -83,7 +87,7 @@ class RunConfig:
     tool_protocol: Literal["auto", "native", "json_schema", "text"] = option(
         "auto", help="how tools are offered to the model; auto: the best that it is found to speak"
     )
-    base_url: str | None = option(
+    base_url: Address | None = option(
         None, help="address of the model's server, such as http://localhost:8000/v1"
     )
     timeout_s: float = option(
@@ -121,14 +125,14 @@ class RunConfig:
         ),
         minimum=1,
     )
-    price: Mapping[str, Any] = option(
+    price: Parameters = option(
         factory=dict,
         help="US dollars a million tokens: input=2,output=8,cache_read=0.5,cache_write=2.5",
     )
     price_table: str | None = option(
         None, help="YAML file of prices; default: the dated table of the model's plugin"
     )
-    cache: str = option(
+    cache: Address = option(
         "shared",
         help=(
             "where replies are kept: shared by all runs of this user, only in this run's folder"
@@ -148,7 +152,7 @@ class RunConfig:
     dry_run: bool = option(
         False, help="print what the run would ask, cost and take, as `ktdeval plan`, and stop"
     )
-    out: str | None = option(
+    out: Address | None = option(
         None,
         help="folder of the run, or a URL (s3://BUCKET/x); default: a new folder in ktdeval-runs",
     )
@@ -168,6 +172,9 @@ class RunConfig:
 
             if name in _RECORDED:
                 check_plain(value, f"--{name.replace('_', '-')}")
+
+        for path, problem in faults_in(kind_of(RunConfig), self):
+            raise ConfigError(f"--{path.lstrip('.').replace('_', '-')}: expected {problem}")
 
         if self.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", self.mask_key):
             raise ConfigError(

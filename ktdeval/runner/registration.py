@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.tasks.spec import EpisodeSpec, MaskKey, Window
+from ktdeval.values.addresses import Arguments
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical, read_plain
 from ktdeval.values.typed import Value, decode_json, to_plain
@@ -55,10 +56,10 @@ class RegisteredSystem(Value, frozen=True, kw_only=True):
     """System of a registered run: everything that decides what is answered."""
 
     model: ShortText  #: Full name of the model, as the card will say it
-    model_args: dict[str, Any]  #: Its parameters
+    model_args: Arguments  #: Its parameters
     agent: ShortText  #: Name of the agent scaffold
-    agent_args: dict[str, Any]  #: Its parameters
-    call: dict[str, Any]  #: Parameters of model calls, less those of the transport
+    agent_args: Arguments  #: Its parameters
+    call: Arguments  #: Parameters of model calls, less those of the transport
 
 
 class Registrant(Value, frozen=True, kw_only=True):

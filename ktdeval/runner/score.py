@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -41,6 +40,7 @@ from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.plan import describe_any, target_task_of
 from ktdeval.runner.scoring_episode import samples_of
 from ktdeval.runner.store import CERTIFICATE, TASK_FILES, DataSource, RunFolder
+from ktdeval.stores.git import git_around
 from ktdeval.stores.mirror import keep_file
 from ktdeval.tasks.scoring import ScoringTask, is_scoring
 from ktdeval.tasks.spec import EpisodeSpec
@@ -68,13 +68,13 @@ def source_revision() -> str | None:
     if not (root / ".git").exists():
         return None
 
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - fixed words
-    except (OSError, subprocess.SubprocessError):
+        git = git_around(root)
+        found = None if git is None else git.answer("rev-parse", "HEAD")
+    except StoreError:
         return None
 
-    return done.stdout.strip()
+    return None if found is None else found.decode("ascii").strip()
 
 
 def describe_environment(

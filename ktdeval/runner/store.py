@@ -69,6 +69,7 @@ from ktdeval.stores.mirror import keep_file
 from ktdeval.tasks.scoring import AnswerRecord
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
+from ktdeval.values.addresses import Address, Arguments
 from ktdeval.values.jsonio import (
     JsonValue,
     dumps_canonical,
@@ -89,8 +90,8 @@ _ANEW = "restore it, or delete the episode's folder to run it anew"
 class DataSource(Value):
     """How the user named the data: a folder or provider, and its arguments."""
 
-    data: str
-    data_args: dict[str, JsonValue]
+    data: Address
+    data_args: Arguments
 
 
 class FurtherFacts(Value):

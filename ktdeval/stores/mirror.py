@@ -22,13 +22,13 @@ from ktdeval.stores.cache_folder import cache_folder
 from ktdeval.stores.shown import show_as
 from ktdeval.stores.store import MissingKey, Stat, Store, checked_key, open_store
 from ktdeval.stores.versions import FileVersions
+from ktdeval.values.addresses import Address, secret_in
 from ktdeval.values.jsonio import dumps_pretty, read_plain, sha256_hex, write_atomic
 from ktdeval.values.typed import Value, decode_json
 
 Use = Literal["read", "run"]
 
 _URL = re.compile(r"(?!file://)[a-zA-Z][a-zA-Z0-9+.-]*://")
-_PASSWORD = re.compile(r"[^/]*://[^/@]*:[^/@]*@")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _HASH_DIGITS = 24
 
@@ -36,7 +36,7 @@ _HASH_DIGITS = 24
 class Place(Value):
     """Where the files of a local copy come from (`place.json`)."""
 
-    url: str
+    url: Address
 
 
 _OPEN: dict[Path, Mirror] = {}
@@ -163,7 +163,7 @@ def checked_url(text: str) -> str:
     """Return a URL in the form that its local copy is found by. Raises UsageError: it holds a
     password or a query, which would end in files and logs.
     """
-    if _PASSWORD.match(text) or "?" in text:
+    if secret_in(text) is not None or "?" in text:
         raise UsageError(
             "a URL with a password or a query is not taken, since it would be recorded; give"
             " credentials as the driver reads them (environment or configuration file)"

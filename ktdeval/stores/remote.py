@@ -29,6 +29,7 @@ from ktdeval.stores.store import (
     checked_prefix,
     is_key,
 )
+from ktdeval.values.addresses import secret_in
 
 T = TypeVar("T")
 
@@ -56,10 +57,10 @@ def open_remote(
     Makes no request. Raises UsageError: the URL holds a password, its scheme is unknown, the driver
     is not installed or refuses its options.
     """
-    scheme, _, rest = url.partition("://")
-    if "@" in rest.split("/")[0] and not scheme.startswith("abfs"):  # there: CONTAINER@ACCOUNT
+    scheme = url.partition("://")[0]
+    if secret_in(url) is not None:
         raise UsageError(
-            f"{scheme}://…: must not hold a user or password; use the driver's environment variables"
+            f"{scheme}://…: must not hold a user or password, nor a key; use the driver's environment variables"
         )
 
     make, extra = DRIVERS.get(scheme.lower(), (OtherDriver, ""))

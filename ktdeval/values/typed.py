@@ -14,11 +14,13 @@ import inspect
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
 
 from ktdeval.errors import KtdevalError, StoreError
+from ktdeval.values.addresses import faults_in, holds_addresses
 from ktdeval.values.jsonio import (
     MOST_LEVELS,
     TOO_DEEP,
@@ -66,6 +68,7 @@ def decode_json(
     if not is_nested_within(data if isinstance(data, str) else bytes(data), MOST_LEVELS):
         raise error(f"{where}: {TOO_DEEP}")
 
+    _check_addresses(value, type_, where, error)
     return value
 
 
@@ -74,13 +77,16 @@ def from_plain(
 ) -> T:
     """Turn parsed JSON (dicts and lists) into a typed value; errors as of `decode_json`."""
     try:
-        return converted(value, type_)
+        made = converted(value, type_)
     except msgspec.ValidationError as problem:
         raise error(str(_misfit(problem, type_, where))) from problem
     except UnicodeEncodeError as problem:
         raise error(
             f"{where}: a name of a field has half a surrogate pair, which is no text"
         ) from problem
+
+    _check_addresses(made, type_, where, error)
+    return made
 
 
 def converted(value: Any, type_: type[T], from_attributes: bool = False) -> T:
@@ -159,6 +165,18 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
             if type_ not in _DECODERS:
                 _DECODERS[type_] = msgspec.json.Decoder(type_)
     return _DECODERS[type_]
+
+
+def _check_addresses(value: Any, type_: Any, where: str, error: type[KtdevalError]) -> None:
+    """Raise `error` for an address with a secret, which `msgspec` can't see."""
+    if _has_addresses(type_):
+        for path, problem in faults_in(kind_of(type_), value):
+            raise error(str(Misfit(f"{where}: {path.lstrip('.')}", problem)))
+
+
+@cache
+def _has_addresses(type_: Any) -> bool:
+    return holds_addresses(kind_of(type_))
 
 
 def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:

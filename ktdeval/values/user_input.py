@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.values.addresses import FreeArguments, faults_in
 from ktdeval.values.jsonio import bounded_int, loads_untrusted, plain
 from ktdeval.values.misfit import shown
 
@@ -90,8 +91,11 @@ def parse_scalar(text: str) -> Any:
 
 def check_plain(value: Any, where: str) -> None:
     """Raise ConfigError, which `where` starts, for a value that no record can hold: NaN, infinity,
-    a lone surrogate, an object.
+    a lone surrogate, an object, an address with a secret.
     """
+    for path, problem in faults_in(FreeArguments(), value):
+        raise ConfigError(f"{where}{path}: expected {problem}")
+
     try:  # by `json`: msgspec, which checks nothing that this does not, takes time to import
         json.dumps(plain(value), sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:

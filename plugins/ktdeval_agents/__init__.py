@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.values.addresses import Arguments
 from ktdeval.values.fields import option
 from ktdeval_memory.params import MemoryParams
 
@@ -121,10 +122,10 @@ class RecordedVoterParams:
     """Run whose recorded decisions are a voter's."""
 
     model: str = option(help="its model")
-    model_args: dict[str, Any] = option(factory=dict, help="parameters of the model")
+    model_args: Arguments = option(factory=dict, help="parameters of the model")
     agent: str = option(help="its agent")
-    agent_args: dict[str, Any] = option(factory=dict, help="parameters of the agent")
-    call: dict[str, Any] = option(factory=dict, help="parameters of its calls")
+    agent_args: Arguments = option(factory=dict, help="parameters of the agent")
+    call: Arguments = option(factory=dict, help="parameters of its calls")
     is_free: bool = option(help="whether its model calls no provider")
     records: str = option(help="SHA-256 over its ledgers and transcripts")
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.trading import Provenance
+from ktdeval.values.addresses import AddressText
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import Value, to_plain
 
@@ -53,7 +54,9 @@ Line = Annotated[
         pattern="^[^<>\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u200b-\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ufeff\\ud800-\\udfff]*$(?!\n)",
     ),
 ]
-Address = Annotated[str, Meta(pattern=r"""^https://[^\s<>"']+$(?!\n)""", max_length=300)]
+Address = Annotated[
+    str, Meta(pattern=r"""^https://[^\s<>"']+$(?!\n)""", max_length=300), AddressText()
+]
 Count = Annotated[int, Meta(ge=0)]
 Version1 = Literal[1]
 RECORD_FORM = (
@@ -96,6 +99,7 @@ class Submitter(OmitDefaults, frozen=True, kw_only=True):
             pattern=r"""^([^\s<>@"']+@[^\s<>@"']+\.[^\s<>@"']+|https://[^\s<>"']+)$(?!\n)""",
             max_length=200,
         ),
+        AddressText(),
     ]
     organisation: Line = ""
     url: Address = ""

@@ -18,8 +18,10 @@ from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market
 from ktdeval.tasks import is_scoring, needs_market
+from ktdeval.values.addresses import Address, Parameters, faults_in
 from ktdeval.values.fields import stored_market
 from ktdeval.values.jsonio import JsonValue, content_hash, write_atomic
+from ktdeval.values.records import kind_of
 from ktdeval.values.temporary import temporary_folder
 from ktdeval_board.baselines import first_day, train_coefficients
 from ktdeval_board.checking.rules import rules_table
@@ -76,8 +78,8 @@ class NewBoard:
     title: str
     tasks: tuple[str, ...]  #: names, groups or globs of installed tasks; each becomes a division
     opened_on: str  #: its first day, YYYY-MM-DD
-    data: str = "synthetic"
-    data_args: Mapping[str, JsonValue] = field(default_factory=dict)
+    data: Address = "synthetic"
+    data_args: Parameters = field(default_factory=dict)
     windows: tuple[str, ...] = ()  #: names, globs or FIRST:LAST days; the tasks' own by default
     #: seeds of every division; they follow each other, as those of a run do
     seeds: tuple[int, ...] = (0,)
@@ -91,7 +93,7 @@ class NewBoard:
     #: models; `DEFAULT_BASELINES` by default. For trading tasks only
     baselines: tuple[str, ...] = ()
     contact: str = ""
-    url: str = ""
+    url: Address = ""
     summary: str = ""
 
 
@@ -175,6 +177,9 @@ def _check_texts(new: NewBoard) -> None:
     for name in ("title", "summary", "contact", "url"):
         if not str(getattr(new, name)).isprintable():
             raise ConfigError(f"--{name}: expected one line of printable text")
+
+    for path, problem in faults_in(kind_of(NewBoard), new):
+        raise ConfigError(f"--{path.lstrip('.').replace('_', '-')}: expected {problem}")
 
     if new.certificate == "required" and not new.attackers:
         raise UsageError(

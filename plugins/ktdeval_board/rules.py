@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from ktdeval.errors import ConfigError
 from ktdeval.stats import left_out_windows
+from ktdeval.values.addresses import Address, Arguments
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
@@ -56,8 +57,8 @@ class SnapshotRule(Value, frozen=True, kw_only=False):
 
     name: str  #: What divisions call it
     id: Sha256  #: Id of the snapshot: SHA-256 over its content
-    data: str = ""  #: Data provider, for re-execution; empty where the board can't open it
-    data_args: dict[str, Any] = msgspec.field(default_factory=dict)  #: Arguments of the provider
+    data: Address = ""  #: Data provider, for re-execution; empty where the board can't open it
+    data_args: Arguments = msgspec.field(default_factory=dict)  #: Arguments of the provider
 
 
 class Division(Value, frozen=True, kw_only=True):
@@ -169,7 +170,7 @@ class Rules(Value, frozen=True, kw_only=False):
     schema_version: Literal[1] = 1
     summary: str = ""  #: A paragraph for the front page
     contact: str = ""  #: Where to write to
-    url: str = ""  #: Where the site is, https://…
+    url: Address = ""  #: Where the site is, https://…
     opened_on: str = ""  #: Day the board began, YYYY-MM-DD
     baselines: tuple[Baseline, ...] = ()  #: Models that are always shown beside the benchmark
     limits: Limits = Limits()  #: Largest sizes

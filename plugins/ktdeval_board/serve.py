@@ -18,6 +18,7 @@ from typing import IO, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.values.http_requests import ambiguity, has_body
 from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
 from ktdeval_board.rules import ERRATA_FILE, RULES_FILE
 from ktdeval_board.site.build import BuildReport, Progress, build_site
@@ -184,6 +185,20 @@ class _Handler(SimpleHTTPRequestHandler):
     sys_version = ""
     protocol_version = "HTTP/1.1"
     timeout = 30  #: Seconds for which a connection may be silent; each takes a thread
+
+    def parse_request(self) -> bool:
+        """Read the head of a request; refuse one that can be read in two ways."""
+        if not super().parse_request():
+            return False
+
+        headers = self.headers.items()
+        if has_body(headers):
+            self.close_connection = True  # it is not read, and is no further request
+        problem = ambiguity(headers)
+        if problem is not None:
+            self.close_connection = True
+            self.send_error(HTTPStatus.BAD_REQUEST, explain=problem)
+        return problem is None
 
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
         """Send the head of the answer, and return its body."""

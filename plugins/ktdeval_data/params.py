@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ktdeval.values.addresses import Address
 from ktdeval.values.fields import option
 
 #: How a source stores volumes: as traded, or divided by the factor
@@ -195,7 +196,7 @@ class LongParams(DocumentParams):
     first: str | None = option(None, help="first day to read")
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the name of the bars file")
-    source: str | None = option(
+    source: Address | None = option(
         None, help="where the data come from, in words; by default the names of the files"
     )
     repair: tuple[str, ...] = option(
@@ -232,7 +233,7 @@ class QlibParams(DocumentParams):
     first: str | None = option(None, help="first day to read")
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the folder's")
-    source: str | None = option(
+    source: Address | None = option(
         None, help="where the data come from, in words; by default the folder's name"
     )
     repair: tuple[str, ...] = option(
@@ -270,7 +271,9 @@ class FetchParams:
             " added"
         ),
     )
-    endpoint: str | None = option(None, help="address of a mirror of the vendor's HTTP interface")
+    endpoint: Address | None = option(
+        None, help="address of a mirror of the vendor's HTTP interface"
+    )
     per_minute: int | None = option(
         None, help="most requests a minute; by default fewer than the vendor allows", minimum=1
     )
@@ -332,7 +335,7 @@ class FetchHubParams(LongParams):
     answers: str | None = option(
         None, help="folder that keeps the files; by default that of --out with .answers added"
     )
-    endpoint: str | None = option(None, help="address of a mirror of the hub")
+    endpoint: Address | None = option(None, help="address of a mirror of the hub")
     per_minute: int | None = option(
         None, help="most requests a minute; 300 unless given", minimum=1
     )

@@ -18,6 +18,7 @@ from typing import Literal
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.tasks import WorkerJob
+from ktdeval.values.addresses import Address
 from ktdeval.values.typed import Value, decode_json, encode_canonical
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.plan import GridPlan
@@ -46,7 +47,7 @@ class Request(Value, kw_only=True):
     """What a driver is to do, as it is handed to a process of its own."""
 
     plan: GridPlan
-    out: str
+    out: Address
     workers: int
     runner: str
     only: Literal["all", "failed"] = "all"

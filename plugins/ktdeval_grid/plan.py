@@ -16,6 +16,7 @@ import msgspec
 
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.runner import RunConfig, split_model
+from ktdeval.values.addresses import Address, Arguments
 from ktdeval.values.fields import build, split_list
 from ktdeval.values.jsonio import JsonValue, content_hash
 from ktdeval.values.records import fields_of
@@ -45,12 +46,12 @@ class PlannedModel(Value):
     """One model of a grid."""
 
     name: str  #: PROVIDER/NAME, as of `ktdeval models`
-    args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
-    base_url: str | None = None  #: address of its server
+    args: Arguments = msgspec.field(default_factory=dict)
+    base_url: Address | None = None  #: address of its server
     #: US dollars a million tokens: input, output, cache_read, cache_write
-    price: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    price: Arguments = msgspec.field(default_factory=dict)
     #: options of `ktdeval run` for this model alone, such as temperature; over those of the plan
-    options: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    options: Arguments = msgspec.field(default_factory=dict)
     label: Label | None = None  #: in names of folders and tables; null: made of the name
 
     @property
@@ -68,7 +69,7 @@ class PlannedAgent(Value):
     """One agent of a grid."""
 
     name: str = "react"  #: as of `ktdeval agents`
-    args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    args: Arguments = msgspec.field(default_factory=dict)
     label: Label | None = None  #: in names of folders and tables; null: made of the name
 
     @property
@@ -87,10 +88,10 @@ class GridPlan(Value):
     seeds: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1  #: how many
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0  #: the first
     name: GridName = "grid"
-    data: str = "synthetic"  #: snapshot folder, or data provider
-    data_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    data: Address = "synthetic"  #: snapshot folder, or data provider
+    data_args: Arguments = msgspec.field(default_factory=dict)
     #: further options of `ktdeval run`, for all models
-    options: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    options: Arguments = msgspec.field(default_factory=dict)
     plugin: tuple[str, ...] = ()  #: further plugins, modules or paths
     prune: tuple[PruneRule, ...] = ()  #: cells that are left out, each with its reason
     #: tables of papers to make at the end, as of `ktdeval table --like`; null: those that the cards

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ktdeval import __version__
 from ktdeval.harness import ModelRequest, Reply, ToolCall
+from ktdeval.values.http_requests import Unambiguous
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_gym.asked import AskedEpisode, TaskSource, Turn
 
@@ -143,7 +144,7 @@ class TaskEnvironment(Environment[TaskAction, TaskObservation, TaskState]):  # t
 
 def make_app(tasks: TaskSource, most_sessions: int = 8) -> Any:
     """Return the FastAPI application that serves tasks to at most `most_sessions` clients."""
-    return create_fastapi_app(
+    app = create_fastapi_app(
         lambda: TaskEnvironment(tasks),
         TaskAction,
         TaskObservation,
@@ -151,3 +152,5 @@ def make_app(tasks: TaskSource, most_sessions: int = 8) -> Any:
         env_name="ktdeval",
         state_cls=TaskState,
     )
+    app.add_middleware(Unambiguous)
+    return app

@@ -15,8 +15,9 @@ import msgspec
 
 from ktdeval.errors import ConfigError, KtdevalError
 from ktdeval.market import parse_day
+from ktdeval.values.addresses import Address, Arguments, GitAddress
 from ktdeval.values.fields import near_matches, user_path
-from ktdeval.values.jsonio import JsonValue, content_hash, read_plain
+from ktdeval.values.jsonio import content_hash, read_plain
 from ktdeval.values.typed import Value, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 
@@ -35,7 +36,7 @@ user's own; marked as such everywhere, and never on a board's live page.
 class Stamping(Value):
     """Time-stamping authority (RFC 3161) that stamps each commitment."""
 
-    url: str
+    url: Address
     #: root certificate of the authority: a file in PEM, relative to the plan; its text once the test
     #: has begun
     certificate: str
@@ -48,7 +49,7 @@ class Stamping(Value):
 class Publishing(Value):
     """Where commitments are published before they can be filled."""
 
-    remote: str | None = None  #: git remote to push to; null: only committed here
+    remote: GitAddress | None = None  #: git remote to push to; null: only committed here
     branch: str = "main"
     stamp: Stamping | None = None
 
@@ -57,13 +58,13 @@ class PlannedMarket(Value):
     """One market of a plan."""
 
     #: snapshot folder or data provider with the days before the test; copied when the test begins
-    data: str
+    data: Address
     task: str  #: trading task that is run on it
-    data_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    data_args: Arguments = msgspec.field(default_factory=dict)
     #: where the days of the test come from: `drop`, a folder into which files are renamed, or the
     #: name of a source by plugin
-    source: str = "drop"
-    source_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    source: Address = "drop"
+    source_args: Arguments = msgspec.field(default_factory=dict)
     delay_minutes: Minutes = 15.0  #: after the last close of a day, before its data are asked for
 
 
@@ -73,10 +74,10 @@ class Entrant(Value):
     name: Name
     model: str
     agent: str = "react"
-    model_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
-    agent_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    model_args: Arguments = msgspec.field(default_factory=dict)
+    agent_args: Arguments = msgspec.field(default_factory=dict)
     #: further options of `ktdeval run`, such as temperature or max_cost (of the whole test)
-    options: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    options: Arguments = msgspec.field(default_factory=dict)
     markets: tuple[Name, ...] = ()  #: none: all
     first: str | None = None  #: first day of fills of an entrant who joined later; null: the plan's
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ktdeval.values.addresses import Address
 from ktdeval.values.fields import option
 
 
@@ -55,7 +56,7 @@ class MemoryParams:
         ),
     )
     weights: str = option("", help="hash of that model's files; the error without it names it")
-    embedding_url: str | None = option(
+    embedding_url: Address | None = option(
         None, help="address of a server that speaks OpenAI's /embeddings; default: OpenAI's"
     )
     embedding_floats: int = option(

@@ -201,10 +201,31 @@ def test_a_board_without_submissions_forges_a_small_run_of_its_own(tmp_path: Pat
     assert digests(tmp_path / "board") == before
 
 
+@pytest.fixture(scope="module")
+def one_window(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A board with one sound submission of a single episode."""
+    folder = tmp_path_factory.mktemp("one-window")
+    good = make_good(folder / "run", windows=("2024-03-01:2024-03-08",), seeds=1)
+    made = BadBoard(folder / "board", good)
+    made.add()
+    return made.folder
+
+
+def test_an_only_episode_that_is_left_out_is_refused_by_its_rule(one_window: Path) -> None:
+    done = run(one_window, "missing_episode", "one_window_left_out", "benchmark_left_out")
+    assert outcomes(done) == {
+        "missing_episode": ("refused", ["coverage"]),
+        "one_window_left_out": ("refused", ["card"]),
+        "benchmark_left_out": ("refused", ["card"]),
+    }
+    assert done.code == 0
+
+
 @pytest.mark.slow
 @pytest.mark.exhaustive
-def test_every_kind_is_refused_by_its_rule(board: Path) -> None:
-    done = run(board)
+@pytest.mark.parametrize("name", ["board", "one_window"])
+def test_every_kind_is_refused_by_its_rule(name: str, request: pytest.FixtureRequest) -> None:
+    done = run(request.getfixturevalue(name))
     tried = outcomes(done)
     assert {
         kind: state

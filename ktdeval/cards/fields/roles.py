@@ -14,6 +14,7 @@ from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, dollars
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
+from ktdeval.values.addresses import Arguments
 from ktdeval.values.typed import Value
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class FurtherModelPart(Value, frozen=True):
 
     asked_as: Name  #: how the agent names it
     name: Name  #: its full name
-    args: dict[str, Any]  #: its parameters
+    args: Arguments  #: its parameters
     tool_protocol: Name | None  #: how tools were offered to it; null for a model of this machine
     #: how calls were put to its provider; null for a model of this machine
     request_settings: dict[str, Any] | None = field(name="sent_as")

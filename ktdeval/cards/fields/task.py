@@ -13,6 +13,7 @@ from ktdeval.errors import CardError
 from ktdeval.market.fees import duty_rows
 from ktdeval.masking.lens import MaskKind
 from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.values.addresses import Arguments
 from ktdeval.values.jsonio import JsonValue, content_hash
 from ktdeval.values.typed import Value, from_plain
 
@@ -60,7 +61,7 @@ class Pluggable(Value, frozen=True):
     """A model or agent with its parameters."""
 
     name: Name
-    args: dict[str, Any]
+    args: Arguments
 
 
 # ---- gathered from the plan

@@ -6,12 +6,12 @@ The other checks trust verdicts, rules and errata, so that a submission must not
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ktdeval.errors import UsageError
+from ktdeval.stores import Git, git_around
 from ktdeval_board.checking.files import SUBMITTED, WRITTEN
 from ktdeval_board.checking.findings import Stage, printable, rule
 from ktdeval_board.layout import KEYS, VERDICTS
@@ -20,26 +20,6 @@ _LINK = "120000"
 _SUBMODULE = "160000"
 _EXECUTABLE = "100755"
 _PLAIN = "100644"
-_SECONDS = 300
-# No program that a repository's settings could name is started: no monitor, hook, pager or viewer of
-# differences.
-_GIT = (
-    "git",
-    "--no-pager",
-    "-c",
-    "core.fsmonitor=",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "diff.external=",
-)
-_QUIET = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-    "LC_ALL": "C",
-}
 _DIFF = (
     *(
         "diff",
@@ -47,8 +27,6 @@ _DIFF = (
         "-z",
         "--relative",
         "--no-renames",
-        "--no-ext-diff",
-        "--no-textconv",
         "--no-abbrev",
     ),
     "--ignore-submodules=dirty",
@@ -71,7 +49,14 @@ def changes_since(folder: Path, since: str) -> list[Change]:
     of these, files that the check itself writes do not. Raises UsageError: git is not there, the
     folder is in no repository, or there is no such revision.
     """
-    return list(_changes(folder, _merge_base(folder, since)))
+    git = git_around(folder)
+    if git is None:
+        raise UsageError(
+            f"--since: {folder} is in no git repository, or in one that git does not trust"
+            " (safe.directory)"
+        )
+
+    return list(_changes(git, folder, _merge_base(git, folder, since)))
 
 
 # -- rules on a change
@@ -146,28 +131,22 @@ def _added() -> str:
 # -- what git says
 
 
-def _merge_base(folder: Path, since: str) -> str:
+def _merge_base(git: Git, folder: Path, since: str) -> str:
     """Return where the work left the other branch, as a full object id."""
-    if _git(folder, ("rev-parse", "--is-inside-work-tree")) is None:
-        raise UsageError(
-            f"--since: {folder} is in no git repository, or in one that git does not trust"
-            " (safe.directory)"
-        )
     if since.startswith("-") or not since.isprintable():
         raise UsageError(
             f"--since: {printable(since)!r} is no revision; give one such as origin/main"
         )
 
-    revision = _git(
-        folder, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}")
-    )
+    named = ("--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}")
+    revision = git.answer("rev-parse", *named)
     if revision is None:
         raise UsageError(
             f"--since: git knows no revision {since!r} in {folder}; fetch it first (in CI:"
             " fetch-depth: 0)"
         )
 
-    base = _git(folder, ("merge-base", revision.decode("ascii").strip(), "HEAD"))
+    base = git.answer("merge-base", "--", revision.decode("ascii").strip(), "HEAD")
     if base is None:
         raise UsageError(
             f"--since: HEAD and {since!r} have nothing in common; fetch the whole history (in CI:"
@@ -177,16 +156,16 @@ def _merge_base(folder: Path, since: str) -> str:
     return base.decode("ascii").split()[0]
 
 
-def _changes(folder: Path, base: str) -> Iterator[Change]:
+def _changes(git: Git, folder: Path, base: str) -> Iterator[Change]:
     """Yield changes in commits, then those that are not committed, without files that the check
     itself writes.
     """
-    yield from _differences(folder, (base, "HEAD"))
-    new = _git(folder, ("ls-files", "-z", "--others", "--exclude-standard", "--", "."))
+    yield from _differences(git, folder, (base, "HEAD"))
+    new = git.answer("ls-files", "-z", "--others", "--exclude-standard", "--", ".")
     if new is None:
         raise UsageError(f"{folder}: git can't list the work tree; is it a whole checkout?")
 
-    changes = list(_differences(folder, ("HEAD",)))
+    changes = list(_differences(git, folder, ("HEAD",)))
     for path in new.split(b"\0"):
         if path:
             changes.append(Change("A", _PLAIN, os.fsdecode(path)))
@@ -196,9 +175,9 @@ def _changes(folder: Path, base: str) -> Iterator[Change]:
             yield change
 
 
-def _differences(folder: Path, revisions: Sequence[str]) -> Iterator[Change]:
+def _differences(git: Git, folder: Path, revisions: Sequence[str]) -> Iterator[Change]:
     """Yield files that differ between two revisions, or between one and the work tree."""
-    raw = _git(folder, (*_DIFF, *revisions, "--", "."))
+    raw = git.answer(*_DIFF, *revisions, "--", ".")
     if raw is None:
         raise UsageError(f"{folder}: git can't compare the work tree; is it a whole checkout?")
 
@@ -206,26 +185,3 @@ def _differences(folder: Path, revisions: Sequence[str]) -> Iterator[Change]:
     for head, path in zip(fields[::2], fields[1::2], strict=False):
         _, mode, _, _, how = head.decode("ascii").split(" ")
         yield Change(how[:1], mode, os.fsdecode(path))
-
-
-def _git(folder: Path, arguments: Sequence[str]) -> bytes | None:
-    """Return git's output; None if it fails."""
-    # Variables of git (another index, another folder, a program to run) are not passed on.
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell; every argument is ours or a resolved object id
-            (*_GIT, "-C", str(folder), *arguments),
-            env={**clean, **_QUIET},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except OSError as error:
-        raise UsageError(
-            f"--since: git can't be started ({error.strerror or error}); install git"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(f"{folder}: git took longer than {_SECONDS} s") from error
-
-    return done.stdout if done.returncode == 0 else None

@@ -250,6 +250,13 @@ def _unfinished(card: Value) -> None:
         path: digest for path, digest in card["artefacts"].items() if gone["id"] not in path
     }
 
+    # a window without a finished episode has no reference
+    finished = {episode["window"] for episode in card["episodes"]}
+    reference = card["reference"]["benchmark_buy_and_hold"]
+    card["reference"]["benchmark_buy_and_hold"] = {
+        window: entry for window, entry in reference.items() if window in finished
+    }
+
 
 _ATTACKER = {
     "kind": "model",

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 from ktdeval.calls import RetryPolicy, one_line
 from ktdeval.errors import DataError, ModelError
 from ktdeval.secrets.redaction import hide_keys
+from ktdeval.values.addresses import Address
 from ktdeval.values.fields import build
 from ktdeval.values.jsonio import (
     JsonValue,
@@ -58,7 +59,7 @@ class Vendor:
     per_minute: int  #: most requests a minute, unless the user says otherwise
     tables: Mapping[str, Table]
     notes: tuple[str, ...] = ()  #: how its answers are read, for the snapshot
-    endpoint: str | None = None  #: base URL; None where a library knows it
+    endpoint: Address | None = None  #: base URL; None where a library knows it
 
 
 @dataclass(frozen=True)

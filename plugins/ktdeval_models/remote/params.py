@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
+from ktdeval.values.addresses import KEY_PREFIXED, Address, Parameters
 from ktdeval.values.fields import build, option
 from ktdeval.values.yamlio import load_yaml
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
-# Prefixes that providers give their keys, long unbroken runs of letters and digits mixed, and
-# Zhipu's `id.secret`.
-_PREFIXED = r"(sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}"
+# Keys with a provider's prefix, long unbroken runs of letters and digits mixed, and Zhipu's
+# `id.secret`.
 _KEY_LIKE = re.compile(
-    _PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+"
+    KEY_PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+"
 )
 # ids of accounts are unbroken runs of letters and digits, too
-_SURE_KEY = re.compile(rf"{_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")
+_SURE_KEY = re.compile(rf"{KEY_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")
 # of an address, whose account names are such runs, too
-_KEY_IN_PATH = re.compile(rf".*/({_PREFIXED})(/.*)?")
+_KEY_IN_PATH = re.compile(rf".*/({KEY_PREFIXED})(/.*)?")
 
 ForcedTool = Literal["named", "required", "auto"]
 JsonMode = Literal["json_schema", "json_object"]
@@ -38,7 +38,7 @@ TokensField = Literal["max_tokens", "max_completion_tokens"]
 class RemoteParams:
     """Parameters of every remote model."""
 
-    base_url: str | None = option(
+    base_url: Address | None = option(
         None, help="address of the API, as --base-url; default: the provider's own"
     )
     api_key_env: str | None = option(
@@ -48,7 +48,7 @@ class RemoteParams:
     omit: tuple[str, ...] = option(
         (), help="request fields not to send, for models that refuse them, such as temperature"
     )
-    extra_body: Mapping[str, Any] = option(
+    extra_body: Parameters = option(
         factory=dict,
         help=(
             'further request fields, sent as they are: --model-args \'{"extra_body": {"top_p":'
@@ -226,7 +226,7 @@ class Preset:
 
     provider: str
     summary: str
-    base_url: str  # "" when there is none by default
+    base_url: Address  # "" when there is none by default
     variables: tuple[str, ...]  # environment variables that may hold its key
     # such servers are paid for, so that their replies must say what they used
     needs_key: bool = True
@@ -245,7 +245,7 @@ class Preset:
     think_on: Mapping[str, Any] = field(default_factory=dict)
     think_off: Mapping[str, Any] = field(default_factory=dict)  # fields sent with the effort `none`
     empty_thought: str | None = None
-    extra_body: Mapping[str, Any] = field(default_factory=dict)  # fields that every request has
+    extra_body: Parameters = field(default_factory=dict)  # fields that every request has
     meanings: Mapping[str, int] = field(default_factory=dict)  # see `ktdeval.calls.Caller`
 
 

@@ -25,6 +25,7 @@ from ktdeval.cards import (
     card_schema,
 )
 from ktdeval.tasks import MaskKey
+from ktdeval.values.addresses import AddressText, Arguments
 from ktdeval.values.jsonio import dumps_pretty, write_atomic
 from ktdeval.values.typed import Value
 
@@ -254,8 +255,8 @@ class CertificateProvenance(Value, frozen=True):
     source_revision: str | None
     wall_time_s: Number | None
     environment: dict[str, Any]
-    data: Name
-    data_args: dict[str, Any]
+    data: Annotated[Name, AddressText()]
+    data_args: Arguments
 
 
 class CertificateFacts(Card, frozen=True):

@@ -18,8 +18,9 @@ from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
+from ktdeval.values.http_requests import ambiguity
 from ktdeval.values.jsonio import JsonValue, loads_untrusted
-from ktdeval_qfinzero.access.workspaces import MOST_BODY_BYTES, Held, Workspaces
+from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Held, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.operations import Operation
 
@@ -115,6 +116,7 @@ def _carry_out(held: Held, operation: Operation, given: JsonValue) -> Answer:
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 CHALLENGE: Final = 'Bearer realm="qfinzero"'
+_ONCE: Final = (HEADER.lower(), "mcp-session-id")
 _PORT: Final = re.compile(r":\d*$")
 
 
@@ -152,12 +154,19 @@ class Guard:
         if scope["type"] == "http":
             try:
                 headers = Headers(scope=scope)
+                problem = ambiguity(headers.items(), _ONCE)
+                if problem is not None:
+                    raise invalid("headers", problem)
                 _check_source(headers, self._security)
                 if self._security.token is not None and not self._is_public(scope):
                     _check_token(headers, self._security.token)
             except ServiceError as error:
-                challenge = {"www-authenticate": CHALLENGE} if error.code == "unauthorized" else {}
-                await error_answer(error).response(challenge)(scope, receive, send_marked)
+                more = {}
+                if error.code == "unauthorized":
+                    more["www-authenticate"] = CHALLENGE
+                if error.field == "headers":
+                    more["connection"] = "close"  # where its body ends is not known
+                await error_answer(error).response(more)(scope, receive, send_marked)
                 return
 
         await self._app(scope, receive, send_marked)

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ktdeval.errors import DataError
+from ktdeval.values.addresses import Arguments
 from ktdeval.values.jsonio import JsonValue, read_plain, sha256_hex
 from ktdeval.values.typed import Value, decode_json
 from ktdeval_qfinzero.benchmark.items import Item
@@ -37,7 +38,7 @@ class Wordings(Value):
     version: Literal[1]
     suite: Suite
     model: str  #: who wrote them
-    model_args: dict[str, JsonValue]
+    model_args: Arguments
     prompt_sha256: _Sha256  #: of the prompt that asked for them
     episodes: tuple[str, ...]  #: ids of the recorded episodes that they come from
     wordings: Annotated[tuple[ItemWording, ...], Meta(min_length=1)]

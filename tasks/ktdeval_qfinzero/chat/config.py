@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from ktdeval.harness import HarnessConfig
 from ktdeval.tasks import QuestionsConfig
+from ktdeval.values.addresses import Address
 from ktdeval.values.fields import option
 from ktdeval_qfinzero.suite.config import SuiteConfig
 
@@ -41,7 +42,7 @@ class Conversation:
     as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
     instruction: str = option(help="what the user writes in this turn")
     content_id: str = option(help="id of the dataset, as `ktdeval qfinzero data info` prints it")
-    data: str | None = option(
+    data: Address | None = option(
         None, help="folder of the dataset; null for the embedded synthetic market"
     )
     turns: tuple[ChatTurn, ...] = option((), help="turns before this one, oldest first")

@@ -24,6 +24,7 @@ from board_forge import forge_board
 from ktdeval.errors import UsageError
 from ktdeval_board.serve import LiveSite, SiteServer, _Handler, fingerprint
 from ktdeval_board.site.files import RESPONSE_HEADERS
+from raw_requests import SECOND, ambiguous_requests, answer_to, statuses
 from run_support import error_line, ktdeval
 
 
@@ -286,3 +287,36 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: sign
         [path.name for path in tmp_path.iterdir() if path != temporary],
         list(temporary.iterdir()),
     ) == (["board"], [])
+
+
+# ---- requests that can be read in two ways
+
+
+REQUESTS = ambiguous_requests("GET", "/")
+
+
+@pytest.mark.parametrize("request_bytes", REQUESTS.values(), ids=REQUESTS)
+def test_request_of_two_readings_is_refused_and_nothing_behind_it_is_read(
+    served: Served, request_bytes: bytes
+) -> None:
+    assert statuses(answer_to(served.port, request_bytes)) == [400]
+
+
+def test_body_is_no_further_request(served: Served) -> None:
+    head = f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(SECOND)}\r\n\r\n"
+    assert statuses(answer_to(served.port, head.encode() + SECOND)) == [200]
+
+
+@pytest.mark.slow
+def test_the_servers_own_process_refuses_them(tmp_path: Path) -> None:
+    board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
+    words = ["leaderboard", "serve", str(board), "--port", "0"]
+    command = [sys.executable, "-m", "ktdeval", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        port = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+        assert port is not None
+        found = {name: statuses(answer_to(int(port[1]), text)) for name, text in REQUESTS.items()}
+        process.send_signal(signal.SIGINT)
+    assert {name for name, answered in found.items() if answered != [400]} == set()

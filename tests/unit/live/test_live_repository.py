@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import StoreError
+from ktdeval_live.history import commit_order
 from ktdeval_live.repository import Repository
 
 AT = "2026-01-05T21:30:00Z"
@@ -50,7 +51,7 @@ def test_young_lock_is_left_to_its_owner_for_a_while(
 def test_file_of_no_commit_is_an_error(repository: Repository) -> None:
     with pytest.raises(StoreError, match="is no commit"):
         repository.file_at("--output=x", "one")
-    with pytest.raises(StoreError, match="git show failed"):
+    with pytest.raises(StoreError, match="git cat-file failed"):
         repository.file_at("0" * 40, "one")
 
 
@@ -58,6 +59,41 @@ def test_what_is_private_is_not_committed(repository: Repository, tmp_path: Path
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "sealed").write_text("2", "utf-8")
     commit = repository.commit("Add one", AT, ())
-    with pytest.raises(StoreError, match="git show failed"):
+    with pytest.raises(StoreError, match="git cat-file failed"):
         repository.file_at(commit, "private/sealed")
     assert not repository.has_changes(())
+
+
+# ---- a repository of a stranger
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config", '\n[filter "x"]\n\tclean = touch mark\n'),
+        ("info/attributes", "* filter=x\n"),
+    ],
+)
+def test_folder_of_a_stranger_is_refused_before_git_runs(
+    repository: Repository, tmp_path: Path, name: str, text: str
+) -> None:
+    path = tmp_path / ".git" / name
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+    for use in (
+        lambda: repository.has_changes(()),
+        lambda: repository.commit("Add one", AT, ()),
+        lambda: repository.push("https://example.org/x.git", "main"),
+        lambda: commit_order(tmp_path),
+    ):
+        with pytest.raises(StoreError, match=r"filter\.…clean|info/attributes"):
+            use()
+    assert not (tmp_path / "mark").exists()
+
+
+def test_monitor_of_a_stranger_is_off(repository: Repository, tmp_path: Path) -> None:
+    with (tmp_path / ".git" / "config").open("a", encoding="utf-8") as file:
+        file.write("[core]\n\tfsmonitor = touch mark\n")
+    repository.commit("Add one", AT, ())
+    assert not (tmp_path / "mark").exists()

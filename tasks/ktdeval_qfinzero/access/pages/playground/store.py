@@ -21,6 +21,7 @@ import yaml
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunConfig, RunFolder, split_model
 from ktdeval.tasks import AnswerRecord, EpisodeSpec
+from ktdeval.values.addresses import Address
 from ktdeval.values.jsonio import dumps_pretty, make_folder, read_plain, write_atomic
 from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
@@ -43,7 +44,7 @@ class ChatHead(Value, frozen=True):
     model: str  #: as it was chosen, with its parameters
     as_of: str  #: where the clock of the first turn starts
     content_id: str  #: of the dataset
-    data: str | None  #: folder of the dataset; None for the embedded one
+    data: Address | None  #: folder of the dataset; None for the embedded one
     seed: int  #: of the embedded one
     created_at: str
     max_tokens: int
@@ -54,7 +55,7 @@ class _Conversation(Value, frozen=True):
     as_of: str
     instruction: str
     content_id: str
-    data: str | None
+    data: Address | None
     turns: tuple[dict[str, Any], ...]
 
 

@@ -23,7 +23,14 @@ from ktdeval_live.publishing import publish as publish_chain, publish_evidence, 
 from ktdeval_live.repeating import repeat_test
 from ktdeval_live.replaying import replay_plan
 from ktdeval_live.settling import differences, settle_test, shown_in_a_year, write_cards
-from ktdeval_live.status import agreement_row, market_rows, pair_row, settled_row, status_rows
+from ktdeval_live.status import (
+    agreement_row,
+    excess_row,
+    market_rows,
+    pair_row,
+    settled_row,
+    status_rows,
+)
 from ktdeval_live.step import AT_ONCE, LiveStep, StepReport
 from ktdeval_live.trust import NOBODY, authority_words, load_trust
 from ktdeval_live.verifying import check_verified, verify_test
@@ -181,16 +188,24 @@ def settle(folder: Path, extra: tuple[str, ...]) -> None:
         settled = settle_test(test, plugins, SystemClock().now())
         paths = write_cards(test, settled.cards)
 
-    columns = ("entrant", "market", "days", "gaps", "held %", "flat %", "bounds %", "over index")
+    click.echo("returns over the whole test")
+    columns = ("entrant", "market", "days", "gaps", "held %", "flat %", "bounds %")
     rows = [settled_row(card) for card in settled.cards]
+    print_grid(columns, rows, left=("entrant", "market"))
+
+    click.echo(
+        "\nmean excess returns over the index in % a year, with intervals of 95 % that hold at all times"
+    )
+    columns = ("entrant", "market", "n", "over index")
+    rows = [excess_row(card) for card in settled.cards]
     print_grid(columns, rows, left=("entrant", "market"))
     pairs = [pair_row(*pair) for pair in differences(test.plan, settled.results)]
     if pairs:
-        click.echo("")
-        names = ("entrant", "minus", "market", "shared days", "difference")
+        click.echo("\nmean differences in % a year, with intervals of 95 % that hold at all times")
+        names = ("entrant", "minus", "market", "n", "difference")
         print_grid(names, pairs, left=names[:3])
 
-    click.echo("\nmean differences in % a year, with intervals of 95 % that hold at all times")
+    click.echo("")
     for path, card in zip(paths, settled.cards, strict=True):
         click.echo(f"{path}: {', '.join(card.labels) or 'no label'}")
 

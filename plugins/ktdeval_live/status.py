@@ -57,7 +57,7 @@ def status_rows(test: LiveFolder) -> list[tuple[str, ...]]:
 
 
 def settled_row(card: LiveCard) -> tuple[str, ...]:
-    """Return the row of a settled entry; returns in per cent."""
+    """Return the row of a settled entry: its returns over the whole test, in per cent."""
     results = card.results
     return (
         card.entrant,
@@ -67,8 +67,15 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
         _percent(results.held),
         _percent(results.flat),
         f"{_percent(results.low)} … {_percent(results.high)}",
-        _interval(results.over_index.symmetric),
     )
+
+
+def excess_row(card: LiveCard) -> tuple[str, ...]:
+    """Return the row of an entry's mean excess return over the index, in per cent a year, with the
+    number of days that it rests on: fewer than all, since days without a decision are left out.
+    """
+    excess = card.results.over_index.symmetric
+    return (card.entrant, card.market.name, str(excess.n or 0), _interval(excess))
 
 
 def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str, ...]:

@@ -115,6 +115,20 @@ class Conversation:
         return table_rows(source)
 
     @cached_property
+    def holdings(self) -> list[Row]:
+        """Rows of the positions. Where a task shows no weight of a single holding, each has an equal
+        part of what is invested, its shares stand for its value, and it counts as trading.
+        """
+        rows = self.rows(self.state["positions"])
+        if not rows or "weight" in rows[0]:
+            return rows
+
+        cash = self.observed.account.cash_weight
+        invested = 1.0 - (cash or 0.0)
+        assumed = {"weight": invested / len(rows), "status": "trading"}
+        return [{**row, **assumed, "value": row["shares"]} for row in rows]
+
+    @cached_property
     def day_message(self) -> str:
         """Latest message of the user's with a state; empty if there is none."""
         for message in reversed(self.request.messages):

@@ -145,7 +145,7 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
     cash there is.
     """
     state = conversation.state
-    held = [row for row in conversation.rows(state["positions"]) if row["weight"] >= 0]
+    held = [row for row in conversation.holdings if row["weight"] >= 0]
     sells = [row for row in held if _is_sellable(row) and _is_gone(row, ranking.kept)]
     sold = {row["stock_id"] for row in sells}
     stays = [row for row in held if row["stock_id"] not in sold]

@@ -344,7 +344,7 @@ class TradingEpisode:
             self._session_parts,
             step,
             context=self._scene.tool_context(step, view, seen.account),
-            breaches=seen.breaches,
+            breaches=partial(seen.breaches, observation.state),
             teach=self._teach(step, view),
             history=partial(self._history, view),
         )

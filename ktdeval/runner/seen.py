@@ -21,6 +21,7 @@ from msgspec import structs
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.draws import Part
 from ktdeval.masking.lens import Lens
+from ktdeval.observation.state import ObservedState
 from ktdeval.trading.account import interest_minor, open_account, value_minor
 from ktdeval.trading.constraints import Breach, known_breaches
 from ktdeval.trading.ledger import (
@@ -98,9 +99,10 @@ class SeenBooks:
 
         return tuple(sized)
 
-    def breaches(self, action: Action) -> list[Breach]:
+    def breaches(self, state: ObservedState | None, action: Action) -> list[Breach]:
         """Return the orders that break a rule as known at the last closes; none where the task
-        gives no feedback on them.
+        gives no feedback on them. `state`: as the task shows it, None where it gives none; values
+        of holdings count only if it shows them.
         """
         if not self._trading.constraint_feedback:
             return []
@@ -111,7 +113,14 @@ class SeenBooks:
                 held_minor[self._columns[held.code]] = held.value_minor
 
         weighed = tuple(map(self._weighed, action))
-        return known_breaches(self.account, held_minor, weighed, self._trading, self._rules.terms)
+        return known_breaches(
+            self.account,
+            held_minor,
+            weighed,
+            self._trading,
+            self._rules.terms,
+            shows_values=state is None or state.shows_values,
+        )
 
     # --- orders
 

@@ -222,7 +222,7 @@ class RandomModel(KeylessModel):
         # The order of the draws fixes every recorded result.
         chance = _chance(conversation, "orders")
         state = conversation.state
-        held = conversation.rows(state["positions"])
+        held = conversation.holdings
         sells = []
         for group in _by_worth(held):
             if chance.random() < self.params.sell_probability:

@@ -23,9 +23,10 @@ CONFIDENT = 0.8
 class MemoryModel(RankModel):
     """Recalls prices of codes and days that it recognises, and otherwise ranks by momentum.
 
-    Codes and days: it holds what will rise most over the next `horizon` days. Codes alone: what
-    rose most over all days of the market. Days alone: it is invested while the market will rise.
-    Neither: `builtin/momentum`.
+    Codes and days: it holds what will rise most over the next `horizon` days, of the names that it
+    remembers to be in the index. Codes alone: what rose most over all days of the market, of the
+    names that it is shown. Days alone: it is invested while the market will rise. Neither:
+    `builtin/momentum`.
     """
 
     def __init__(self, _name: str, params: MemoryParams) -> None:
@@ -63,8 +64,9 @@ class MemoryModel(RankModel):
         the market is remembered.
         """
         row = self._row_of(conversation.observed.day)
-        if self._recognises(conversation):
-            return self._buy_remembered(conversation, row)
+        recognised = self._recognised(conversation)
+        if recognised:
+            return self._buy_remembered(conversation, recognised, row)
 
         levels = self._market.benchmark
         if row is None or levels[min(row + self._horizon, len(levels) - 1)] > levels[row]:
@@ -83,29 +85,38 @@ class MemoryModel(RankModel):
         rows = np.flatnonzero(self._market.days.astype(str) == day)
         return int(rows[0]) if rows.size else None
 
-    def _recognises(self, conversation: Conversation) -> bool:
-        """Whether any label shown is a code of the market."""
+    def _recognised(self, conversation: Conversation) -> list[int]:
+        """Return the assets of the market whose codes are shown, each once."""
         screened = conversation.rows(conversation.result("screen_candidates").get("candidates"))
+        state = conversation.observed
         labels = [row["stock_id"] for row in screened]
-        labels += conversation.observed.candidates
-        labels += conversation.observed.universe
-        return any(label in self._market.asset_index for label in labels)
+        labels += [*state.candidates, *state.universe]
+        if labels:  # holdings alone are nothing to choose from
+            labels += state.positions
 
-    def _buy_remembered(self, conversation: Conversation, row: int | None) -> Sequence[Intent]:
-        """Rebalance to the names that are remembered to rise most."""
+        index = self._market.asset_index
+        return [index[label] for label in dict.fromkeys(labels) if label in index]
+
+    def _buy_remembered(
+        self, conversation: Conversation, shown: Sequence[int], row: int | None
+    ) -> Sequence[Intent]:
+        """Rebalance to the names that are remembered to rise most. Who is in the index on an unknown
+        day can't be remembered, so that only shown names are ranked then.
+        """
         last_row = len(self._adjusted) - 1
         if row is None:
             start = 0
             end = last_row
-            members = self._market.member[end]
+            members = np.array(shown)
         else:
             start = row
             end = min(row + self._horizon, last_row)
-            members = self._market.member[row]
+            members = np.flatnonzero(self._market.member[row])
 
-        growth = self._adjusted[end] / self._adjusted[start]
-        order = np.argsort(np.where(members & np.isfinite(growth), -growth, np.inf), kind="stable")
-        best = [self._market.codes[asset] for asset in order[: 2 * self._positions]]
+        growth = self._adjusted[end, members] / self._adjusted[start, members]
+        ranked = members[np.argsort(-growth, kind="stable")]  # NaN comes last
+        known = ranked[: np.isfinite(growth).sum()]
+        best = [self._market.codes[asset] for asset in known[: 2 * self._positions]]
         sizing = Sizing.equal(conversation.state, self._positions, self.params.invested, self.band)
         rows = [self._row(code, row) for code in best]
         priced = [each for each in rows if each["close_cny"] is not None]

@@ -53,7 +53,11 @@ POSITION_COLUMNS = (
     "member",
     "status",
 )
-ORDER_COLUMNS = (
+EVENT_COLUMNS = ("stock_id", "share_ratio", "shares_before", "shares_after", "cash_cny")
+# Columns of memory_only: what the account itself counts. All others need a price of one stock, or
+# say whether it traded.
+OWN_POSITION_COLUMNS = ("stock_id", "board", "shares", "locked_shares", "member")
+OWN_ORDER_COLUMNS = (
     "stock_id",
     "side",
     "target_weight",
@@ -61,10 +65,9 @@ ORDER_COLUMNS = (
     "status",
     "rule",
     "filled_shares",
-    "fill_price_cny",
-    "cost_cny",
 )
-EVENT_COLUMNS = ("stock_id", "share_ratio", "shares_before", "shares_after", "cash_cny")
+ORDER_COLUMNS = (*OWN_ORDER_COLUMNS, "fill_price_cny", "cost_cny")
+OWN_EVENT_COLUMNS = ("stock_id", "shares_before", "shares_after")
 _PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
 LIMITS = (
     "max_positions",
@@ -146,22 +149,55 @@ def positions(step: Step) -> Payload:
     return table(POSITION_COLUMNS, rows)
 
 
+def own_positions(step: Step) -> Payload:
+    """Holdings without a figure of the market, most shares first: their order by value would need
+    prices.
+    """
+    positions = step.account.positions
+
+    def by_shares(asset: int) -> tuple[int, int]:
+        return -positions[asset].shares, int(step.stage.rank[asset])
+
+    rows = []
+    for asset in sorted(positions, key=by_shares):
+        held = positions[asset]
+        row = (
+            AssetRef(asset),
+            str(step.view.boards[asset]),
+            Shares(asset, held.shares),
+            Shares(asset, held.locked),
+            bool(step.member[asset]),
+        )
+        rows.append(row)
+
+    return table(OWN_POSITION_COLUMNS, rows)
+
+
 def performance(step: Step) -> Payload:
     """Returns since the first decision, of the portfolio and of the benchmark, in per cent."""
     stage = step.stage
     day = step.view.day
-    own = (step.nav_fen / (stage.trading.initial_cash * 100) - 1.0) * 100.0
+    own = _own_return_pct(step)
     benchmark = step.benchmark_return(stage.lens.base_row) * 100.0
     today = DayRef(day)
 
     return {
-        "portfolio_return_pct": round(own, 3),
+        **own_performance(step),
         "benchmark_return_pct": today.figure(round(benchmark, 3)),
         "excess_return_pct": today.figure(round(own - benchmark, 3)),
         "benchmark_return_1d_pct": today.figure(
             round(step.benchmark_return(max(day - 1, 0)) * 100.0, 3)
         ),
     }
+
+
+def own_performance(step: Step) -> dict[str, Payload]:
+    """Return of the portfolio since the first decision, in per cent."""
+    return {"portfolio_return_pct": round(_own_return_pct(step), 3)}
+
+
+def _own_return_pct(step: Step) -> float:
+    return (step.nav_fen / (step.stage.trading.initial_cash * 100) - 1.0) * 100.0
 
 
 def constraints(step: Step) -> dict[str, Payload]:
@@ -179,37 +215,56 @@ def last_step(step: Step, record: StepRecord) -> Payload:
     asset shows as null.
     """
     stage = step.stage
-    day = step.view.day
-    orders = [_order_row(stage, order, day) for order in record.orders]
+    orders = [_order_row(stage, order, step.view.day) for order in record.orders]
+    events = [_event_row(stage, event) for event in record.corporate_actions]
+    return _outcomes(record, table(ORDER_COLUMNS, orders), table(EVENT_COLUMNS, events))
+
+
+def own_last_step(step: Step, record: StepRecord) -> Payload:
+    """Return `last_step` without the price and the cost of a fill, and without the terms of splits
+    and dividends.
+    """
+    stage = step.stage
+    orders = [_own_order_row(stage, order) for order in record.orders]
+    events = [_own_event_row(stage, event) for event in record.corporate_actions]
+    return _outcomes(record, table(OWN_ORDER_COLUMNS, orders), table(OWN_EVENT_COLUMNS, events))
+
+
+def _outcomes(record: StepRecord, orders: Payload, events: Payload) -> Payload:
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
         "failures": dict(record.failures),
-        "orders": table(ORDER_COLUMNS, orders),
+        "orders": orders,
     }
     if record.corporate_actions:
-        events = [_event_row(stage, event) for event in record.corporate_actions]
-        payload["splits_and_dividends"] = table(EVENT_COLUMNS, events)
+        payload["splits_and_dividends"] = events
 
     return payload
 
 
 def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
     asset = stage.code_column.get(order.code or "")
+    own = _own_order_row(stage, order)
     if asset is None:
-        # What was submitted is not repeated: it may be an identity that the mask hides.
-        return (
-            *(None, order.side, order.target_weight),
-            *(None, order.status, order.rule),
-            *(0, None, 0),
-        )
-
-    ordered = None
-    if order.shares is not None:
-        ordered = Shares(asset, order.shares)
+        return (*own, None, 0)
 
     fill_price = None
     if order.filled_shares:
         fill_price = Price(asset, order.price_ticks / TICKS_PER_CNY, day, "open")
+
+    return (*own, fill_price, cny(order.fee_minor))
+
+
+def _own_order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
+    """Return `OWN_ORDER_COLUMNS`, the first of `ORDER_COLUMNS`."""
+    asset = stage.code_column.get(order.code or "")
+    if asset is None:
+        # What was submitted is not repeated: it may be an identity that the mask hides.
+        return (None, order.side, order.target_weight, None, order.status, order.rule, 0)
+
+    ordered = None
+    if order.shares is not None:
+        ordered = Shares(asset, order.shares)
 
     return (
         AssetRef(asset),
@@ -219,19 +274,21 @@ def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
         order.status,
         order.rule,
         Shares(asset, order.filled_shares),
-        fill_price,
-        cny(order.fee_minor),
     )
 
 
 def _event_row(stage: Stage, event: CorporateActionRecord) -> Sequence[Payload]:
+    label, before, after = _own_event_row(stage, event)
+    return (label, OwnFigure(event.ratio), before, after, cny(event.cash_minor))
+
+
+def _own_event_row(stage: Stage, event: CorporateActionRecord) -> tuple[AssetRef, Shares, Shares]:
+    """Return `OWN_EVENT_COLUMNS`."""
     asset = stage.code_column[event.code]
     return (
         AssetRef(asset),
-        OwnFigure(event.ratio),
         Shares(asset, event.shares_before),
         Shares(asset, event.shares_after),
-        cny(event.cash_minor),
     )
 
 

@@ -32,6 +32,12 @@ _KNOWN_RULES = (
     " no stock, a sell of what is not held, a buy beyond the limits of rule 8, or one for which the"
     " orders before it leave no cash."
 )
+# memory_only shows no value of a holding, and an answer that needs one would tell it.
+_KNOWN_RULES_WITHOUT_PRICES = (
+    " So does, all of it, a submission that breaks a rule whatever the prices are: a label of no"
+    " stock, a sell of what is not held, a buy to a target weight or to a number of stocks beyond"
+    " rule 8, or one for which the buys before it leave no cash."
+)
 Mode = Literal["memory_only", "fixed_candidate", "open_research"]
 
 
@@ -50,6 +56,13 @@ class KtdfinConfig(MaskedConfig):
     def check(self, where: str) -> None:
         """Raise ConfigError if values do not go together."""
         super().check(where)
+        if self.mode == "memory_only" and (self.rebase_prices or self.mask_config.is_coarse):
+            raise ConfigError(
+                f"{where}: mode memory_only shows no price to rescale, round or add noise to, and"
+                " rescaled shares would tell one; leave out rebase_prices, round_digits and"
+                " noise_pct"
+            )
+
         has_tools = self.mode == "open_research"
         if self.tools and not has_tools:
             raise ConfigError(f"{where}: tools: mode {self.mode} has none")
@@ -95,6 +108,10 @@ def _filled(config: KtdfinConfig, files: Sequence[str]) -> str:
     trading = config.trading
     harness = config.harness
     text = joined(*map(_prompt_text, files))
+    known_rules = ""
+    if trading.constraint_feedback:
+        is_without_prices = config.mode == "memory_only"
+        known_rules = _KNOWN_RULES_WITHOUT_PRICES if is_without_prices else _KNOWN_RULES
 
     return Template(text).substitute(
         initial_cash=f"{trading.initial_cash:,}",
@@ -107,7 +124,7 @@ def _filled(config: KtdfinConfig, files: Sequence[str]) -> str:
         max_positions=trading.max_positions,
         max_weight_pct=f"{trading.max_weight * 100:g}",
         **config.coarse_words,
-        known_rules=_KNOWN_RULES if trading.constraint_feedback else "",
+        known_rules=known_rules,
         max_candidates=harness.max_candidates,
         max_tool_calls=harness.max_tool_calls,
         schema_retries=harness.schema_retries,
@@ -170,6 +187,9 @@ class KtdfinScene:
         return Step(self._stage, step, view, account)
 
     def _state(self, step: Step, last: StepRecord | None) -> dict[str, Payload]:
+        if self._config.mode == "memory_only":
+            return self._own_state(step, last)
+
         harness = self._config.harness
         state: dict[str, Any] = {
             "day": DayRef(step.view.day),
@@ -179,10 +199,7 @@ class KtdfinScene:
             "last_step": None if last is None else tables.last_step(step, last),
             "constraints": tables.constraints(step),
         }
-        if self._config.mode == "memory_only":
-            is_member = step.member[self._order].tolist()
-            state["universe"] = list(compress(self._listed, is_member))
-        elif self._config.mode == "fixed_candidate":
+        if self._config.mode == "fixed_candidate":
             candidates = tables.factor_union(step, harness.max_candidates)
             others_held = [asset for asset in step.held_fen if asset not in candidates]
             state["candidates"] = tables.features(step, candidates)
@@ -194,6 +211,21 @@ class KtdfinScene:
             }
 
         return state
+
+    def _own_state(self, step: Step, last: StepRecord | None) -> dict[str, Payload]:
+        """Return the state of memory_only: labels, and what the account itself counts. The returns
+        of an index tell the day, and a price tells the stock, to whoever knows their history.
+        """
+        is_member = step.member[self._order].tolist()
+        return {
+            "day": DayRef(step.view.day),
+            "account": tables.account(step),
+            "positions": tables.own_positions(step),
+            "performance": tables.own_performance(step),
+            "last_step": None if last is None else tables.own_last_step(step, last),
+            "constraints": tables.constraints(step),
+            "universe": list(compress(self._listed, is_member)),
+        }
 
 
 class KtdfinTask:

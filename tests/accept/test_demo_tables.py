@@ -13,6 +13,7 @@ from statistics import median, quantiles
 import pytest
 
 import ktdeval
+from paths import REPOSITORY
 from run_support import Done, ktdeval as command
 from tables import on_each_row
 
@@ -57,6 +58,15 @@ def test_memory_helps_with_visible_codes_and_days_and_not_behind_the_mask(
     assert (frame.blinded < frame.bright - 0.5).all()
     assert "2. Does it select, or ride the market" in demo[1].out
     assert "rank by return against rank by selection: Spearman" in demo[1].out
+
+
+def test_the_readme_shows_the_table_of_the_demo(demo: tuple[Path, Done]) -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    block = text.split("## A result")[1].split("```")[1]
+    _, *rows = [line.strip() for line in block.splitlines() if line.strip()]
+    assert len(rows) == 3
+    for row in rows:
+        assert f"builtin/memory  {row}" in demo[1].out
 
 
 def test_what_it_can_not_recognise_it_trades_as_if_it_had_no_memory(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ktdeval.harness.action import ActionForm
@@ -64,7 +65,8 @@ class Play:
         view = self.market.as_of(self.scene.lens.base_row + step)
         observation = self.scene.observe(step, view, self.seen.account, self.seen.last)
         context = self.scene.tool_context(step, view, self.seen.account)
-        return observation, GuardedSession(self.parts, step, context, self.seen.breaches)
+        breaches = partial(self.seen.breaches, observation.state)
+        return observation, GuardedSession(self.parts, step, context, breaches)
 
     def run(self, steps: int) -> list[StepRecord]:
         """Play some steps with the react agent; returns the step records."""

@@ -38,6 +38,7 @@ class Planned:
     task: Any
     specs: Sequence[EpisodeSpec]
     factory: EpisodeFactory
+    market: MarketSnapshot | None  #: None of a task about no market
 
 
 def planned(name: str, agent: str = "react") -> Planned:
@@ -68,7 +69,7 @@ def planned(name: str, agent: str = "react") -> Planned:
     tasks = choose_tasks(config, PLUGINS)
     snapshot = _opened(data) if has_market else None
     specs = make_plan(config, PLUGINS, tasks, snapshot, None).specs
-    return Planned(tasks[name], specs, EpisodeFactory(tasks, PLUGINS, snapshot))
+    return Planned(tasks[name], specs, EpisodeFactory(tasks, PLUGINS, snapshot), snapshot)
 
 
 @cache

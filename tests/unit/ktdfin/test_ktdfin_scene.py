@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.errors import UsageError
+from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import Observation
 from ktdeval.harness.messages import Reply, ToolCall
 from ktdeval.plugins.registry import load_plugins
@@ -169,8 +169,45 @@ def test_each_mode_shows_what_it_may_and_the_universe_in_an_order_that_does_not_
     assert sorted(first) != first != second
 
 
+@pytest.mark.parametrize("mask", MASKS)
+def test_memory_only_shows_what_the_account_counts_and_no_figure_of_the_market(mask: str) -> None:
+    """No price of a name, no value that one would tell, and no index, whose return tells the day."""
+    scene = scene_of(f"{mask}_memory_only")
+    label = scene.lens.asset_handle
+    system, state = observed(f"{mask}_memory_only")
+    _, table = observed(f"{mask}_fixed_candidate")
+    assert state["account"] == table["account"]
+    assert state["performance"] == {
+        "portfolio_return_pct": table["performance"]["portfolio_return_pct"]
+    }
+    assert state["positions"] == {
+        "columns": ["stock_id", "board", "shares", "locked_shares", "member"],
+        "rows": [
+            [label(3), MARKET.boards[3], 2050, 0, True],
+            [label(4), MARKET.boards[4], 1200, 100, True],
+            [label(0), MARKET.boards[0], 700, 0, True],
+            [label(5), MARKET.boards[5], 300, 0, True],
+        ],
+    }
+    assert state["last_step"]["orders"] == {
+        "columns": [
+            *("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares")
+        ],
+        "rows": [
+            [label(4), "BUY", 0.05, None, "filled", None, 1200],
+            [None, "BUY", None, None, "rejected", "universe", 0],
+        ],
+    }
+    assert state["last_step"]["splits_and_dividends"] == {
+        "columns": ["stock_id", "shares_before", "shares_after"],
+        "rows": [[label(3), 1025, 2050]],
+    }
+    assert "no price, no value of a single holding and no figure of an index" in system
+    assert "as things stand at this close" not in shown_by(f"{mask}_memory_only").system
+
+
 def test_positions_show_value_weight_and_t_plus_1_locks_largest_first() -> None:
-    _, state = observed("bright_memory_only")
+    _, state = observed("bright_fixed_candidate")
     positions = rows(state["positions"])
     values = [row["value_cny"] for row in positions]
     assert values == sorted(values, reverse=True)
@@ -183,7 +220,7 @@ def test_positions_show_value_weight_and_t_plus_1_locks_largest_first() -> None:
 
 
 def test_a_suspended_holding_is_valued_at_its_last_close_in_todays_terms() -> None:
-    scene = scene_of("bright_memory_only")
+    scene = scene_of("bright_fixed_candidate")
     row = next(
         day
         for day in range(scene.lens.base_row, len(MARKET.days))
@@ -495,7 +532,35 @@ def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_not_a_schema_failure(
         ).value
         == 0.0
     )
-    assert "as things stand at this close" in model.requests[0].messages[0].content
+    assert "a submission that breaks a rule" in model.requests[0].messages[0].content
+
+
+@pytest.mark.parametrize(
+    ("mode", "first", "rule"),
+    [("memory_only", "model", "weight_limit"), ("fixed_candidate", "fallback", None)],
+)
+def test_feedback_of_memory_only_does_not_price_a_holding(
+    mode: str, first: str, rule: str | None
+) -> None:
+    """Whether so many shares of a holding weigh too much needs its price, and three retries a step
+    would search it. The executor rejects the order at the next open instead.
+    """
+    stock = MARKET.codes[8]
+    much = submission({"stock_id": stock, "shares": 900_000})
+    model = Scripted(submission({"stock_id": stock, "target_weight": 0.05}), *[much] * 4)
+    bought, ordered = Play(PLUGINS.make_task(f"bright_{mode}"), model, MARKET).run(2)
+    assert [order.status for order in bought.orders] == ["filled"]
+    assert ordered.provenance == first
+    assert [order.rule for order in ordered.orders] == [rule] * (rule is not None)
+
+
+@pytest.mark.parametrize("change", ["rebase_prices: true", "round_digits: 3", "noise_pct: 1.0"])
+def test_a_mask_of_prices_is_refused_where_no_price_is_shown(change: str) -> None:
+    name, value = change.split(": ")
+    task = PLUGINS.make_task("blinded_memory_only")
+    config = replace(task._config, **{name: json.loads(value)})
+    with pytest.raises(ConfigError, match="mode memory_only shows no price to rescale"):
+        config.check("mine.yaml")
 
 
 def test_a_task_without_constraint_feedback_leaves_such_orders_to_the_executor() -> None:
@@ -508,4 +573,4 @@ def test_a_task_without_constraint_feedback_leaves_such_orders_to_the_executor()
     )
     (record,) = Play(quiet, model, MARKET).run(1)
     assert (record.provenance, record.failures, record.orders[0].rule) == ("model", {}, "holding")
-    assert "as things stand" not in model.requests[0].messages[0].content
+    assert "a submission that breaks a rule" not in model.requests[0].messages[0].content

@@ -114,6 +114,7 @@ from ktdeval.cards.schema import (
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines
 from ktdeval.cards.signatures import (
     SIGNED_CARD as SIGNED_CARD,
+    SIGNED_REGISTRATION as SIGNED_REGISTRATION,
     SIGNED_VERDICT as SIGNED_VERDICT,
     check_envelope as check_envelope,
     check_signature as check_signature,

@@ -54,6 +54,13 @@ Line = Annotated[
     ),
 ]
 Address = Annotated[str, Meta(pattern=r"""^https://[^\s<>"']+$(?!\n)""", max_length=300)]
+Contact = Annotated[
+    str,
+    Meta(
+        pattern=r"""^([^\s<>@"']+@[^\s<>@"']+\.[^\s<>@"']+|https://[^\s<>"']+)$(?!\n)""",
+        max_length=200,
+    ),
+]
 Count = Annotated[int, Meta(ge=0)]
 Version1 = Literal[1]
 RECORD_FORM = (
@@ -90,13 +97,7 @@ class Submitter(OmitDefaults, frozen=True, kw_only=True):
 
     name: Line  #: Who submits: a person or a team
     #: E-mail address, or https address of a profile, at which questions are answered.
-    contact: Annotated[
-        str,
-        Meta(
-            pattern=r"""^([^\s<>@"']+@[^\s<>@"']+\.[^\s<>@"']+|https://[^\s<>"']+)$(?!\n)""",
-            max_length=200,
-        ),
-    ]
+    contact: Contact
     organisation: Line = ""
     url: Address = ""
 

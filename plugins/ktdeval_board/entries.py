@@ -18,6 +18,7 @@ from ktdeval.errors import CardError
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
+from ktdeval_board.marks import Party
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of, load_registrations
 from ktdeval_board.rules import (
@@ -196,11 +197,9 @@ class Board:
         return frozenset(used)
 
     @cached_property
-    def own_key_families(self) -> Counter[tuple[str, ...]]:
-        """Number of cards of each family of systems under own keys, in divisions whose keys the
-        board draws.
-        """
-        return count_own_keys(self.entries)
+    def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
+        """Number of cards under own keys, as of `count_own_keys`."""
+        return count_own_keys(self.entries, self.registrations)
 
     def of_division(self, division: Division) -> list[Entry]:
         """Return the cards of a division that were not withdrawn."""
@@ -209,14 +208,17 @@ class Board:
         ]
 
 
-def count_own_keys(entries: Iterable[Entry]) -> Counter[tuple[str, ...]]:
-    """Count the cards under own keys, in divisions whose keys the board draws, by family of their
-    systems; withdrawn ones included.
+def count_own_keys(
+    entries: Iterable[Entry], registrations: Registrations
+) -> Counter[tuple[Party, tuple[str, ...]]]:
+    """Count the cards under own keys, in divisions whose keys the board draws, by submitter and
+    family of their systems; withdrawn ones included.
     """
-    counts = Counter[tuple[str, ...]]()
+    counts = Counter[tuple[Party, tuple[str, ...]]]()
     for entry in entries:
         if entry.division is not None and entry.has_own_key:
-            counts[family_of(entry.division.id, entry.model, entry.agent)] += 1
+            party = registrations.party(entry.submission.submitter)
+            counts[party, family_of(entry.division.id, entry.model, entry.agent)] += 1
 
     return counts
 
@@ -261,7 +263,7 @@ def _load_entry(
 
     card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
     submission = read_untrusted(files.submission, Submission, most)
-    card_signed_by = card_signers(files.card, submission.submitter.name, rules)
+    card_signed_by = card_signers(files.card, submission.submitter, rules)
     own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
     baseline = rules.baseline_of(card.model.name)
     division = division_of(rules, card)

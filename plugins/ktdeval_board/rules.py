@@ -18,6 +18,7 @@ from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.documents import Day, Sha256, in_words
 from ktdeval_board.layout import path_segment
+from ktdeval_board.marks import holder_of, mark_of_contact
 from ktdeval_board.signers import (
     Signer,
     SubmitterKey,
@@ -178,7 +179,8 @@ class Rules(Value, frozen=True, kw_only=False):
     #: required: a card without a verdict that a signer signed is unchecked; optional: a signature
     #: that is there must hold
     verdict_signatures: Literal["required", "optional"] = "optional"
-    #: Keys of submitters. A new card of one of them must be signed by a key of theirs
+    #: Keys of submitters. A new card or registration in the name or with the contact of one of
+    #: them must be signed by a key of theirs
     submitter_keys: tuple[SubmitterKey, ...] = ()
 
     @property
@@ -397,6 +399,27 @@ def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str
     yield from _window_problems(where, division)
 
 
+def _contact_problems(rules: Rules) -> Iterator[str]:
+    """Yield contacts of key holders that are of somebody else, too, so that a signature would be
+    asked of the wrong one.
+    """
+    first: dict[str, SubmitterKey] = {}
+    for each in rules.submitter_keys:
+        if each.contact is None:
+            continue
+
+        mark = mark_of_contact(each.contact)
+        if rules.contact and mark == mark_of_contact(rules.contact):
+            yield (
+                f"submitter_keys: {each.name}: its contact is the board's own, in whose name"
+                " baselines are registered; give another one"
+            )
+
+        other = first.setdefault(mark, each)
+        if holder_of(other) != holder_of(each):
+            yield f"submitter_keys: {other.name} and {each.name} have one contact; keep one of them"
+
+
 def _problems(rules: Rules) -> Iterator[str]:
     """Yield problems that a schema of single fields can't express."""
     for where, names in (
@@ -415,6 +438,7 @@ def _problems(rules: Rules) -> Iterator[str]:
     yield from _twin_problems(rules)
     yield from signer_problems(rules.signers, rules.verdict_signatures == "required")
     yield from submitter_key_problems(rules.submitter_keys)
+    yield from _contact_problems(rules)
     if not rules.title.strip():
         yield "title: expected one line of text"
 

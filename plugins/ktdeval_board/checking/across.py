@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import SnapshotPart, TradingCard, card_difference
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_board.attempts import OF_ONE, known_attempts, registrant_of
+from ktdeval_board.attempts import OF_ONE, known_attempts
 from ktdeval_board.checking.findings import At, Check, Stage, rule
 from ktdeval_board.documents import TRUST, Submitter
 from ktdeval_board.entries import (
@@ -28,6 +28,7 @@ from ktdeval_board.entries import (
     identity_words,
 )
 from ktdeval_board.layout import path_segment
+from ktdeval_board.marks import Party
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of
 
 _DEFINITION = ("better", "formula", "range", "unit")
@@ -66,9 +67,18 @@ class Together:
         return [candidate for candidate in self.ordered if not candidate.is_withdrawn]
 
     @cached_property
-    def own_keys(self) -> Counter[tuple[str, ...]]:
-        """Cards under keys of their own, by family of their systems."""
-        return count_own_keys(self.candidates)
+    def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
+        """Cards under keys of their own, by submitter and family of their systems."""
+        return count_own_keys(self.candidates, self.registrations)
+
+    def party(self, candidate: Candidate) -> Party:
+        """Return the submitter of a card under a drawn key; nobody's for any other card, of which
+        there may be one of a system, whoever submits it.
+        """
+        if not candidate.division.is_governed or not candidate.card.registration:
+            return ()
+
+        return self.registrations.party(candidate.submission.submitter)
 
     def later(self, key: Callable[[Candidate], Hashable]) -> Iterator[tuple[Candidate, Candidate]]:
         """Yield each card that shares a key with an earlier one, the earlier one first."""
@@ -81,7 +91,10 @@ class Together:
 
 @rule("duplicate", Stage.TOGETHER)
 def _duplicate(together: Together) -> Iterator[At]:
-    for earlier, candidate in together.later(lambda each: identity(each.card, each.division)):
+    def system(candidate: Candidate) -> Hashable:
+        return identity(candidate.card, candidate.division), together.party(candidate)
+
+    for earlier, candidate in together.later(system):
         there = (
             f"has a card in division {candidate.division.id} already: {earlier.where}; one attempt"
             " each"
@@ -167,10 +180,11 @@ def _mistaken(part: str, candidate: Candidate, name: str, earlier: Candidate, ot
 
 @rule("attempts", Stage.TOGETHER)
 def _attempts(together: Together) -> Iterator[At]:
-    counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+    counts: defaultdict[Hashable, int] = defaultdict(int)
     # Withdrawn cards count as attempts of all others.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
-        key = candidate.division.id, candidate.model, candidate.agent
+        party = together.party(candidate)
+        key = candidate.division.id, candidate.model, candidate.agent, party
         counts[key] += 1
         if candidate.verdict is not None or candidate.is_withdrawn:
             continue
@@ -196,9 +210,9 @@ def _known_attempts(together: Together, candidate: Candidate) -> int:
     if candidate.baseline is not None:
         return 0
 
-    registrant = registrant_of(candidate)
+    submitter = candidate.submission.submitter
     family = family_of(division.id, candidate.model, candidate.agent)
-    return known_attempts(together.registrations, together.own_keys, registrant, family)
+    return known_attempts(together.registrations, together.own_keys, submitter, family)
 
 
 # -- cards whose market, benchmark or metrics differ from those of the first card of their division

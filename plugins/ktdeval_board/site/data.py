@@ -269,6 +269,7 @@ def _registered(filed: Filed) -> dict[str, JsonValue]:
         "submitter": filed.registration.submitter.name,
         "registered_on": filed.registration.registered_on,
         "drawn_on": None if filed.drawn is None else filed.drawn.drawn_on,
+        "signed": bool(filed.signed_by),
     }
 
 

@@ -67,7 +67,10 @@ from ktdeval.cards.fields.cutoff import (
 )
 from ktdeval.cards.fields.drift import Drift as Drift
 from ktdeval.cards.fields.episodes import Finished as Finished, MissingEpisode as MissingEpisode
-from ktdeval.cards.fields.market import SnapshotPart as SnapshotPart
+from ktdeval.cards.fields.market import (
+    SnapshotPart as SnapshotPart,
+    gather_snapshot as gather_snapshot,
+)
 from ktdeval.cards.fields.medians import (
     EpisodeMetric as EpisodeMetric,
     Interval as Interval,

@@ -6,18 +6,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
-from msgspec import Struct, UnsetType
+from msgspec import Struct, UnsetType, structs
 
 from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, TradingCard, load_evaluation
 from ktdeval.errors import CardError
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
+from ktdeval_board.market_document import Market, in_words_of_board
 from ktdeval_board.marks import Party
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of, load_registrations
@@ -236,8 +237,44 @@ def load_board(path: Path) -> Board:
     errata = load_errata(path)
     entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted())
     registrations = load_registrations(folder, rules, load_excuses(path))
+    markets = load_markets(folder, rules)
+    entries = tuple(_with_words_of_board(entry, rules, markets) for entry in entries)
 
     return Board(folder, rules, entries, errata, registrations)
+
+
+def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
+    """Return the markets that the board has opened, by what it calls them. Raises CardError: a
+    document is malformed.
+    """
+    markets = {}
+    for rule in rules.snapshots:
+        path = folder.market(rule.name)
+        if not path.is_file():
+            continue
+
+        market = read_own(path, Market)
+        if market.snapshot.id == rule.id:  # else the rules have changed since
+            markets[rule.name] = market
+
+    return markets
+
+
+def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Market]) -> Entry:
+    """Return an entry whose card describes the market as the board does."""
+    snapshot = entry.card.snapshot
+    if snapshot is None:
+        return entry
+
+    name = f"market {snapshot.id[:12]}"
+    facts = None
+    for rule in rules.snapshots:
+        if rule.id == snapshot.id:
+            name = rule.name
+            facts = markets[name].snapshot if name in markets else None
+
+    described = in_words_of_board(snapshot, name, facts)
+    return replace(entry, card=structs.replace(entry.card, snapshot=described))
 
 
 def _load_entry(

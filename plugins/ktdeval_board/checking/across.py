@@ -1,5 +1,5 @@
-"""Rules on cards together: one attempt for each system, no records twice, one market and benchmark
-for all.
+"""Rules on cards together: one attempt for each system, no records twice, one kind and one
+definition of each metric for all. What cards say of the market is held against the market itself.
 
 A finding is on the later of two cards. Cards that have a verdict of the board come before those
 without one, whatever days their submitters wrote.
@@ -12,10 +12,6 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from msgspec.structs import asdict
-
-from ktdeval.cards import SnapshotPart, TradingCard, card_difference
-from ktdeval.values.jsonio import JsonValue
 from ktdeval_board.attempts import OF_ONE, known_attempts
 from ktdeval_board.checking.findings import At, Check, Stage, rule
 from ktdeval_board.documents import TRUST, Submitter
@@ -215,7 +211,7 @@ def _known_attempts(together: Together, candidate: Candidate) -> int:
     return known_attempts(together.registrations, together.own_keys, submitter, family)
 
 
-# -- cards whose market, benchmark or metrics differ from those of the first card of their division
+# -- cards whose kind or metrics differ from those of the first card of their division
 
 
 def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
@@ -239,30 +235,6 @@ def _other_kind(first: Card, card: Card) -> Iterator[str]:
         yield f"is a {card.kind} card, which is another kind"
 
 
-@_against_first("snapshot")
-def _other_snapshot(first: Card, card: Card) -> Iterator[str]:
-    if card.kind != first.kind or card.snapshot is None:
-        return
-
-    for field in sorted(SnapshotPart.__struct_fields__):
-        if getattr(card.snapshot, field) != getattr(first.snapshot, field):
-            yield f"snapshot.{field}: is described otherwise"
-
-
-@_against_first("windows")
-def _other_windows(first: Card, card: Card) -> Iterator[str]:
-    if card.kind == first.kind and card.windows != first.windows:
-        yield "windows: have other days"
-
-
-@_against_first("reference")
-def _other_benchmark(first: Card, card: Card) -> Iterator[str]:
-    if not isinstance(card, TradingCard) or not isinstance(first, TradingCard):
-        return
-    if card_difference(_benchmark(first), _benchmark(card)):
-        yield "reference: gives the benchmark other figures"
-
-
 @_against_first("metric")
 def _other_metric(first: Card, card: Card) -> Iterator[str]:
     if card.kind != first.kind:
@@ -275,13 +247,3 @@ def _other_metric(first: Card, card: Card) -> Iterator[str]:
             own = getattr(mine[each], part)
             if own != getattr(theirs[each], part):
                 yield f"{each}.{part}: is {str(own)[:80]!r}, which is another"
-
-
-def _benchmark(card: TradingCard) -> dict[str, JsonValue]:
-    """Return days and figures of the benchmark by window, without intervals and reasons."""
-    benchmark: dict[str, JsonValue] = {}
-    for window, policy in card.reference.benchmark_buy_and_hold.items():
-        values = [figure.value for figure in asdict(policy.metrics).values()]
-        benchmark[window] = [policy.base_day, policy.last_day, *values]
-
-    return benchmark

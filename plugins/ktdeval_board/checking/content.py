@@ -31,6 +31,7 @@ from ktdeval_board.checking.texts import Read
 from ktdeval_board.documents import Imported, Records, Submission, Submitter, Verdict, in_words
 from ktdeval_board.entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.market_document import Market
 from ktdeval_board.reading import parse_untrusted, read_own, read_text
 from ktdeval_board.registrations import (
     NONE_FILED,
@@ -245,7 +246,9 @@ class _Documents:
         where = relative(files.card)
         certified = is_certified(self._board, card)
         if is_new and not any(erratum.effect == "withdrawn" for erratum in own):
-            self._found(Stage.CARD, CardInputs(where, rules, card, certified, self.registrations))
+            market = self._market_of(card)
+            inputs = CardInputs(where, rules, card, certified, self.registrations, market)
+            self._found(Stage.CARD, inputs)
 
         if submission is not None:
             claimed = SubmissionInputs(
@@ -284,6 +287,20 @@ class _Documents:
             where=where,
             records=records,
         )
+
+    def _market_of(self, card: Card) -> Market | None:
+        """Return the board's document of a card's market; None if the board has not opened it."""
+        for rule in self._rules.snapshots:
+            path = self._board.market(rule.name)
+            if card.snapshot is None or card.snapshot.id != rule.id or not path.is_file():
+                continue
+
+            try:
+                return read_own(path, Market)
+            except CardError:
+                return None  # written anew where the market is opened
+
+        return None
 
     def _verdict(self, files: CardFiles) -> Verdict | None:
         """Return the board's verdict on these very bytes."""

@@ -13,7 +13,14 @@ from typing import TypedDict, TypeVar
 
 from msgspec import Struct, UnsetType, structs
 
-from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, TradingCard, load_evaluation
+from ktdeval.cards import (
+    MetricLine,
+    ScoreLine,
+    ScoringCard,
+    TradingCard,
+    derive_card,
+    load_evaluation,
+)
 from ktdeval.errors import CardError
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
@@ -38,9 +45,11 @@ Card = TradingCard | ScoringCard
 
 #: Label of a card whose mask key the board did not draw, where it draws the others
 OWN_KEY = "own key"
+SUBMITTERS_PRICE = "price by submitter"  #: Label of a card whose costs the board can't compare
 VERDICT = "verdict.json"  #: Verdict on a certificate, in its folder
 
 _SETTING_PREFIX = "reasoning_"
+_SUITE = "builtin/"  #: Provider of the suite's own rule models
 
 
 class EntryFacts(TypedDict):
@@ -77,6 +86,8 @@ class Entry:
     signed_by: tuple[str, ...] = ()  #: names of the maintainers who signed the verdict
     #: name of the submitter who signed the card by a key that the board has of theirs
     card_signed_by: tuple[str, ...] = ()
+    #: whether its costs are at the board's own prices, in place of those on the card
+    has_board_prices: bool = False
 
     @property
     def tier(self) -> Tier:
@@ -86,7 +97,7 @@ class Entry:
     @property
     def labels(self) -> list[str]:
         """Labels of its card, with those of the board: whether it has verified the certificate,
-        whether the price of tokens is only the submitter's claim, and whether the key is its own.
+        whether the price of tokens is by its submitter alone, and whether the key is its own.
         """
         labels = []
         for label in self.card.labels:
@@ -95,17 +106,23 @@ class Entry:
             else:
                 labels.append(label)
 
-        # No record confirms a price, unless the model is free and of this machine.
-        price = unset_to_none(self.card.cost.price)
-        if price is not None:
-            is_remote = "tool_protocol" in self.card.call
-            if is_remote or price.input > 0 or price.output > 0:
-                labels.append("price claimed")
+        if self.has_submitters_price:
+            labels.append(SUBMITTERS_PRICE)
 
         if self.has_own_key:
             labels.append(OWN_KEY)
 
         return labels
+
+    @property
+    def has_submitters_price(self) -> bool:
+        """Whether its costs are at a price that only its submitter says. The board has its own
+        price of the model, runs baselines itself, and knows that the suite's own models are free.
+        """
+        if self.has_board_prices or self.baseline is not None or self.model.startswith(_SUITE):
+            return False
+
+        return unset_to_none(self.card.cost.price) is not None
 
     @property
     def has_own_key(self) -> bool:
@@ -238,7 +255,10 @@ def load_board(path: Path) -> Board:
     entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted())
     registrations = load_registrations(folder, rules, load_excuses(path))
     markets = load_markets(folder, rules)
-    entries = tuple(_with_words_of_board(entry, rules, markets) for entry in entries)
+    entries = tuple(
+        _with_prices_of_board(_with_words_of_board(entry, rules, markets), rules)
+        for entry in entries
+    )
 
     return Board(folder, rules, entries, errata, registrations)
 
@@ -275,6 +295,22 @@ def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Marke
 
     described = in_words_of_board(snapshot, name, facts)
     return replace(entry, card=structs.replace(entry.card, snapshot=described))
+
+
+def _with_prices_of_board(entry: Entry, rules: Rules) -> Entry:
+    """Return an entry whose costs are at the board's prices, where it has one of each model."""
+    card = entry.card
+    own = rules.price_of(card.model.name)
+    further = [
+        structs.replace(each, price=rules.price_of(each.name)) for each in card.further_models
+    ]
+    if own is None or any(each.price is None for each in further):
+        return entry
+
+    cost = structs.replace(card.cost, price=own)
+    derived = derive_card(structs.replace(card, cost=cost, further_models=further))
+    priced = structs.replace(card, cost=derived.cost, roles=derived.roles, further_models=further)
+    return replace(entry, card=priced, has_board_prices=True)
 
 
 def _load_entry(

@@ -309,6 +309,7 @@ def card_data(
         "ranked": standing[0],
         "why": standing[1],
         "market": _market_words(entry),
+        "cost": to_plain(entry.card.cost) if entry.has_board_prices else None,
         "ranks": ranks,
         "has_series": board.folder.series(entry.card_id).is_file(),
         "has_decisions": board.folder.decisions(entry.card_id).is_file(),

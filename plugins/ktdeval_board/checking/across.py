@@ -211,16 +211,21 @@ def _known_attempts(together: Together, candidate: Candidate) -> int:
     return known_attempts(together.registrations, together.own_keys, submitter, family)
 
 
-# -- cards whose kind or metrics differ from those of the first card of their division
+# -- cards whose kind or metrics differ from those of a card of their division that the board executed
 
 
 def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
-    """Compare each card with the first of its division."""
+    """Compare each card with the best confirmed one of its division, if the board executed that:
+    nobody's mere claim is the measure of others.
+    """
 
     def register(differences: Callable[[Card, Card], Iterator[str]]) -> Check:
         @rule(rule_id, Stage.TOGETHER)
         def check(together: Together) -> Iterator[At]:
             for earlier, candidate in together.later(lambda each: each.division.id):
+                if earlier.verdict is None or not earlier.verdict.is_executed:
+                    continue
+
                 for what in differences(earlier.card, candidate.card):
                     yield At(candidate.where, f"{what} than on {earlier.where}")
 

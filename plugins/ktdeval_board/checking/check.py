@@ -19,6 +19,7 @@ from ktdeval.values.jsonio import content_hash
 from ktdeval.values.typed import Value, encode_canonical
 from ktdeval_board.checking.changes import changes_since
 from ktdeval_board.checking.content import check_content, check_files
+from ktdeval_board.checking.definitions import definition_problems
 from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.records import (
     Evidence,
@@ -291,6 +292,11 @@ class _Run:
         missing = missing_plugin(self._plugins, candidate.division, candidate.agent)
         if missing is not None:
             return Evidence(notes=(missing,))
+
+        definitions = definition_problems(candidate.card, self._plugins)
+        refused = recorded.refused(*(("metric", At(CARD, message)) for message in definitions))
+        if refused:
+            return Evidence(refused)
         if not _has_evidence(candidate):
             note = "its records are not in the repository, so that nothing could be executed again"
             return Evidence(notes=(note,))

@@ -76,6 +76,7 @@ _MET_IN_READING = {
         "snapshot",
         "windows",
         "reference",
+        "metric",
     ),
 }
 """Rules whose breaches are met while a file is read or executed (`Faults`)."""

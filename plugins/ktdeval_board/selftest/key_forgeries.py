@@ -142,6 +142,10 @@ def _with_key_of_submitter(board: Specimen) -> None:
     path.write_text(yaml.safe_dump(rules, sort_keys=False), encoding="utf-8")
 
 
+def _unsigned(board: Specimen) -> None:
+    _file(board, _registration(board))
+
+
 def _signature_of_another(board: Specimen) -> None:
     folder = BoardFolder(board.folder)
     signed = folder.registration(_file(board, _other_temperature(board)))
@@ -164,10 +168,7 @@ for name, rule, named, build in (
     bad(name, rule, named, _governed, build)
 
 for name, build in (
-    (
-        "registration_that_its_key_holder_did_not_sign",
-        lambda board: _file(board, _registration(board)),
-    ),
+    ("registration_that_its_key_holder_did_not_sign", _unsigned),
     ("registration_with_the_signature_of_another", _signature_of_another),
 ):
     bad(name, "signature", "registrations", _governed, _with_key_of_submitter, build)

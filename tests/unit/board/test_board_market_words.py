@@ -164,3 +164,16 @@ def test_where_it_was_opened_the_board_says_what_the_market_says(
     (entry,) = load_board(board).entries
     assert entry.card.snapshot is not None
     assert (entry.card.snapshot.name, entry.card.snapshot.source) == ("market", NOT_OPENED)
+
+
+@pytest.mark.slow
+def test_the_first_card_does_not_say_which_way_is_better(board: Path, runs: Path) -> None:
+    def turn(card: dict[str, Any]) -> None:
+        card["metrics"]["total_return"]["better"] = "lower"
+
+    liar = change_card(board, submit(board, runs / "chaos", "elsewhere"), turn)
+    honest = submit(board, runs / "momentum", "elsewhere")
+    report = checked(board)
+    ((path, rule),) = [(each.path, each.rule) for each in report.findings]
+    assert (path, rule) == (BoardFolder(board).relative(liar.card), "metric")
+    assert [each.card_id for each in report.checked] == [honest.card_id]

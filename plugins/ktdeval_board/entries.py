@@ -119,7 +119,9 @@ class Entry:
         """Whether its costs are at a price that only its submitter says. The board has its own
         price of the model, runs baselines itself, and knows that the suite's own models are free.
         """
-        if self.has_board_prices or self.baseline is not None or self.model.startswith(_SUITE):
+        if self.has_board_prices or self.baseline is not None:
+            return False
+        if self.model.startswith(_SUITE) and not self.card.further_models:
             return False
 
         return unset_to_none(self.card.cost.price) is not None
@@ -299,6 +301,9 @@ def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Marke
 
 def _with_prices_of_board(entry: Entry, rules: Rules) -> Entry:
     """Return an entry whose costs are at the board's prices, where it has one of each model."""
+    if not rules.prices:
+        return entry
+
     card = entry.card
     own = rules.price_of(card.model.name)
     further = [

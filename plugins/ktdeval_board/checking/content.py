@@ -184,7 +184,8 @@ class _Documents:
         value = self.read(path, most, schemes=("https", "http"))
         if value is not None:
             # Tables show who registered, so that these texts must not be formulas.
-            submitter = Read(self._board.relative(path), value.get("submitter"), is_table=True)
+            shown: dict[str, JsonValue] = {"submitter": value.get("submitter")}
+            submitter = Read(self._board.relative(path), shown, is_table=True)
             if self._found(Stage.JSON, submitter):
                 return None
 

@@ -37,7 +37,8 @@ def definition_problems(card: Card, plugins: Plugins) -> Iterator[str]:
 def _known(card: Card, plugins: Plugins) -> Mapping[str, Any]:
     """Return the installed definitions of a card's figures, by name."""
     if not isinstance(card, TradingCard):
-        scores: Mapping[str, Any] = plugins.make_task(card.task.name).scores
+        task: Any = plugins.make_task(card.task.name)
+        scores: Mapping[str, Any] = task.scores
         return scores
 
     installed = set(card.metrics) & set(plugins.specs("metrics"))

@@ -26,6 +26,7 @@ from ktdeval.calls.http_errors import (
     refused_body as refused_body,
     retry_after_s as retry_after_s,
 )
+from ktdeval.calls.prices import Price as Price, find_price as find_price
 from ktdeval.calls.record import (
     ANSWERED as ANSWERED,
     CACHED as CACHED,

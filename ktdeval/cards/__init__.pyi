@@ -67,7 +67,10 @@ from ktdeval.cards.fields.cutoff import (
 )
 from ktdeval.cards.fields.drift import Drift as Drift
 from ktdeval.cards.fields.episodes import Finished as Finished, MissingEpisode as MissingEpisode
-from ktdeval.cards.fields.market import SnapshotPart as SnapshotPart
+from ktdeval.cards.fields.market import (
+    SnapshotPart as SnapshotPart,
+    gather_snapshot as gather_snapshot,
+)
 from ktdeval.cards.fields.medians import (
     EpisodeMetric as EpisodeMetric,
     Interval as Interval,
@@ -116,6 +119,7 @@ from ktdeval.cards.schema import (
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines
 from ktdeval.cards.signatures import (
     SIGNED_CARD as SIGNED_CARD,
+    SIGNED_REGISTRATION as SIGNED_REGISTRATION,
     SIGNED_VERDICT as SIGNED_VERDICT,
     check_envelope as check_envelope,
     check_signature as check_signature,

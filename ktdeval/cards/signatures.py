@@ -1,4 +1,4 @@
-"""Detached signatures on cards and verdicts: a DSSE envelope around an in-toto statement.
+"""Detached signatures on cards, verdicts and registrations: a DSSE envelope around an in-toto statement.
 
 The statement names the SHA-256 of the file that is signed and what the file is. A signature file has
 one form only, canonical JSON, so that each changed byte is found. It has no time: a signer's clock
@@ -28,9 +28,14 @@ MOST_BYTES = 65_536  #: of a signature file
 MOST_SIGNATURES = 32
 
 PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
-Predicate = Literal["urn:ktdeval:signed:card:1", "urn:ktdeval:signed:verdict:1"]
+Predicate = Literal[
+    "urn:ktdeval:signed:card:1",
+    "urn:ktdeval:signed:verdict:1",
+    "urn:ktdeval:signed:registration:1",
+]
 SIGNED_CARD: Predicate = "urn:ktdeval:signed:card:1"
 SIGNED_VERDICT: Predicate = "urn:ktdeval:signed:verdict:1"
+SIGNED_REGISTRATION: Predicate = "urn:ktdeval:signed:registration:1"
 Base64 = Annotated[str, Meta(max_length=MOST_BYTES)]
 
 

@@ -106,6 +106,9 @@ class DrawnKey(Value, frozen=True, kw_only=True):
     registration: Registration
     mask_key: MaskKey  #: Key of the run; each window and seed draws its own handles from it
     drawn_on: IsoDay
+    #: Public key whose signature on the registration the board verified when it drew, 64
+    #: hexadecimal digits; null: nobody signed it
+    signed_by: ContentHash | None = None
 
 
 def load_drawn_key(path: str) -> DrawnKey:

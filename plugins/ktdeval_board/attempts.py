@@ -7,28 +7,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ktdeval.runner import Registrant
+from ktdeval_board.documents import Submitter
 from ktdeval_board.entries import Board, Card, Entry
+from ktdeval_board.marks import Party
 from ktdeval_board.registrations import Filed, Registrations, State, family_of
 from ktdeval_board.rules import Division, Rules
 
-OF_ONE = "of this submitter or this system"  #: What is counted together, in findings
+OF_ONE = "of this submitter"  #: What is counted together, in findings
 
 
 def known_attempts(
     registrations: Registrations,
-    own_keys: Counter[tuple[str, ...]],
-    registrant: Registrant,
+    own_keys: Counter[tuple[Party, tuple[str, ...]]],
+    submitter: Submitter,
     family: tuple[str, ...],
 ) -> int:
-    """Return the number of attempts of a submitter and of a system that a board knows of, in a
-    division whose keys it draws.
+    """Return the number of attempts of a submitter that a board knows of, in a division whose keys
+    it draws.
 
-    These are the registrations of the submitter, of any model, those of the system, by anybody, and
-    cards of the system under own keys. Unused, withdrawn and excused ones count: each registration
-    was a draw. `own_keys`: as of `count_own_keys`.
+    These are the submitter's registrations, of any model, and the submitter's cards of the system
+    under own keys. Unused, withdrawn and excused ones count: each registration was a draw. What
+    others register is no attempt of this submitter. `own_keys`: as of `count_own_keys`.
     """
-    return registrations.attempts(registrant, family) + own_keys[family]
+    party = registrations.party(submitter)
+    division = family[0]
+    return len(registrations.of_party(division, party)) + own_keys[party, family]
 
 
 def is_counted(card: Card, division: Division, rules: Rules) -> bool:
@@ -50,16 +53,10 @@ def attempts_of(board: Board, entry: Entry) -> int:
     if division is None or not is_counted(entry.card, division, board.rules):
         return declared
 
-    registrant = registrant_of(entry)
-    family = family_of(division.id, entry.model, entry.agent)
-    known = known_attempts(board.registrations, board.own_key_families, registrant, family)
-    return max(declared, known)
-
-
-def registrant_of(entry: Entry) -> Registrant:
-    """Return the submitter of a card in the form of a registrant."""
     submitter = entry.submission.submitter
-    return Registrant(name=submitter.name, contact=submitter.contact)
+    family = family_of(division.id, entry.model, entry.agent)
+    known = known_attempts(board.registrations, board.own_keys, submitter, family)
+    return max(declared, known)
 
 
 def state_of(board: Board, filed: Filed) -> State:
@@ -77,7 +74,8 @@ def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[File
     Anybody can compute the worth of a published key, so that passing one over is a choice.
     """
     unused = []
-    for filed in board.registrations.of_party(division.id, registrant_of(entry)):
+    party = board.registrations.party(entry.submission.submitter)
+    for filed in board.registrations.of_party(division.id, party):
         if state_of(board, filed) == "drawn" and filed.excuse is None:
             unused.append(filed)
 
@@ -101,9 +99,13 @@ def key_reasons(board: Board, entry: Entry, division: Division) -> list[str]:
     reasons = []
     for each in unused_keys(board, entry, division):
         if each.drawn is not None:
+            whose = "signed by the same submitter"
+            if not each.signed_by:
+                whose = "in the same name and with the same contact (signed by nobody)"
+
             reasons.append(
-                f"registration {each.words} of the same submitter has a key since"
-                f" {each.drawn.drawn_on} that was never used"
+                f"registration {each.words} {whose} has a key since {each.drawn.drawn_on} that was"
+                " never used"
             )
 
     return reasons

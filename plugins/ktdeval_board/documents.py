@@ -57,6 +57,14 @@ Line = Annotated[
 Address = Annotated[
     str, Meta(pattern=r"""^https://[^\s<>"']+$(?!\n)""", max_length=300), AddressText()
 ]
+Contact = Annotated[
+    str,
+    Meta(
+        pattern=r"""^([^\s<>@"']+@[^\s<>@"']+\.[^\s<>@"']+|https://[^\s<>"']+)$(?!\n)""",
+        max_length=200,
+    ),
+    AddressText(),
+]
 Count = Annotated[int, Meta(ge=0)]
 Version1 = Literal[1]
 RECORD_FORM = (
@@ -93,14 +101,7 @@ class Submitter(OmitDefaults, frozen=True, kw_only=True):
 
     name: Line  #: Who submits: a person or a team
     #: E-mail address, or https address of a profile, at which questions are answered.
-    contact: Annotated[
-        str,
-        Meta(
-            pattern=r"""^([^\s<>@"']+@[^\s<>@"']+\.[^\s<>@"']+|https://[^\s<>"']+)$(?!\n)""",
-            max_length=200,
-        ),
-        AddressText(),
-    ]
+    contact: Contact
     organisation: Line = ""
     url: Address = ""
 

@@ -6,18 +6,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
-from msgspec import Struct, UnsetType
+from msgspec import Struct, UnsetType, structs
 
-from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, TradingCard, load_evaluation
+from ktdeval.cards import (
+    MetricLine,
+    ScoreLine,
+    ScoringCard,
+    TradingCard,
+    derive_card,
+    load_evaluation,
+)
 from ktdeval.errors import CardError
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
+from ktdeval_board.market_document import Market, in_words_of_board
+from ktdeval_board.marks import Party
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of, load_registrations
 from ktdeval_board.rules import (
@@ -36,9 +45,11 @@ Card = TradingCard | ScoringCard
 
 #: Label of a card whose mask key the board did not draw, where it draws the others
 OWN_KEY = "own key"
+SUBMITTERS_PRICE = "price by submitter"  #: Label of a card whose costs the board can't compare
 VERDICT = "verdict.json"  #: Verdict on a certificate, in its folder
 
 _SETTING_PREFIX = "reasoning_"
+_SUITE = "builtin/"  #: Provider of the suite's own rule models
 
 
 class EntryFacts(TypedDict):
@@ -75,6 +86,8 @@ class Entry:
     signed_by: tuple[str, ...] = ()  #: names of the maintainers who signed the verdict
     #: name of the submitter who signed the card by a key that the board has of theirs
     card_signed_by: tuple[str, ...] = ()
+    #: whether its costs are at the board's own prices, in place of those on the card
+    has_board_prices: bool = False
 
     @property
     def tier(self) -> Tier:
@@ -84,7 +97,7 @@ class Entry:
     @property
     def labels(self) -> list[str]:
         """Labels of its card, with those of the board: whether it has verified the certificate,
-        whether the price of tokens is only the submitter's claim, and whether the key is its own.
+        whether the price of tokens is by its submitter alone, and whether the key is its own.
         """
         labels = []
         for label in self.card.labels:
@@ -93,17 +106,25 @@ class Entry:
             else:
                 labels.append(label)
 
-        # No record confirms a price, unless the model is free and of this machine.
-        price = unset_to_none(self.card.cost.price)
-        if price is not None:
-            is_remote = "tool_protocol" in self.card.call
-            if is_remote or price.input > 0 or price.output > 0:
-                labels.append("price claimed")
+        if self.has_submitters_price:
+            labels.append(SUBMITTERS_PRICE)
 
         if self.has_own_key:
             labels.append(OWN_KEY)
 
         return labels
+
+    @property
+    def has_submitters_price(self) -> bool:
+        """Whether its costs are at a price that only its submitter says. The board has its own
+        price of the model, runs baselines itself, and knows that the suite's own models are free.
+        """
+        if self.has_board_prices or self.baseline is not None:
+            return False
+        if self.model.startswith(_SUITE) and not self.card.further_models:
+            return False
+
+        return unset_to_none(self.card.cost.price) is not None
 
     @property
     def has_own_key(self) -> bool:
@@ -196,11 +217,9 @@ class Board:
         return frozenset(used)
 
     @cached_property
-    def own_key_families(self) -> Counter[tuple[str, ...]]:
-        """Number of cards of each family of systems under own keys, in divisions whose keys the
-        board draws.
-        """
-        return count_own_keys(self.entries)
+    def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
+        """Number of cards under own keys, as of `count_own_keys`."""
+        return count_own_keys(self.entries, self.registrations)
 
     def of_division(self, division: Division) -> list[Entry]:
         """Return the cards of a division that were not withdrawn."""
@@ -209,14 +228,17 @@ class Board:
         ]
 
 
-def count_own_keys(entries: Iterable[Entry]) -> Counter[tuple[str, ...]]:
-    """Count the cards under own keys, in divisions whose keys the board draws, by family of their
-    systems; withdrawn ones included.
+def count_own_keys(
+    entries: Iterable[Entry], registrations: Registrations
+) -> Counter[tuple[Party, tuple[str, ...]]]:
+    """Count the cards under own keys, in divisions whose keys the board draws, by submitter and
+    family of their systems; withdrawn ones included.
     """
-    counts = Counter[tuple[str, ...]]()
+    counts = Counter[tuple[Party, tuple[str, ...]]]()
     for entry in entries:
         if entry.division is not None and entry.has_own_key:
-            counts[family_of(entry.division.id, entry.model, entry.agent)] += 1
+            party = registrations.party(entry.submission.submitter)
+            counts[party, family_of(entry.division.id, entry.model, entry.agent)] += 1
 
     return counts
 
@@ -234,8 +256,66 @@ def load_board(path: Path) -> Board:
     errata = load_errata(path)
     entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted())
     registrations = load_registrations(folder, rules, load_excuses(path))
+    markets = load_markets(folder, rules)
+    entries = tuple(
+        _with_prices_of_board(_with_words_of_board(entry, rules, markets), rules)
+        for entry in entries
+    )
 
     return Board(folder, rules, entries, errata, registrations)
+
+
+def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
+    """Return the markets that the board has opened, by what it calls them. Raises CardError: a
+    document is malformed.
+    """
+    markets = {}
+    for rule in rules.snapshots:
+        path = folder.market(rule.name)
+        if not path.is_file():
+            continue
+
+        market = read_own(path, Market)
+        if market.snapshot.id == rule.id:  # else the rules have changed since
+            markets[rule.name] = market
+
+    return markets
+
+
+def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Market]) -> Entry:
+    """Return an entry whose card describes the market as the board does."""
+    snapshot = entry.card.snapshot
+    if snapshot is None:
+        return entry
+
+    name = f"market {snapshot.id[:12]}"
+    facts = None
+    for rule in rules.snapshots:
+        if rule.id == snapshot.id:
+            name = rule.name
+            facts = markets[name].snapshot if name in markets else None
+
+    described = in_words_of_board(snapshot, name, facts)
+    return replace(entry, card=structs.replace(entry.card, snapshot=described))
+
+
+def _with_prices_of_board(entry: Entry, rules: Rules) -> Entry:
+    """Return an entry whose costs are at the board's prices, where it has one of each model."""
+    if not rules.prices:
+        return entry
+
+    card = entry.card
+    own = rules.price_of(card.model.name)
+    further = [
+        structs.replace(each, price=rules.price_of(each.name)) for each in card.further_models
+    ]
+    if own is None or any(each.price is None for each in further):
+        return entry
+
+    cost = structs.replace(card.cost, price=own)
+    derived = derive_card(structs.replace(card, cost=cost, further_models=further))
+    priced = structs.replace(card, cost=derived.cost, roles=derived.roles, further_models=further)
+    return replace(entry, card=priced, has_board_prices=True)
 
 
 def _load_entry(
@@ -261,7 +341,7 @@ def _load_entry(
 
     card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
     submission = read_untrusted(files.submission, Submission, most)
-    card_signed_by = card_signers(files.card, submission.submitter.name, rules)
+    card_signed_by = card_signers(files.card, submission.submitter, rules)
     own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
     baseline = rules.baseline_of(card.model.name)
     division = division_of(rules, card)

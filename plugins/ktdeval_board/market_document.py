@@ -1,13 +1,17 @@
-"""Document of a board's market over its windows, as typed values; its JSON Schema is made of
-them.
+"""Document of a board's market over its windows, as typed values; its JSON Schema is made of them.
+The board describes the market by it, never by what a card says of the market.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
+from ktdeval.cards import ScoringCard, SnapshotPart, TradingCard
 from ktdeval.values.typed import Value
 from ktdeval_board.documents import Count, Day, Sha256, Version1
 
@@ -17,10 +21,17 @@ class MarketFacts(Value, frozen=True, kw_only=True):
 
     name: str  #: What the board calls it
     id: Sha256
-    benchmark: str
+    title: str  #: Its own name, as cards of it have
+    benchmark: str  #: Code of the index; `none` where it has none
     benchmark_name: str
     synthetic: bool
+    placebo: bool  #: Whether it was made from another one, without anything to select
+    has_factor: bool  #: Whether it has adjustment factors
     source: str
+    repairs: tuple[str, ...]  #: What import changed in the source
+    venues: tuple[str, ...]  #: Names of the rules that its assets trade under
+    currency: str
+    minor_per_unit: Count  #: Minor units, in which money is counted, in a unit of the currency
     assets: Count
     first_day: Day
     last_day: Day
@@ -59,3 +70,118 @@ class Market(Value, frozen=True, kw_only=True):
     benchmark: tuple[float | None, ...]  #: [n] closing levels; null where the market has none
     regime_rule: str  #: How `regime` is told, in a sentence
     windows: tuple[MarketWindow, ...]  #: Figures of the benchmark, by first day
+
+
+# ---- what cards say of a market
+
+DESCRIBED = (
+    "benchmark",
+    "benchmark_name",
+    "synthetic",
+    "has_factor",
+    "source",
+    "repairs",
+    "venues",
+    "currency",
+    "minor_per_unit",
+    "assets",
+    "first_day",
+    "last_day",
+)
+"""Fields that the market on a card has under the same names."""
+
+_SHOWN = 60
+_PRECISION = 1e-5
+"""Relative precision of a document's figures, which have six significant digits."""
+
+NOT_OPENED = "not opened by this board"  #: Source of a market that the board has not opened
+
+
+def description_problems(
+    card: TradingCard | ScoringCard, market: Market
+) -> Iterator[tuple[str, str]]:
+    """Yield rule and message of what a card says of the board's market that is not so."""
+    if card.snapshot is None or card.snapshot.id != market.snapshot.id:
+        return  # reported as another market
+
+    for name, claimed, found in _descriptions(card.snapshot, market.snapshot):
+        if claimed != found:
+            yield (
+                "snapshot",
+                f"snapshot.{name}: is {_short(claimed)}, the board's market has {_short(found)};"
+                " score the run on the board's market (`ktdeval score RUN --data DATA`)",
+            )
+
+    windows = {(each.first, each.last): each for each in market.windows}
+    for window in card.windows:
+        known = windows.get((window.first, window.last))
+        if known is not None and known.days != window.days:
+            yield (
+                "windows",
+                f"{window.name} has {window.days:,} trading days, in the board's market"
+                f" {known.days:,}",
+            )
+
+    if isinstance(card, TradingCard):
+        yield from _benchmark_problems(card, market)
+
+
+def _descriptions(card: SnapshotPart, market: MarketFacts) -> Iterator[tuple[str, object, object]]:
+    """Yield the name of each field that describes a market, and both values."""
+    yield "name", card.name, market.title
+    yield "placebo", card.is_placebo, market.placebo
+    for name in DESCRIBED:
+        claimed = getattr(card, name)
+        found = getattr(market, name)
+        yield name, claimed, list(found) if isinstance(found, tuple) else found
+
+
+def _benchmark_problems(card: TradingCard, market: Market) -> Iterator[tuple[str, str]]:
+    """Yield the figures of the benchmark over whole windows that are not those of the market."""
+    spans = {(each.first, each.last): each for each in market.windows}
+    references = card.reference.benchmark_buy_and_hold
+    for window in card.windows:
+        known = spans.get((window.first, window.last))
+        policy = references.get(window.name)
+        if known is None or policy is None or card.limit is not None:
+            continue
+
+        for name in ("total_return", "sharpe", "max_drawdown"):
+            claimed = getattr(policy.metrics, name).value
+            found = getattr(known, name)
+            if not _is_close(claimed, found):
+                yield (
+                    "reference",
+                    f"reference: {window.name}: {name} of the benchmark is {claimed}, in the"
+                    f" board's market {found}",
+                )
+
+
+def _is_close(claimed: float | None, found: float | None) -> bool:
+    if claimed is None or found is None:
+        return claimed is found
+
+    return math.isclose(claimed, found, rel_tol=_PRECISION, abs_tol=1e-12)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def in_words_of_board(card: SnapshotPart, name: str, market: MarketFacts | None) -> SnapshotPart:
+    """Return the market of a card as the board describes it; `name`: what the board calls it.
+
+    Where the board has not opened it, there is a name alone: the words of a card are its
+    submitter's.
+    """
+    words = {"name": name, "source": NOT_OPENED, "repairs": [], "benchmark_name": "the benchmark"}
+    if market is not None:
+        words = {
+            "name": market.title,
+            "source": market.source,
+            "repairs": list(market.repairs),
+            "benchmark_name": market.benchmark_name,
+        }
+
+    return msgspec.structs.replace(card, **words)

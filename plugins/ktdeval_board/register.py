@@ -4,7 +4,9 @@ the board does.
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, sign_file, signature_path
 from ktdeval.errors import ConfigError, StoreError, UsageError, explained
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import (
@@ -25,17 +28,17 @@ from ktdeval.runner import (
     registered_system,
 )
 from ktdeval.values.jsonio import dumps_pretty, write_atomic
+from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed import to_plain
 from ktdeval_board.baselines import baseline_args
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.checking.content import registrations_of
 from ktdeval_board.checking.findings import Finding
-from ktdeval_board.checking.registrations import RegistrationInputs
-from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.entries import seeds_of
-from ktdeval_board.layout import BoardFolder
+from ktdeval_board.layout import KEYS, REGISTRATIONS, BoardFolder
 from ktdeval_board.registrations import Filed, Registrations
-from ktdeval_board.rules import Baseline, Division, Rules, load_rules
+from ktdeval_board.rules import ERRATA_FILE, Baseline, Division, Rules, load_rules
+from ktdeval_board.signed import keys_of
 
 _KEY_BYTES = 16
 
@@ -57,6 +60,7 @@ class RegisterRequest:
     options: Mapping[str, Any]
     submitter: Registrant
     today: str  #: day of the registration, YYYY-MM-DD
+    key: PrivateKey | None = None  #: signs it; None: it is not signed
 
 
 def register(
@@ -75,7 +79,7 @@ def register(
             " without a registration"
         )
     registration = make_registration(rules, request, plugins)
-    return file_registration(folder, rules, registration, redactor)
+    return file_registration(folder, rules, registration, redactor, request.key)
 
 
 def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) -> Registration:
@@ -115,31 +119,64 @@ def run_config(division: Division, options: Mapping[str, Any]) -> RunConfig:
 
 
 def file_registration(
-    folder: Path, rules: Rules, registration: Registration, redactor: Redactor
+    folder: Path,
+    rules: Rules,
+    registration: Registration,
+    redactor: Redactor,
+    key: PrivateKey | None = None,
 ) -> Registered:
-    """Write a registration, unless the board would refuse it."""
+    """Write a registration, signed by a key if there is one, unless the board's check would refuse
+    it.
+    """
     board = BoardFolder(folder)
     path = board.registration(registration.id)
-    today = registration.registered_on
-    filed = Filed(board.relative(path), registration)
-    _, there = registrations_of(folder, rules, today)
+    where = board.relative(path)
     problems = [
         f"secret: {leak.kind} stands in it; run without it"
-        for leak in redactor.find(to_plain(registration), filed.where)
+        for leak in redactor.find(to_plain(registration), where)
     ]
+    if key is not None and not keys_of(registration.submitter, rules):
+        problems.append(
+            "signature: the board has no key of this submitter to check it by; ask its maintainers"
+            f" to add it to submitter_keys in board.yaml: {key.public.raw.hex()}"
+        )
+        key = None
 
-    if registration.id in there.by_id:
-        problems.append(f"{filed.where}: is there already; equal content is one registration")
-    else:
-        everyone = Registrations((*there.filed, filed), there.baselines)
-        inputs = RegistrationInputs(filed.where, rules, filed, everyone, today)
-        problems += [finding.message for finding in findings_of(Stage.REGISTRATION, inputs)]
-
-    if problems:
+    if os.path.lexists(path):
+        problems.append(f"{where}: is there already; equal content is one registration")
         return Registered(problems=tuple(problems))
 
-    _write(path, registration)
-    return Registered(filed)
+    with temporary_folder("ktdeval-register-") as private:
+        staged = _copy_of_registrations(folder, private / "board")
+        copied = staged.registration(registration.id)
+        _write(copied, registration)
+        if key is not None:
+            sign_file(copied, SIGNED_REGISTRATION, key)
+
+        found, there = registrations_of(staged.path, rules, registration.registered_on)
+        problems += [each.message for each in found if registration.id in each.path]
+        if problems:
+            return Registered(problems=tuple(problems))
+
+        for each in (copied, signature_path(copied)):
+            if each.is_file():
+                _put(board.path / staged.relative(each), each.read_bytes())
+
+    return Registered(there.by_id[registration.id])
+
+
+def _copy_of_registrations(folder: Path, target: Path) -> BoardFolder:
+    """Copy what the check of registrations reads of a board."""
+    with explained(f"{folder}: can't be copied for the check"):
+        target.mkdir()
+        for name in (REGISTRATIONS, KEYS):
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, target / name, symlinks=True)
+
+        if (folder / ERRATA_FILE).is_file():
+            shutil.copyfile(folder / ERRATA_FILE, target / ERRATA_FILE)
+
+    return BoardFolder(target)
 
 
 # ---- keys
@@ -182,15 +219,20 @@ def _draw(board: BoardFolder, filed: Filed, today: str) -> Filed:
         registration=filed.registration,
         mask_key=secrets.token_hex(_KEY_BYTES),
         drawn_on=today,
+        signed_by=filed.signed_by or None,
     )
     _write(path, key)
     return replace(filed, drawn=key)
 
 
 def _write(path: Path, document: msgspec.Struct) -> None:
+    _put(path, dumps_pretty(to_plain(document)).encode())
+
+
+def _put(path: Path, data: bytes) -> None:
     with explained(f"{path}: can't write"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, dumps_pretty(to_plain(document)))
+        write_atomic(path, data)
 
 
 # ---- baselines

@@ -2,33 +2,35 @@
 them count together.
 
 A drawn key is public, and anybody can compute without a model call whether it favours a policy. So
-a second draw must not pay: a system has one registration in a division, however its parameters or
-its name are written; a submitter with an unused drawn key has no rank in the division; and every
-registration counts as an attempt.
+a second draw must not pay: a submitter has one registration of a system in a division, however its
+parameters or its name are written; a submitter with an unused drawn key has no rank in the
+division; and each of a submitter's registrations counts as an attempt.
+
+A name proves nothing, so that a registration counts for the key holder who signed it. Where the
+board has no key of its submitter, it counts for whoever has the same name and the same contact.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import CardError
-from ktdeval.masking import normalise
 from ktdeval.runner import DrawnKey, Registrant, Registration
+from ktdeval_board.documents import Submitter
 from ktdeval_board.layout import CARD_ID, BoardFolder
+from ktdeval_board.marks import Party, holders_by_mark, pair_of, plain_name
 from ktdeval_board.reading import read_own, read_untrusted
 from ktdeval_board.rules import Excuse, Rules
+from ktdeval_board.signed import registration_key
 
 BOARD_SUBMITTER = "the board"  #: In whose name baselines are registered and submitted
 
 State = Literal["open", "drawn", "used"]
 """State of a registration: without a key; with a key and without a card; with a card on the board."""
-
-_ALIASED_MAIL = {"gmail.com", "googlemail.com"}  #: Hosts that ignore dots in a name
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Filed:
     drawn: DrawnKey | None = None  #: its key; None while it is open
     #: statement of maintainers that its key may stay unused, if there is one
     excuse: Excuse | None = None
+    #: public key of the holder who signed it, in hexadecimal; empty: nobody did
+    signed_by: str = ""
 
     @property
     def id(self) -> str:
@@ -61,8 +65,8 @@ class Filed:
 
     @property
     def system(self) -> tuple[str, ...]:
-        """Its system, of which there may be one registration: its family, and the reasoning effort,
-        which is a word and not a number to vary.
+        """Its system, of which a submitter may have one registration: its family, and the reasoning
+        effort, which is a word and not a number to vary.
         """
         return (*self.family, str(self.registration.system.call.get("reasoning_effort")))
 
@@ -80,6 +84,8 @@ class Registrations:
     filed: tuple[Filed, ...] = ()
     #: models that the board runs itself
     baselines: frozenset[str] = field(default_factory=frozenset)
+    #: key, name or contact -> key holder, as of `holders_by_mark`
+    holders: Mapping[str, Party] = field(default_factory=dict)
 
     @cached_property
     def by_id(self) -> Mapping[str, Filed]:
@@ -91,55 +97,44 @@ class Registrations:
         """Answered registrations by their drawn keys."""
         return {each.drawn.mask_key: each for each in self.filed if each.drawn is not None}
 
-    @cached_property
-    def _parties(self) -> Mapping[str, str]:
-        return parties(each.registration.submitter for each in self.filed)
-
-    def party(self, submitter: Registrant) -> str:
-        """Return the party of a submitter: submitters with one contact or one name, however
-        written, count together.
+    def party(self, submitter: Registrant | Submitter) -> Party:
+        """Return whom a submitter's registrations count for: the key holder of the name or contact,
+        else name and contact together, however written.
         """
-        for mark in marks_of(submitter):
-            if mark in self._parties:
-                return self._parties[mark]
+        pair = pair_of(submitter)
+        for mark in pair:
+            if mark in self.holders:
+                return self.holders[mark]
 
-        return marks_of(submitter)[0]
+        return pair
+
+    def party_of(self, filed: Filed) -> Party:
+        """Return whom a registration counts for: without a signature never for a key holder."""
+        submitter = filed.registration.submitter
+        if filed.signed_by:
+            # A holder may have been renamed, or have another key since.
+            return self.holders.get(filed.signed_by) or self.party(submitter)
+
+        party = pair_of(submitter)
+        return party if party == self.party(submitter) else ("unsigned", *party)
 
     @cached_property
-    def _by_party(self) -> Mapping[tuple[str, str], list[Filed]]:
+    def _by_party(self) -> Mapping[tuple[str, Party], list[Filed]]:
         """Registrations by division and party, without baselines, which have no rank."""
-        own: dict[tuple[str, str], list[Filed]] = {}
+        own: dict[tuple[str, Party], list[Filed]] = {}
         for each in self.filed:
             if each.registration.system.model not in self.baselines:
-                party = self.party(each.registration.submitter)
-                own.setdefault((each.division, party), []).append(each)
+                own.setdefault((each.division, self.party_of(each)), []).append(each)
 
         return own
 
-    @cached_property
-    def _by_family(self) -> Mapping[tuple[str, ...], list[Filed]]:
-        families: dict[tuple[str, ...], list[Filed]] = {}
-        for each in self.filed:
-            families.setdefault(each.family, []).append(each)
-
-        return families
-
-    def of_party(self, division: str, submitter: Registrant) -> list[Filed]:
-        """Return the registrations of a submitter in a division, without baselines."""
-        return self._by_party.get((division, self.party(submitter)), [])
-
-    def attempts(self, submitter: Registrant, family: tuple[str, ...]) -> int:
-        """Return the number of registrations that count as attempts of a card: those of its
-        submitter, and those of its system by anybody.
-        """
-        division = family[0]
-        own = {each.id for each in self.of_party(division, submitter)}
-        of_system = {each.id for each in self._by_family.get(family, [])}
-        return len(own | of_system)
+    def of_party(self, division: str, party: Party) -> list[Filed]:
+        """Return the registrations of a party in a division, without baselines."""
+        return self._by_party.get((division, party), [])
 
     def earlier(self, filed: Filed) -> Filed | None:
-        """Return a registration of the same system that goes before this one; None if it is the
-        first.
+        """Return a registration of the same system by the same submitter that goes before this one;
+        None if it is the first.
 
         One with a key goes before one without, whatever days are written in them. Of two of one
         day each goes before the other, as submitters could choose the order of their ids. An
@@ -147,15 +142,15 @@ class Registrations:
         """
         if filed.registration.system.model in self.baselines or filed.excuse is not None:
             return None
-        family = self._by_family.get(filed.family, [])
-        same = [each for each in family if each.system == filed.system and each.excuse is None]
+        own = self.of_party(filed.division, self.party_of(filed))
+        same = [each for each in own if each.system == filed.system and each.excuse is None]
         return min(_not_after(filed, same), key=_order, default=None)
 
     def is_beyond(self, filed: Filed, most: int) -> bool:
         """Return whether a submitter has `most` registrations in a division before this one;
         excused ones count, and those of one day count before each other.
         """
-        own = self.of_party(filed.division, filed.registration.submitter)
+        own = self.of_party(filed.division, self.party_of(filed))
         return len(_not_after(filed, own)) >= most
 
 
@@ -184,72 +179,11 @@ def family_of(division: str, model: str, agent: str) -> tuple[str, ...]:
     return (division, plain_name(model), plain_name(agent))
 
 
-@cache
-def plain_name(name: str) -> str:
-    """Return a name of a model or agent without provider, case and signs, which a submitter can
-    choose.
-    """
-    return _letters(name.rpartition("/")[2]) or name.casefold()
-
-
-def marks_of(submitter: Registrant) -> tuple[str, str]:
-    """Return the marks of a submitter: contact and name, without spelling."""
-    return (
-        f"contact {_plain_contact(submitter.contact)}",
-        mark_of_name(submitter.name),
-    )
-
-
-def mark_of_name(name: str) -> str:
-    """Return the mark of a submitter's name, without spelling."""
-    return f"name {_letters(name) or name}"
-
-
-def _letters(text: str) -> str:
-    """Return only the letters and digits of a text, in one case and one form of each: without
-    accents, and with Latin letters where Cyrillic and Greek ones look like them.
-    """
-    normal = unicodedata.normalize("NFKC", normalise(text)).casefold()
-    return "".join(sign for sign in normal if sign.isalnum())
-
-
-def _plain_contact(contact: str) -> str:
-    text = contact.strip().casefold()
-    if text.startswith("https://"):
-        address = text.removeprefix("https://").partition("#")[0].partition("?")[0]
-        return address.removeprefix("www.").rstrip("/")
-
-    local, _, host = text.rpartition("@")
-    local = local.partition("+")[0]
-    if host in _ALIASED_MAIL:
-        return f"{local.replace('.', '')}@gmail.com"
-
-    return f"{local}@{host}"
-
-
-def parties(submitters: Iterable[Registrant]) -> dict[str, str]:
-    """Return mark of a submitter -> mark of its party: submitters that share a contact or a name are
-    one party, over any chain.
-    """
-    stands_for: dict[str, str] = {}
-
-    def find(mark: str) -> str:
-        while stands_for.setdefault(mark, mark) != mark:
-            mark = stands_for[mark]
-        return mark
-
-    for submitter in submitters:
-        contact, name = map(find, marks_of(submitter))
-        stands_for[max(contact, name)] = min(contact, name)
-
-    return {mark: find(mark) for mark in list(stands_for)}
-
-
 def load_registrations(
     folder: BoardFolder, rules: Rules, excuses: Iterable[Excuse]
 ) -> Registrations:
     """Read the registrations of a board with their keys. Raises CardError: one can't be read;
-    `check` names everything that is wrong.
+    `check` names everything that is wrong; SignatureError: a signature does not hold.
     """
     most = rules.limits.bytes_of("card_mb")
     filed = []
@@ -261,16 +195,26 @@ def load_registrations(
                 " check`"
             )
 
-        filed.append(as_filed(folder, path, registration, excuses))
+        filed.append(as_filed(folder, path, registration, rules, excuses))
 
-    return Registrations(tuple(filed), baselines_of(rules))
+    return registrations_on(rules, filed)
+
+
+def registrations_on(rules: Rules, filed: Iterable[Filed]) -> Registrations:
+    """Return the registrations of a board with its baselines and key holders."""
+    baselines = frozenset(baseline.model for baseline in rules.baselines)
+    return Registrations(tuple(filed), baselines, holders_by_mark(rules.submitter_keys))
 
 
 def as_filed(
-    folder: BoardFolder, path: Path, registration: Registration, excuses: Iterable[Excuse]
+    folder: BoardFolder,
+    path: Path,
+    registration: Registration,
+    rules: Rules,
+    excuses: Iterable[Excuse],
 ) -> Filed:
-    """Return a registration with its key and its excuse. Raises CardError: the key can't be read, or
-    is that of another registration.
+    """Return a registration with its key, its excuse and its signer. Raises CardError: the key can't
+    be read, or is that of another registration; SignatureError: its signature does not hold.
     """
     drawn = None
     key = folder.key(path.stem)
@@ -281,12 +225,8 @@ def as_filed(
         raise CardError(f"{key}: is the key of another registration than {folder.relative(path)}")
 
     excuse = next((each for each in excuses if each.registration == path.stem), None)
-    return Filed(folder.relative(path), registration, drawn, excuse)
-
-
-def baselines_of(rules: Rules) -> frozenset[str]:
-    """Return the models that a board runs itself."""
-    return frozenset(baseline.model for baseline in rules.baselines)
+    signed_by = registration_key(path, registration.submitter, drawn, rules)
+    return Filed(folder.relative(path), registration, drawn, excuse, signed_by)
 
 
 def names_registration(path: Path) -> bool:

@@ -11,14 +11,16 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from ktdeval.calls import Price, find_price
 from ktdeval.errors import ConfigError
 from ktdeval.stats import left_out_windows
 from ktdeval.values.addresses import Address, Arguments
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_board.documents import Day, Sha256, in_words
+from ktdeval_board.documents import Day, Line, Sha256, in_words
 from ktdeval_board.layout import path_segment
+from ktdeval_board.marks import holder_of, mark_of_contact
 from ktdeval_board.signers import (
     Signer,
     SubmitterKey,
@@ -39,6 +41,7 @@ Slug = Annotated[
         pattern=r"^[a-z0-9][a-z0-9-]{0,62}$(?!\n)",
     ),
 ]
+Dollars = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 T = TypeVar("T")
 
 _MEGABYTE = 1_000_000
@@ -131,6 +134,30 @@ class Division(Value, frozen=True, kw_only=True):
         )
 
 
+class ModelPrice(Value, frozen=True, kw_only=True):
+    """Price of a model's tokens by the board, in US dollars a million."""
+
+    #: Full name of a model, or a pattern such as openai/gpt-5*; the most specific one counts
+    match: Annotated[str, Meta(pattern=r"^[^/\s]+/\S+$(?!\n)", max_length=200)]
+    input: Dollars  #: Of the prompt
+    output: Dollars  #: Of the reply, reasoning included
+    cache_read: Dollars | None = None  #: Of the prompt, from the provider's cache; null: as input
+    cache_write: Dollars | None = None  #: Of the prompt, to the provider's cache; null: as input
+    as_of: Day  #: Day of the look-up
+    source: Line  #: Where it was found
+
+    def entry(self) -> Price:
+        """Return the price as cards have it."""
+        return Price(
+            input=self.input,
+            output=self.output,
+            cache_read=self.cache_read,
+            cache_write=self.cache_write,
+            as_of=self.as_of,
+            source=self.source,
+        )
+
+
 class Baseline(Value, frozen=True, kw_only=False):
     """Model that every division of trading tasks shows."""
 
@@ -173,6 +200,8 @@ class Rules(Value, frozen=True, kw_only=False):
     url: Address = ""  #: Where the site is, https://…
     opened_on: str = ""  #: Day the board began, YYYY-MM-DD
     baselines: tuple[Baseline, ...] = ()  #: Models that are always shown beside the benchmark
+    #: Prices by which the board compares costs; a submitter's own price ranks nothing
+    prices: tuple[ModelPrice, ...] = ()
     limits: Limits = Limits()  #: Largest sizes
     #: Level of the model confidence sets that form tie groups
     tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05
@@ -180,7 +209,8 @@ class Rules(Value, frozen=True, kw_only=False):
     #: required: a card without a verdict that a signer signed is unchecked; optional: a signature
     #: that is there must hold
     verdict_signatures: Literal["required", "optional"] = "optional"
-    #: Keys of submitters. A new card of one of them must be signed by a key of theirs
+    #: Keys of submitters. A new card or registration in the name or with the contact of one of
+    #: them must be signed by a key of theirs
     submitter_keys: tuple[SubmitterKey, ...] = ()
     #: Authorities whose time stamps on forward tests the board's readers may trust
     time_authorities: tuple[TimeAuthority, ...] = ()
@@ -213,6 +243,10 @@ class Rules(Value, frozen=True, kw_only=False):
                 return baseline
 
         return None
+
+    def price_of(self, model: str) -> Price | None:
+        """Return the board's price of a model's tokens; None where it has none."""
+        return find_price({each.match: each.entry() for each in self.prices}, model)
 
     def with_market(self, moved: SnapshotRule) -> Rules:
         """Return the rules with another place of one market."""
@@ -401,12 +435,34 @@ def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str
     yield from _window_problems(where, division)
 
 
+def _contact_problems(rules: Rules) -> Iterator[str]:
+    """Yield contacts of key holders that are of somebody else, too, so that a signature would be
+    asked of the wrong one.
+    """
+    first: dict[str, SubmitterKey] = {}
+    for each in rules.submitter_keys:
+        if each.contact is None:
+            continue
+
+        mark = mark_of_contact(each.contact)
+        if rules.contact and mark == mark_of_contact(rules.contact):
+            yield (
+                f"submitter_keys: {each.name}: its contact is the board's own, in whose name"
+                " baselines are registered; give another one"
+            )
+
+        other = first.setdefault(mark, each)
+        if holder_of(other) != holder_of(each):
+            yield f"submitter_keys: {other.name} and {each.name} have one contact; keep one of them"
+
+
 def _problems(rules: Rules) -> Iterator[str]:
     """Yield problems that a schema of single fields can't express."""
     for where, names in (
         ("snapshots", [snapshot.id for snapshot in rules.snapshots]),
         ("divisions", [division.id for division in rules.divisions]),
         ("baselines", [baseline.model for baseline in rules.baselines]),
+        ("prices", [price.match for price in rules.prices]),
     ):
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"{where}: {name!r} stands there twice"
@@ -419,6 +475,7 @@ def _problems(rules: Rules) -> Iterator[str]:
     yield from _twin_problems(rules)
     yield from signer_problems(rules.signers, rules.verdict_signatures == "required")
     yield from submitter_key_problems(rules.submitter_keys)
+    yield from _contact_problems(rules)
     if not rules.title.strip():
         yield "title: expected one line of text"
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.attribution import attribute, attribution_problem
-from ktdeval.cards import TradingCard
+from ktdeval.cards import TradingCard, gather_snapshot
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry, step_signals
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
@@ -34,7 +34,7 @@ from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig, trad
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import from_plain
 from ktdeval_board.documents import Decisions, Series, rounded
-from ktdeval_board.market_document import Market, Regime
+from ktdeval_board.market_document import DESCRIBED, Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
 
 ENVELOPE = EnvelopeSettings()
@@ -356,17 +356,14 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
 
 
 def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    meta = snapshot.meta
+    described = gather_snapshot(snapshot, ())
+    facts = {name: getattr(described, name) for name in DESCRIBED}
     return {
+        **facts,
         "name": rule.name,
         "id": rule.id,
-        "benchmark": meta.benchmark,
-        "benchmark_name": snapshot.index_names.get(meta.benchmark) or meta.benchmark,
-        "synthetic": meta.synthetic,
-        "source": meta.source,
-        "assets": len(snapshot.codes),
-        "first_day": str(snapshot.days[0]),
-        "last_day": str(snapshot.days[-1]),
+        "title": described.name,
+        "placebo": described.is_placebo,
     }
 
 

@@ -1,31 +1,49 @@
-"""Signatures on a board: of maintainers on verdicts, and of submitters on cards. Each is a file next
-to the signed one, `<card id>.json.sig`.
+"""Signatures on a board: of maintainers on verdicts, and of submitters on cards and registrations.
+Each is a file next to the signed one, `<id>.json.sig`.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ktdeval.cards import (
     SIGNED_CARD,
+    SIGNED_REGISTRATION,
     SIGNED_VERDICT,
     PrivateKey,
     check_envelope,
     parse_envelope,
+    public_key,
     sign_file,
     signature_path,
 )
 from ktdeval.errors import CardError, SignatureError
+from ktdeval.runner import DrawnKey, Registrant
 from ktdeval.values.jsonio import sha256_hex
+from ktdeval_board.documents import Submitter
+from ktdeval_board.marks import Party, holder_of, holders_by_mark, mark_of_name, pair_of
 from ktdeval_board.reading import read_bytes
-from ktdeval_board.registrations import mark_of_name
 from ktdeval_board.rules import Rules
 from ktdeval_board.signers import SubmitterKey
 
 _MOST_BYTES = 65_536  # of a signature file
 _MOST_SIGNED_BYTES = 100_000_000  # of a card or verdict; other rules set closer limits
+
+
+class SignedFile(NamedTuple):
+    """A kind of file that submitters sign."""
+
+    predicate: Any  #: What its signature claims
+    noun: str
+    verb: str  #: What a submitter does with it; the command of that name signs it
+
+
+CARD = SignedFile(SIGNED_CARD, "card", "submit")
+REGISTRATION = SignedFile(SIGNED_REGISTRATION, "registration", "register")
 
 
 def verdict_signers(verdict: Path, rules: Rules) -> tuple[str, ...]:
@@ -58,29 +76,38 @@ def lacks_signature(verdict: Path, rules: Rules) -> bool:
     return rules.verdict_signatures == "required" and not signers
 
 
-def keys_of(submitter: str, rules: Rules) -> tuple[SubmitterKey, ...]:
-    """Return the keys that a board has of a submitter, by name without spelling."""
-    mark = mark_of_name(submitter)
-    return tuple(each for each in rules.submitter_keys if mark_of_name(each.name) == mark)
+def keys_of(submitter: Registrant | Submitter, rules: Rules) -> Mapping[str, SubmitterKey]:
+    """Return the keys that a board has of a submitter, by their ids: those of the holders whose name
+    or contact it is, without spelling.
+    """
+    holders = _holders_of(submitter, rules)
+    own = [each for each in rules.submitter_keys if holder_of(each) in holders]
+    return {each.public_key().id: each for each in own}
 
 
-def card_signers(card: Path, submitter: str, rules: Rules) -> tuple[str, ...]:
-    """Return the name of the submitter if a key that the board has of theirs signed a card; nothing
-    if it has no signature file.
+def _holders_of(submitter: Registrant | Submitter, rules: Rules) -> set[Party]:
+    by_mark = holders_by_mark(rules.submitter_keys)
+    return {by_mark[mark] for mark in pair_of(submitter) if mark in by_mark}
+
+
+def _signing_keys(
+    file: Path, what: SignedFile, submitter: Registrant | Submitter, rules: Rules
+) -> tuple[SubmitterKey, ...]:
+    """Return the keys by which a submitter signed a file; nothing if it has no signature file.
 
     Raises SignatureError: its signature file is malformed, on other bytes, or of no key that the
     board has of this submitter.
     """
-    if not os.path.lexists(signature_path(card)):
+    if not os.path.lexists(signature_path(file)):
         return ()
 
-    data, sha256 = _signature_and_hash(card)
-    where = signature_path(card).name
-    own = {each.public_key().id: each for each in keys_of(submitter, rules)}
+    data, sha256 = _signature_and_hash(file)
+    where = signature_path(file).name
+    own = keys_of(submitter, rules)
     if not own:
         raise SignatureError(
-            f"{where}: the board has no key of {submitter} to check it by; ask its maintainers to"
-            " add yours to submitter_keys in board.yaml, or leave the signature out"
+            f"{where}: the board has no key of {submitter.name} to check it by; ask its"
+            " maintainers to add yours to submitter_keys in board.yaml, or leave the signature out"
         )
 
     others = {each.public_key().id: each.name for each in rules.submitter_keys}
@@ -88,21 +115,92 @@ def card_signers(card: Path, submitter: str, rules: Rules) -> tuple[str, ...]:
     foreign = [others[key_id] for key_id in signed if key_id in others]
     if foreign and not any(key_id in own for key_id in signed):
         raise SignatureError(
-            f"{where}: is of {foreign[0]}, but {submitter} submits; whoever signs a card must"
-            " submit it"
+            f"{where}: is of {foreign[0]}, but {submitter.name} {what.verb}s; whoever signs a"
+            f" {what.noun} must {what.verb} it"
         )
 
     trusted = {key_id: each.public_key() for key_id, each in own.items()}
-    ids = check_envelope(data, sha256, SIGNED_CARD, trusted, where)
-    return tuple(dict.fromkeys(own[key_id].name for key_id in ids))
+    ids = check_envelope(data, sha256, what.predicate, trusted, where)
+    return tuple(own[key_id] for key_id in ids)
 
 
-def lacks_card_signature(card: Path, submitter: str, rules: Rules) -> bool:
-    """Return whether a board has a key of a submitter by which a card is not signed. Raises
+def _missing_signature(
+    file: Path, what: SignedFile, submitter: Registrant | Submitter, rules: Rules
+) -> str:
+    """Return whose signature a file lacks, in words; empty if it lacks none. Each key holder whose
+    name or contact it gives must have signed. Raises SignatureError as of `_signing_keys`.
+    """
+    keys = _signing_keys(file, what, submitter, rules)
+    signed = {holder_of(each) for each in keys if not each.retired}
+    for each in keys_of(submitter, rules).values():
+        if holder_of(each) in signed:
+            continue
+
+        whose = f"{each.name}, whose contact it gives and"
+        if mark_of_name(each.name) == mark_of_name(submitter.name):
+            whose = f"{submitter.name},"
+
+        if any(holder_of(key) == holder_of(each) for key in keys):
+            return f"is signed by a key of {each.name} that is retired; sign with the new one"
+
+        return (
+            f"the board has a key of {whose} who did not sign this {what.noun}; sign it with"
+            f" `ktdeval leaderboard {what.verb} … --key FILE`"
+        )
+
+    return ""
+
+
+def card_signers(card: Path, submitter: Submitter, rules: Rules) -> tuple[str, ...]:
+    """Return the name of the submitter if a key that the board has of theirs signed a card; nothing
+    if it has no signature file. Raises SignatureError: the signature does not hold.
+    """
+    keys = _signing_keys(card, CARD, submitter, rules)
+    return tuple(dict.fromkeys(each.name for each in keys))
+
+
+def missing_card_signature(card: Path, submitter: Submitter, rules: Rules) -> str:
+    """Return whose signature a new card lacks, in words; empty if it lacks none. Raises
     SignatureError as of `card_signers`.
     """
-    signers = card_signers(card, submitter, rules)
-    return bool(keys_of(submitter, rules)) and not signers
+    return _missing_signature(card, CARD, submitter, rules)
+
+
+def registration_key(
+    path: Path, submitter: Registrant, drawn: DrawnKey | None, rules: Rules
+) -> str:
+    """Return the public key, in hexadecimal, that signed a registration; empty if none did.
+
+    Where its mask key is drawn, it is the one that the board verified then, whatever keys it knows
+    by now. Raises SignatureError: the signature does not hold.
+    """
+    if drawn is not None:
+        return drawn.signed_by or ""
+
+    keys = _signing_keys(path, REGISTRATION, submitter, rules)
+    return next((each.key for each in keys if not each.retired), "")
+
+
+def registration_signature_problem(
+    path: Path, submitter: Registrant, drawn: DrawnKey | None, rules: Rules
+) -> str:
+    """Return what is wrong with the signature of a registration, or the want of one; empty if it is
+    in order. Raises SignatureError: the signature does not hold.
+    """
+    if drawn is None:
+        return _missing_signature(path, REGISTRATION, submitter, rules)
+
+    has_file = os.path.lexists(signature_path(path))
+    if drawn.signed_by is None:
+        return "is signed after its key was drawn, which changes nothing" if has_file else ""
+    if not has_file:
+        return f"was signed when its key was drawn; put {signature_path(path).name} back"
+
+    data, sha256 = _signature_and_hash(path)
+    where = signature_path(path).name
+    key = public_key(bytes.fromhex(drawn.signed_by), where)
+    check_envelope(data, sha256, SIGNED_REGISTRATION, {key.id: key}, where)
+    return ""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""Keys that `board.yaml` names: of maintainers, who sign verdicts, of submitters, who sign cards, and of
-authorities, who stamp forward tests.
+"""Keys that `board.yaml` names: of maintainers, who sign verdicts, of submitters, who sign cards and
+registrations, and of authorities, who stamp forward tests.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ktdeval.cards import PublicKey, public_key
 from ktdeval.errors import SignatureError
 from ktdeval.values.typed import Value
-from ktdeval_board.documents import Line, Sha256
+from ktdeval_board.documents import Contact, Line, Sha256
 
 
 class Signer(Value, frozen=True, kw_only=False):
@@ -24,10 +24,14 @@ class Signer(Value, frozen=True, kw_only=False):
 
 
 class SubmitterKey(Value, frozen=True, kw_only=False):
-    """Key of a submitter, whose new cards must be signed by it."""
+    """Key of a submitter, whose new cards and registrations must be signed by it."""
 
     name: Line  #: Name of the submitter, as in submissions
     key: Sha256  #: Public Ed25519 key, 64 hexadecimal digits, as `ktdeval card keygen` prints it
+    #: Contact of the submitter, as in submissions; whoever gives it must sign by the key, too
+    contact: Contact | None = None
+    #: Whether it signs nothing new, as after it was lost; what it signed before stands
+    retired: bool = False
 
     def public_key(self) -> PublicKey:
         """Return the key. Raises SignatureError: it is not canonical, or of small order."""

@@ -15,7 +15,7 @@ import msgspec
 from ktdeval.cards import PrivateKey, card_files, count, load_evaluation
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import RunFolder, check_call_log, verify_card
+from ktdeval.runner import Registrant, RunFolder, check_call_log, verify_card
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import Value
 from ktdeval_board.bundle import Bundle, Leak, Redactor
@@ -215,7 +215,8 @@ class _Submission:
 
     def _signature(self, chosen: ChosenCard, bundle: Bundle) -> bytes | None:
         """Return the signature of a card as it is submitted, or None; note why there is none."""
-        has_key = bool(keys_of(self.claims.submitter, self.rules))
+        who = Registrant(name=self.claims.submitter, contact=self.claims.contact)
+        has_key = bool(keys_of(who, self.rules))
         made = signature_of(chosen.path, bundle.card_path, has_key, self.request.key)
         self._note(chosen, made.problems)
         self.notes += [f"{chosen.path.name}: {note}" for note in made.notes]

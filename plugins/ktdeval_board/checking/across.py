@@ -1,5 +1,5 @@
-"""Rules on cards together: one attempt for each system, no records twice, one market and benchmark
-for all.
+"""Rules on cards together: one attempt for each system, no records twice, one kind and one
+definition of each metric for all. What cards say of the market is held against the market itself.
 
 A finding is on the later of two cards. Cards that have a verdict of the board come before those
 without one, whatever days their submitters wrote.
@@ -12,9 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ktdeval.cards import SnapshotPart, TradingCard, card_difference
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_board.attempts import OF_ONE, known_attempts, registrant_of
+from ktdeval_board.attempts import OF_ONE, known_attempts
 from ktdeval_board.checking.findings import At, Check, Stage, rule
 from ktdeval_board.documents import TRUST, Submitter
 from ktdeval_board.entries import (
@@ -26,6 +24,7 @@ from ktdeval_board.entries import (
     identity_words,
 )
 from ktdeval_board.layout import path_segment
+from ktdeval_board.marks import Party
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of
 
 _DEFINITION = ("better", "formula", "range", "unit")
@@ -64,9 +63,18 @@ class Together:
         return [candidate for candidate in self.ordered if not candidate.is_withdrawn]
 
     @cached_property
-    def own_keys(self) -> Counter[tuple[str, ...]]:
-        """Cards under keys of their own, by family of their systems."""
-        return count_own_keys(self.candidates)
+    def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
+        """Cards under keys of their own, by submitter and family of their systems."""
+        return count_own_keys(self.candidates, self.registrations)
+
+    def party(self, candidate: Candidate) -> Party:
+        """Return the submitter of a card under a drawn key; nobody's for any other card, of which
+        there may be one of a system, whoever submits it.
+        """
+        if not candidate.division.is_governed or not candidate.card.registration:
+            return ()
+
+        return self.registrations.party(candidate.submission.submitter)
 
     def later(self, key: Callable[[Candidate], Hashable]) -> Iterator[tuple[Candidate, Candidate]]:
         """Yield each card that shares a key with an earlier one, the earlier one first."""
@@ -79,7 +87,10 @@ class Together:
 
 @rule("duplicate", Stage.TOGETHER)
 def _duplicate(together: Together) -> Iterator[At]:
-    for earlier, candidate in together.later(lambda each: identity(each.card, each.division)):
+    def system(candidate: Candidate) -> Hashable:
+        return identity(candidate.card, candidate.division), together.party(candidate)
+
+    for earlier, candidate in together.later(system):
         there = (
             f"has a card in division {candidate.division.id} already: {earlier.where}; one attempt"
             " each"
@@ -165,10 +176,11 @@ def _mistaken(part: str, candidate: Candidate, name: str, earlier: Candidate, ot
 
 @rule("attempts", Stage.TOGETHER)
 def _attempts(together: Together) -> Iterator[At]:
-    counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+    counts: defaultdict[Hashable, int] = defaultdict(int)
     # Withdrawn cards count as attempts of all others.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
-        key = candidate.division.id, candidate.model, candidate.agent
+        party = together.party(candidate)
+        key = candidate.division.id, candidate.model, candidate.agent, party
         counts[key] += 1
         if candidate.verdict is not None or candidate.is_withdrawn:
             continue
@@ -194,21 +206,26 @@ def _known_attempts(together: Together, candidate: Candidate) -> int:
     if candidate.baseline is not None:
         return 0
 
-    registrant = registrant_of(candidate)
+    submitter = candidate.submission.submitter
     family = family_of(division.id, candidate.model, candidate.agent)
-    return known_attempts(together.registrations, together.own_keys, registrant, family)
+    return known_attempts(together.registrations, together.own_keys, submitter, family)
 
 
-# -- cards whose market, benchmark or metrics differ from those of the first card of their division
+# -- cards whose kind or metrics differ from those of a card of their division that the board executed
 
 
 def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
-    """Compare each card with the first of its division."""
+    """Compare each card with the best confirmed one of its division, if the board executed that:
+    nobody's mere claim is the measure of others.
+    """
 
     def register(differences: Callable[[Card, Card], Iterator[str]]) -> Check:
         @rule(rule_id, Stage.TOGETHER)
         def check(together: Together) -> Iterator[At]:
             for earlier, candidate in together.later(lambda each: each.division.id):
+                if earlier.verdict is None or not earlier.verdict.is_executed:
+                    continue
+
                 for what in differences(earlier.card, candidate.card):
                     yield At(candidate.where, f"{what} than on {earlier.where}")
 
@@ -223,30 +240,6 @@ def _other_kind(first: Card, card: Card) -> Iterator[str]:
         yield f"is a {card.kind} card, which is another kind"
 
 
-@_against_first("snapshot")
-def _other_snapshot(first: Card, card: Card) -> Iterator[str]:
-    if card.kind != first.kind or card.snapshot is None:
-        return
-
-    for field in sorted(SnapshotPart.__struct_fields__):
-        if getattr(card.snapshot, field) != getattr(first.snapshot, field):
-            yield f"snapshot.{field}: is described otherwise"
-
-
-@_against_first("windows")
-def _other_windows(first: Card, card: Card) -> Iterator[str]:
-    if card.kind == first.kind and card.windows != first.windows:
-        yield "windows: have other days"
-
-
-@_against_first("reference")
-def _other_benchmark(first: Card, card: Card) -> Iterator[str]:
-    if not isinstance(card, TradingCard) or not isinstance(first, TradingCard):
-        return
-    if card_difference(_benchmark(first), _benchmark(card)):
-        yield "reference: gives the benchmark other figures"
-
-
 @_against_first("metric")
 def _other_metric(first: Card, card: Card) -> Iterator[str]:
     if card.kind != first.kind:
@@ -259,13 +252,3 @@ def _other_metric(first: Card, card: Card) -> Iterator[str]:
             own = getattr(mine[each], part)
             if own != getattr(theirs[each], part):
                 yield f"{each}.{part}: is {str(own)[:80]!r}, which is another"
-
-
-def _benchmark(card: TradingCard) -> dict[str, JsonValue]:
-    """Return days and figures of the benchmark by window, without intervals and reasons."""
-    benchmark: dict[str, JsonValue] = {}
-    for window, policy in card.reference.benchmark_buy_and_hold.items():
-        values = [figure.value for figure in policy.metrics.panel.values()]
-        benchmark[window] = [policy.base_day, policy.last_day, *values]
-
-    return benchmark

@@ -15,6 +15,7 @@ from ktdeval_board.checking.registrations import PLAIN_NAME, card_problems, subm
 from ktdeval_board.documents import RecordFile, Records, Submission
 from ktdeval_board.entries import Card, facets, figures_of, nearest_division, seeds_of, spans_of
 from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
+from ktdeval_board.market_document import Market, description_problems
 from ktdeval_board.registrations import NONE_FILED, Registrations
 from ktdeval_board.rules import Division, Rules
 
@@ -34,6 +35,8 @@ class CardInputs:
     card: Card
     is_certified: bool = False  #: whether the board has verified the certificate of its mask
     registrations: Registrations = NONE_FILED
+    #: the board's market of the card, as it was opened; None if it was not yet
+    market: Market | None = None
 
     @cached_property
     def nearest(self) -> Division | None:
@@ -69,8 +72,29 @@ def _facet(rule_id: str, inputs: CardInputs) -> Iterator[str]:
         yield f"{inputs.facets[rule_id]} (division {inputs.nearest.id})"
 
 
-for _id in ("task-version", "task-config", "snapshot", "rules"):
+for _id in ("task-version", "task-config", "rules"):
     rule(_id, Stage.CARD)(partial(_facet, _id))
+
+
+def _described(rule_id: str, inputs: CardInputs) -> Iterator[str]:
+    """Yield what the card says of the board's market that is not so."""
+    if inputs.market is None:
+        return
+
+    for broken, message in description_problems(inputs.card, inputs.market):
+        if broken == rule_id:
+            yield message
+
+
+@rule("snapshot", Stage.CARD)
+def _snapshot(inputs: CardInputs) -> Iterator[str]:
+    yield from _facet("snapshot", inputs)
+    yield from _described("snapshot", inputs)
+
+
+@rule("reference", Stage.CARD)
+def _reference(inputs: CardInputs) -> Iterator[str]:
+    yield from _described("reference", inputs)
 
 
 @rule("name", Stage.CARD)
@@ -129,6 +153,7 @@ def _market_words(inputs: CardInputs) -> str:
 @rule("windows", Stage.CARD)
 def _windows(inputs: CardInputs) -> Iterator[str]:
     division = inputs.nearest
+    yield from _described("windows", inputs)
     if division is None or not division.windows or "windows" not in inputs.facets:
         return
 

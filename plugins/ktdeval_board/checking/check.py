@@ -19,7 +19,8 @@ from ktdeval.values.jsonio import content_hash
 from ktdeval.values.typed import Value, encode_canonical
 from ktdeval_board.checking.changes import changes_since
 from ktdeval_board.checking.content import check_content, check_files
-from ktdeval_board.checking.findings import Finding
+from ktdeval_board.checking.definitions import definition_problems
+from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.records import (
     Evidence,
     RecordedCard,
@@ -38,10 +39,11 @@ from ktdeval_board.checking.reruns import (
     with_rerun,
 )
 from ktdeval_board.checking.rules import Stage, findings_of
+from ktdeval_board.checking.sandbox import CARD
 from ktdeval_board.documents import Tier, Verdict
 from ktdeval_board.entries import Candidate
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.market_document import Market
+from ktdeval_board.market_document import Market, description_problems
 from ktdeval_board.reading import read_own
 from ktdeval_board.rules import RULES_FILE, Division, Rules, SnapshotRule, load_errata, load_rules
 from ktdeval_board.series import make_market, windows_of
@@ -280,9 +282,21 @@ class _Run:
             self.notes.append(market)
             return Evidence(notes=(market,))
 
+        if market is not None:
+            described = self._markets.document(candidate.division)
+            faults = description_problems(candidate.card, described)
+            refused = recorded.refused(*((rule, At(CARD, message)) for rule, message in faults))
+            if refused:
+                return Evidence(refused)
+
         missing = missing_plugin(self._plugins, candidate.division, candidate.agent)
         if missing is not None:
             return Evidence(notes=(missing,))
+
+        definitions = definition_problems(candidate.card, self._plugins)
+        refused = recorded.refused(*(("metric", At(CARD, message)) for message in definitions))
+        if refused:
+            return Evidence(refused)
         if not _has_evidence(candidate):
             note = "its records are not in the repository, so that nothing could be executed again"
             return Evidence(notes=(note,))
@@ -315,7 +329,7 @@ class _Run:
                 continue
 
             try:
-                write_own(path, encode_canonical(make_market(self._rules, rule, market)) + "\n")
+                write_own(path, encode_canonical(self._markets.describe(rule, market)) + "\n")
             except DataError as error:
                 yield Finding(RULES_FILE, "snapshot", f"snapshots: {rule.name}: {error}")
 
@@ -366,6 +380,7 @@ class OpenedMarkets:
     def __init__(self, rules: Rules, plugins: Plugins, data: str | None) -> None:
         self._plugins = plugins
         self._opened: dict[str, MarketSnapshot | str] = {}
+        self._described: dict[str, Market] = {}
         self.rules = rules if data is None else self._moved(rules, data)
 
     def _moved(self, rules: Rules, data: str) -> Rules:
@@ -380,6 +395,23 @@ class OpenedMarkets:
 
         self._opened[rule.name] = snapshot
         return rules.with_market(msgspec.structs.replace(rule, data=data, data_args={}))
+
+    def document(self, division: Division) -> Market:
+        """Return the description of the market of a division, which can be opened. Raises DataError:
+        it does not cover a window.
+        """
+        rule = self.rules.snapshot_of(division)
+        assert rule is not None
+        market = self.open(rule)
+        assert not isinstance(market, str)
+        return self.describe(rule, market)
+
+    def describe(self, rule: SnapshotRule, market: MarketSnapshot) -> Market:
+        """Return the description of an opened market; errors as of `document`."""
+        if rule.name not in self._described:
+            self._described[rule.name] = make_market(self.rules, rule, market)
+
+        return self._described[rule.name]
 
     def open(self, rule: SnapshotRule) -> MarketSnapshot | str:
         """Return the market of a rule, or why the board can't open it, in words."""

@@ -28,19 +28,25 @@ from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.registrations import KeyInputs, RegistrationInputs
 from ktdeval_board.checking.rules import Faults, Inputs, Stage, findings_of
 from ktdeval_board.checking.texts import Read
-from ktdeval_board.documents import Imported, Records, Submission, Verdict, in_words
+from ktdeval_board.documents import Imported, Records, Submission, Submitter, Verdict, in_words
 from ktdeval_board.entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.market_document import Market
 from ktdeval_board.reading import parse_untrusted, read_own, read_text
 from ktdeval_board.registrations import (
     NONE_FILED,
     Filed,
     Registrations,
-    baselines_of,
     names_registration,
+    registrations_on,
 )
 from ktdeval_board.rules import Erratum, Excuse, Rules, load_excuses
-from ktdeval_board.signed import lacks_card_signature, lacks_signature
+from ktdeval_board.signed import (
+    lacks_signature,
+    missing_card_signature,
+    registration_key,
+    registration_signature_problem,
+)
 
 T = TypeVar("T")
 
@@ -131,17 +137,46 @@ class _Documents:
         excused = {excuse.registration: excuse for excuse in reversed(excuses)}
         filed = []
         for path, document in documents.items():
-            where = self._board.relative(path)
-            filed.append(Filed(where, document, keys.get(path.stem), excused.get(path.stem)))
+            drawn = keys.get(path.stem)
+            excuse = excused.get(path.stem)
+            if not self._has_sound_signature(path, document, drawn, excuse):
+                continue
 
-        registrations = Registrations(tuple(filed), baselines_of(self._rules))
+            signed_by = registration_key(path, document.submitter, drawn, self._rules)
+            where = self._board.relative(path)
+            filed.append(Filed(where, document, drawn, excuse, signed_by))
+
+        registrations = registrations_on(self._rules, filed)
         sound = []
         for each in filed:
             inputs = RegistrationInputs(each.where, self._rules, each, registrations, self._today)
             if not self._found(Stage.REGISTRATION, inputs):
                 sound.append(each)
 
-        self.registrations = Registrations(tuple(sound), baselines_of(self._rules))
+        self.registrations = registrations_on(self._rules, sound)
+
+    def _has_sound_signature(
+        self,
+        path: Path,
+        registration: Registration,
+        drawn: DrawnKey | None,
+        excuse: Excuse | None,
+    ) -> bool:
+        """Refuse a registration's signature that does not hold, and the want of one where its name
+        or contact is that of a key holder: anyone can write them. An excused one gets no key.
+        """
+        submitter = registration.submitter
+        try:
+            problem = registration_signature_problem(path, submitter, drawn, self._rules)
+        except SignatureError as error:
+            self._refuse(signature_path(path), "signature", str(error))
+            return False
+
+        if problem and (drawn is not None or excuse is None):
+            self._refuse(path, "signature", problem)
+            return False
+
+        return True
 
     def _registration(self, path: Path, most: int) -> Registration | None:
         """Return a registration whose name is its id; None if it is refused."""
@@ -149,7 +184,8 @@ class _Documents:
         value = self.read(path, most, schemes=("https", "http"))
         if value is not None:
             # Tables show who registered, so that these texts must not be formulas.
-            submitter = Read(self._board.relative(path), value.get("submitter"), is_table=True)
+            shown: dict[str, JsonValue] = {"submitter": value.get("submitter")}
+            submitter = Read(self._board.relative(path), shown, is_table=True)
             if self._found(Stage.JSON, submitter):
                 return None
 
@@ -211,7 +247,9 @@ class _Documents:
         where = relative(files.card)
         certified = is_certified(self._board, card)
         if is_new and not any(erratum.effect == "withdrawn" for erratum in own):
-            self._found(Stage.CARD, CardInputs(where, rules, card, certified, self.registrations))
+            market = self._market_of(card)
+            inputs = CardInputs(where, rules, card, certified, self.registrations, market)
+            self._found(Stage.CARD, inputs)
 
         if submission is not None:
             claimed = SubmissionInputs(
@@ -224,7 +262,7 @@ class _Documents:
                 self.registrations,
             )
             self._found(Stage.SUBMISSION, claimed)
-            self._check_card_signature(files, submission.submitter.name, verdict is None)
+            self._check_card_signature(files, submission.submitter, verdict is None)
 
         if records is not None:
             has_folder = records_folder(self._board, files.card_id) is not None
@@ -250,6 +288,20 @@ class _Documents:
             where=where,
             records=records,
         )
+
+    def _market_of(self, card: Card) -> Market | None:
+        """Return the board's document of a card's market; None if the board has not opened it."""
+        for rule in self._rules.snapshots:
+            path = self._board.market(rule.name)
+            if card.snapshot is None or card.snapshot.id != rule.id or not path.is_file():
+                continue
+
+            try:
+                return read_own(path, Market)
+            except CardError:
+                return None  # written anew where the market is opened
+
+        return None
 
     def _verdict(self, files: CardFiles) -> Verdict | None:
         """Return the board's verdict on these very bytes."""
@@ -290,22 +342,20 @@ class _Documents:
             message = "no signer of the board signed it; run `ktdeval leaderboard sign`"
             self._refuse(verdict, "signature", message)
 
-    def _check_card_signature(self, files: CardFiles, submitter: str, is_unjudged: bool) -> None:
+    def _check_card_signature(
+        self, files: CardFiles, submitter: Submitter, is_unjudged: bool
+    ) -> None:
         """Refuse a card's signature that does not hold, and a new card without one whose submitter
         has a key on the board: anyone can write their name.
         """
         try:
-            is_wanting = lacks_card_signature(files.card, submitter, self._rules)
+            problem = missing_card_signature(files.card, submitter, self._rules)
         except SignatureError as error:
             self._refuse(files.signature, "signature", str(error))
             return
 
-        if is_wanting and is_unjudged:
-            message = (
-                f"the board has a key of {submitter}, who did not sign this card; sign it with"
-                " `ktdeval leaderboard submit … --key FILE`"
-            )
-            self._refuse(files.card, "signature", message)
+        if problem and is_unjudged:
+            self._refuse(files.card, "signature", problem)
 
     def read(
         self, path: Path, max_bytes: int, is_known: bool = False, **more: Any

@@ -46,7 +46,7 @@ _FOLDERS = re.compile(
 )
 _FILES = re.compile(
     rf"(?:cards/{_SEGMENT}/{_SEGMENT}/{_SEGMENT}/{_ID}(?:(?:\.submission|\.records)?\.json|\.json\.sig)"
-    rf"|records/{_ID}/(?:{RECORD_FORM})|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|registrations/{_ID}\.json"
+    rf"|records/{_ID}/(?:{RECORD_FORM})|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|registrations/{_ID}\.json(?:\.sig)?"
     r"|(?:cards|records|imported|registrations)/\.gitkeep)",
     re.ASCII,
 )
@@ -350,9 +350,15 @@ def _is_card(item: Item) -> bool:
 
 
 @rule("foreign-file", Stage.TREE)
-def _without_card(tree: Tree) -> Iterator[At]:
+def _alone(tree: Tree) -> Iterator[At]:
     for where in sorted(tree.companions - tree.allowed):
         yield At(where, "stands beside no card of its name")
+
+    registered = {item.where for item in _plain_files(tree.folder, REGISTRATIONS)}
+    signatures = {where for where in registered if not where.endswith((".json", ".gitkeep"))}
+    expected = {signature_path(Path(where)).as_posix() for where in registered - signatures}
+    for where in sorted(signatures - expected):
+        yield At(where, "stands beside no registration of its name")
 
 
 @rule("missing", Stage.TREE)

@@ -10,16 +10,16 @@ from functools import cached_property
 
 from ktdeval.errors import CardError
 from ktdeval.harness import CallParams
-from ktdeval.runner import TRANSPORT, DrawnKey, Registrant, Registration, registered_call
+from ktdeval.runner import TRANSPORT, DrawnKey, Registration, registered_call
 from ktdeval.values.typed import from_plain, to_plain
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.documents import Submission, Submitter, in_words
 from ktdeval_board.entries import Card, seeds_of, spans_of
+from ktdeval_board.marks import mark_of_name, pair_of
 from ktdeval_board.registrations import (
     BOARD_SUBMITTER,
     Filed,
     Registrations,
-    marks_of,
     registration_differences,
 )
 from ktdeval_board.rules import Division, Rules
@@ -74,8 +74,8 @@ def _registration(inputs: RegistrationInputs) -> Iterator[str]:
     if earlier is not None:
         yield (
             f"{inputs.filed.words} is registered in division {inputs.filed.division} already, as"
-            f" {earlier.words} in {earlier.where}; a system has one registration, however its name"
-            " and parameters are written"
+            f" {earlier.words} in {earlier.where}; a submitter has one registration of a system,"
+            " however its name and parameters are written"
         )
 
     most = None if inputs.division is None else inputs.division.most_registrations
@@ -151,10 +151,13 @@ def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
         yield in_words(str(error))
 
     is_baseline = rules.baseline_of(registration.system.model) is not None
+    is_board = mark_of_name(submitter.name) == mark_of_name(BOARD_SUBMITTER)
     if is_baseline and submitter.name != BOARD_SUBMITTER:
         yield (
             f"{registration.system.model} is a baseline, which the board registers and runs itself"
         )
+    elif is_board and not is_baseline:
+        yield f"submitter.name: {submitter.name!r} registers baselines alone; give a name of yours"
 
     if rules.opened_on and registration.registered_on < rules.opened_on:
         yield (
@@ -273,13 +276,14 @@ def submitter_problems(
     if filed is None or filed.drawn is None:
         return
 
-    registrant = filed.registration.submitter
-    submitter = submission.submitter
-    theirs = marks_of(registrant)[0]
-    mine = marks_of(Registrant(name=submitter.name, contact=submitter.contact))[0]
-
-    if theirs != mine:
-        yield f"submitter.contact: is not that of registration {filed.words}; who registers submits"
+    theirs = pair_of(filed.registration.submitter)
+    mine = pair_of(submission.submitter)
+    for field, registered, submitted in zip(("name", "contact"), theirs, mine, strict=True):
+        if registered != submitted:
+            yield (
+                f"submitter.{field}: is not that of registration {filed.words}; who registers"
+                " submits"
+            )
 
     if submission.submitted_on < filed.drawn.drawn_on:
         yield (

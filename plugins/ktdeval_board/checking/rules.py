@@ -67,7 +67,17 @@ _MET_IN_READING = {
         "drawn-key",
         "registration",
     ),
-    Stage.RECORDS: ("size", "hash", "json", "records", "ledger"),
+    Stage.RECORDS: (
+        "size",
+        "hash",
+        "json",
+        "records",
+        "ledger",
+        "snapshot",
+        "windows",
+        "reference",
+        "metric",
+    ),
 }
 """Rules whose breaches are met while a file is read or executed (`Faults`)."""
 

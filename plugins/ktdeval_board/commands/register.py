@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from ktdeval.cards import count
-from ktdeval.cli import config_option, example, open_plugins
+from ktdeval.cards import count, read_private_key
+from ktdeval.cli import FilePath, config_option, example, open_plugins, passphrase_of_key
 from ktdeval.errors import UsageError
 from ktdeval.runner import Registrant
 from ktdeval.values.jsonio import dumps_pretty
@@ -44,6 +44,13 @@ from ktdeval_board.registrations import Filed
     required=True,
     help="e-mail address or https address at which questions are answered",
 )
+@click.option(
+    "--key",
+    "key_file",
+    type=FilePath(),
+    metavar="FILE",
+    help="file of your private key, to sign it where the board has your public one",
+)
 @day_option("registration")
 @click.option("--json", "as_json", is_flag=True, help="print the registration as JSON")
 @config_option(
@@ -65,6 +72,7 @@ def register(
     /,
     board: Path,
     division: str,
+    key_file: Path | None,
     today: str | None,
     as_json: bool,
     **options: Any,
@@ -81,7 +89,11 @@ def register(
     submitter = Registrant(name=options.pop("submitter"), contact=options.pop("contact"))
     plugins = open_plugins(options.pop("plugin") or ())
     redactor = Redactor(os.environ, str(Path.home()))
-    request = RegisterRequest(division, options, submitter, as_day(today))
+    key = None
+    if key_file is not None:
+        key = read_private_key(key_file, passphrase_of_key)
+
+    request = RegisterRequest(division, options, submitter, as_day(today), key)
     registered = register_system(board, request, plugins, redactor)
 
     if registered.filed is None:

@@ -26,11 +26,12 @@ from ktdeval.values.typed import Value, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.attempts import key_reasons
 from ktdeval_board.documents import TRUST
-from ktdeval_board.entries import Board, Entry, figures_of
+from ktdeval_board.entries import SUBMITTERS_PRICE, Board, Entry, figures_of
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.rules import Division, Rules
 
 ALPHA = "selection_alpha"  #: The metric that the α-rank goes by
+COST = "cost_usd"  #: The board's own column that depends on prices
 
 
 class Definition(Value, frozen=True, kw_only=True):
@@ -215,6 +216,12 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
     if card.snapshot is not None and card.snapshot.synthetic != (rules.market == "synthetic"):
         of = "synthetic" if card.snapshot.synthetic else "real"
         yield f"the market is {of}, and this board is of {rules.market} markets"
+
+    if division.rank_by == COST and entry.has_submitters_price:
+        yield (
+            f"its cost is at a {SUBMITTERS_PRICE}: the board has no price of {entry.model} of its"
+            " own (prices in board.yaml), and ranks nobody by another's word"
+        )
 
     if division.certificate == "required":
         yield from _certificate_reasons(entry, division)

@@ -27,6 +27,7 @@ from ktdeval.values.jsonio import JsonValue, content_hash
 from ktdeval.values.typed import Value, to_plain
 from ktdeval_board.documents import rounded, rounded_or_none, to_object
 from ktdeval_board.entries import Board, Card, Entry, settings_of, unset_to_none
+from ktdeval_board.marks import Party, pair_of
 from ktdeval_board.ranking.daily import Cell, Vector
 from ktdeval_board.ranking.describe import ALPHA, system_labels
 from ktdeval_board.ranking.rows import Row, Standing, Table, Tables
@@ -200,13 +201,15 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
 
 
 def _designs(entries: Sequence[Entry]) -> Iterator[Mapping[str, list[TradingCard]]]:
-    """Yield cards by mask, for each group of cards that differ only in their mask."""
-    designs: dict[str, dict[str, list[TradingCard]]] = {}
+    """Yield cards by mask, for each group of a submitter's cards that differ only in their mask."""
+    designs: dict[tuple[str, Party], dict[str, list[TradingCard]]] = {}
     for entry in entries:
         card = entry.card
         usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
         if usable and isinstance(card, TradingCard) and card.task.mask in MASK_FACTORS:
-            designs.setdefault(_shared(card), {}).setdefault(card.task.mask, []).append(card)
+            # Another submitter's card of a model would leave this one's without a pair.
+            design = _shared(card), pair_of(entry.submission.submitter)
+            designs.setdefault(design, {}).setdefault(card.task.mask, []).append(card)
 
     yield from designs.values()
 

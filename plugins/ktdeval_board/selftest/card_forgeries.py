@@ -471,6 +471,14 @@ _two(
     _renamed(GPT, setting("snapshot", "name", to="another market")),
     "market_of_another_name",
 )
+for _name, _field, _claim in (
+    ("market_by_the_name_of_a_real_one", "name", "CSI300 real prices"),
+    ("market_of_another_source", "source", "the exchange"),
+    ("market_with_repairs_that_were_not_made", "repairs", ["12 splits were put right"]),
+    ("market_with_other_assets", "assets", 1),
+):
+    forged(_name, "snapshot", setting("snapshot", _field, to=_claim))
+
 _two(
     "snapshot",
     _renamed(GPT, setting("snapshot", "benchmark_name", to="SYN 500")),

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, sign_file, signature_path
 from ktdeval.runner import (
     DrawnKey,
     RegisteredSystem,
@@ -24,6 +25,7 @@ from ktdeval_board.selftest.kinds import bad
 from ktdeval_board.selftest.specimen import Specimen, put_json
 
 _OTHER_KEY = "5" * 32
+_HOLDER = PrivateKey.from_seed(bytes(range(32)))
 _DAY = "2000-01-01"
 
 
@@ -131,6 +133,28 @@ def _deleted(board: Specimen) -> None:
     BoardFolder(board.folder).registration(_file(board, _registration(board), _OTHER_KEY)).unlink()
 
 
+def _with_key_of_submitter(board: Specimen) -> None:
+    """Let the board know a key of the submitter."""
+    path = board.folder / RULES_FILE
+    rules = yaml.safe_load(path.read_text(encoding="utf-8"))
+    name = board.original.submission["submitter"]["name"]
+    rules["submitter_keys"] = [{"name": name, "key": _HOLDER.public.raw.hex()}]
+    path.write_text(yaml.safe_dump(rules, sort_keys=False), encoding="utf-8")
+
+
+def _unsigned(board: Specimen) -> None:
+    _file(board, _registration(board))
+
+
+def _signature_of_another(board: Specimen) -> None:
+    folder = BoardFolder(board.folder)
+    signed = folder.registration(_file(board, _other_temperature(board)))
+    made = sign_file(signed, SIGNED_REGISTRATION, _HOLDER)
+    forged = folder.registration(_file(board, _registration(board)))
+    made.rename(signature_path(forged))
+    signed.unlink()
+
+
 for name, rule, named, build in (
     ("key_that_was_not_drawn", "registered", "card", _under(_registration, own_key=False)),
     ("parameter_that_was_not_registered", "registered", "card", _under(_other_temperature)),
@@ -142,3 +166,9 @@ for name, rule, named, build in (
     ("registration_that_was_deleted", "drawn-key", "keys", _deleted),
 ):
     bad(name, rule, named, _governed, build)
+
+for name, build in (
+    ("registration_that_its_key_holder_did_not_sign", _unsigned),
+    ("registration_with_the_signature_of_another", _signature_of_another),
+):
+    bad(name, "signature", "registrations", _governed, _with_key_of_submitter, build)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import to_plain
@@ -34,6 +34,7 @@ _DIVISION_RULES = (
     *_KEY_RULES,
 )
 _SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
+_MARKET_WORDS = ("name", "source", "repairs", "benchmark_name")
 _ERRATUM = ("date", "effect", "what", "by")
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
 
@@ -73,22 +74,8 @@ def _suite_version(board: Board) -> str | None:
 
 
 def _snapshot(board: Board, rule: SnapshotRule, market: Market | None) -> dict[str, JsonValue]:
-    """Return facts of a market: the board's own, or those of the most trusted card; null without
-    either.
-    """
-    facts: object = None
-    if market is not None:
-        facts = market.snapshot
-    else:
-        entries = []
-        for entry in board.entries:
-            snapshot = entry.card.snapshot
-            if snapshot is not None and snapshot.id == rule.id:
-                entries.append(entry)
-
-        if entries:
-            facts = by_trust(entries)[0].card.snapshot
-
+    """Return facts of a market as the board opened it; null where it has not."""
+    facts = None if market is None else market.snapshot
     return {
         "name": rule.name,
         "id": rule.id,
@@ -112,7 +99,7 @@ def _division(
         "mask": task and task.mask,
         "mode": task and task.mode,
         "kind": describe.division_kind(board, division),
-        "windows": _windows(division, entries, market),
+        "windows": _windows(division, market),
         "seeds": list(division.seeds),
         "scopes": [path_segment(scope) for scope in describe.division_scopes(board, division)],
         "entrants": sum(entry.baseline is None for entry in entries),
@@ -125,21 +112,14 @@ def _division(
     }
 
 
-def _windows(
-    division: Division, entries: Iterable[Entry], market: Market | None
-) -> list[JsonValue]:
-    """Return the windows with their trading days, from the most trusted card or the market; null
-    without either.
+def _windows(division: Division, market: Market | None) -> list[JsonValue]:
+    """Return the windows with their trading days in the market; null where the board has not opened
+    it.
     """
     days: dict[tuple[str, str], int] = {}
     if market is not None:
         for window in market.windows:
             days[window.first, window.last] = window.days
-
-    # After those of the market: a card was checked on its windows, and has the say.
-    for entry in by_trust(entries)[:1]:
-        for ran in entry.card.windows:
-            days[ran.first, ran.last] = ran.days
 
     windows: list[JsonValue] = []
     for rule in division.windows:
@@ -269,6 +249,7 @@ def _registered(filed: Filed) -> dict[str, JsonValue]:
         "submitter": filed.registration.submitter.name,
         "registered_on": filed.registration.registered_on,
         "drawn_on": None if filed.drawn is None else filed.drawn.drawn_on,
+        "signed": bool(filed.signed_by),
     }
 
 
@@ -298,6 +279,17 @@ def _absence(rules: Rules, entry: Entry) -> list[str]:
     return reasons
 
 
+def _market_words(entry: Entry) -> dict[str, JsonValue] | None:
+    """Return the words by which the board describes a card's market, to stand in place of the
+    card's own; None without a market.
+    """
+    snapshot = entry.card.snapshot
+    if snapshot is None:
+        return None
+
+    return {name: to_plain(getattr(snapshot, name)) for name in _MARKET_WORDS}
+
+
 def card_data(
     board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
@@ -316,6 +308,8 @@ def card_data(
         "registration": _registration(board, entry),
         "ranked": standing[0],
         "why": standing[1],
+        "market": _market_words(entry),
+        "cost": to_plain(entry.card.cost) if entry.has_board_prices else None,
         "ranks": ranks,
         "has_series": board.folder.series(entry.card_id).is_file(),
         "has_decisions": board.folder.decisions(entry.card_id).is_file(),

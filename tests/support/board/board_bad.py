@@ -17,12 +17,15 @@ import yaml
 from board_cards import rules_of, submission_of
 from ktdeval.cards import load_card
 from ktdeval.plugins.registry import load_plugins
-from ktdeval.runner import RunConfig, evaluate
+from ktdeval.runner import RunConfig, evaluate, open_snapshot
+from ktdeval.values.typed import encode_canonical, from_plain
 from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.entries import Candidate
-from ktdeval_board.rules import load_errata, load_rules
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.rules import Rules, load_errata, load_rules
 from ktdeval_board.selftest.specimen import Change, Original, Specimen, Value
+from ktdeval_board.series import make_market
 
 TASK, MODEL, TODAY = "blinded_open_research", "builtin/momentum", "2026-12-01"
 WINDOWS, SEEDS = ("W1", "W2"), 2
@@ -35,6 +38,7 @@ class Good:
     run: Path
     card: Value
     rules: Value  #: the content of a board.yaml whose one division it is of
+    market: str  #: the board's document of its market
 
     @property
     def division(self) -> Value:
@@ -53,7 +57,15 @@ def make_good(folder: Path, **changes: Any) -> Good:
         load_plugins(()),
     )
     card = load_card(done.cards[0]).plain
-    return Good(folder, card, rules_of(card, "synthetic", name="practice", opened_on="2026-01-01"))
+    rules = rules_of(card, "synthetic", name="practice", opened_on="2026-01-01")
+    return Good(folder, card, rules, market_of(rules))
+
+
+def market_of(rules: Value) -> str:
+    """The document of the embedded market, as the check of a board of these rules writes it."""
+    typed_rules = from_plain(rules, Rules, "rules")
+    snapshot = open_snapshot(load_plugins(()), "synthetic", {})
+    return encode_canonical(make_market(typed_rules, typed_rules.snapshots[0], snapshot))
 
 
 def whole_submission(card: Value, card_id: str) -> Value:
@@ -96,6 +108,9 @@ class BadBoard(Specimen):
         self.set_rules(good.rules)
         (folder / "errata.yaml").write_text("errata: []\n")
         (folder / "README.md").write_text("# Practice\n")
+        market = BoardFolder(folder).market(good.rules["snapshots"][0]["name"])
+        market.parent.mkdir()
+        market.write_text(good.market)
 
     def set_rules(self, rules: Value) -> None:
         """Write board.yaml."""

@@ -13,6 +13,7 @@ import board_checked
 import board_runs
 from board_cards import put_json, verdict_of
 from board_runs import CLAIMS, DIVISION, TODAY, make_run, plugins
+from ktdeval.cards import PrivateKey
 from ktdeval.runner import DrawnKey, Registrant, Registration, rescore
 from ktdeval.values.jsonio import dumps_pretty, loads_strict
 from ktdeval.values.typed import to_plain
@@ -92,10 +93,12 @@ def claim_registration(run: Path, registration_id: str) -> Path:
     return run
 
 
-def submit(board: Path, run: Path, attempts: int = 1, **claims: Any) -> Outcome:
-    """Submit a run to a board, without its check."""
+def submit(
+    board: Path, run: Path, attempts: int = 1, key: PrivateKey | None = None, **claims: Any
+) -> Outcome:
+    """Submit a run to a board, without its check; `key` signs the card."""
     return board_runs.submit(
-        board, run, msgspec.structs.replace(CLAIMS, attempts=attempts, **claims)
+        board, run, msgspec.structs.replace(CLAIMS, attempts=attempts, **claims), key=key
     )
 
 

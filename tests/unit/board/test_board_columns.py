@@ -181,7 +181,7 @@ def test_rows_name_submitter_and_system() -> None:
         "strategy": "momentum",
         "baseline": None,
         "tier": "re-executed",
-        "labels": ["synthetic", "price claimed"],
+        "labels": ["synthetic", "price by submitter"],
         "attempts": 2,
         "cutoff": "2023-12-31",
         "submitter": "A tester",

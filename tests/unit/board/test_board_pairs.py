@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from board_cards import changed
 from board_ranks import (
@@ -235,6 +236,14 @@ def test_mask_effects_match_the_effects_command() -> None:
         for field in ("value", "low", "high"):
             assert mine[field] == pytest.approx(other[field], rel=1e-5)
         assert (mine["n"], mine["mode"], mine["left_out"]) == (6, "open_research", 0)
+
+
+def test_a_strangers_card_leaves_the_mask_effects_of_a_submitter() -> None:
+    bright, blinded = mask_cards(("bright", "blinded"))
+    stranger = structs.replace(bright.submission.submitter, name="A stranger")
+    submission = structs.replace(bright.submission, submitter=stranger)
+    theirs = replace(bright, card_id="d" * 64, submission=submission)
+    assert mask_effects([bright, blinded, theirs]) == mask_effects([bright, blinded]) != []
 
 
 def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:

@@ -421,11 +421,7 @@ def test_a_price_is_the_submitters_word_and_a_certificate_the_boards_only_once_v
         "source": "the list",
     }
     free = {**price, "input": 0.0, "output": 0.0}
-    for declared, call, is_stated in (
-        (price, {}, True),
-        (free, {}, False),
-        (free, {"tool_protocol": "native"}, True),
-    ):
+    for declared, call in ((price, {}), (free, {}), (free, {"tool_protocol": "native"})):
 
         def change(card: dict[str, Any], declared: Any = declared, call: Any = call) -> None:
             card["cost"] = {
@@ -441,7 +437,7 @@ def test_a_price_is_the_submitters_word_and_a_certificate_the_boards_only_once_v
         assert odd.labels == [
             "synthetic",
             "certificate claimed",
-            *(["price claimed"] if is_stated else []),
+            "price by submitter",
         ]
         assert replace(odd, is_certified=True).labels[:2] == ["synthetic", "certificate verified"]
 

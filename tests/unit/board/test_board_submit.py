@@ -452,7 +452,7 @@ def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_
     assert KEY not in done.output
     mine, theirs = (
         load_card(run / "cards" / f"{TASK}.json").plain,
-        load_board(board).entries[0].card.plain,
+        load_card(load_board(board).entries[0].files.card).plain,
     )
     assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}, (
         "a redacted card differs in hashes alone"

@@ -121,8 +121,10 @@
             "division, unless the first was withdrawn.",
           board.divisions.some(({keys}) => keys === "registered")
             ? [
-                "A second registration of a system, however its name and parameters are written, " +
-                  "and a card whose key, system or submitter is not the registered one. ",
+                "A submitter's second registration of a system, however its name and parameters " +
+                  "are written, and a card whose key, system or submitter is not the registered " +
+                  "one. A registration in the name or with the contact of a submitter whose key " +
+                  "the board knows, without their signature. ",
                 "Cards under keys of their own are shown without a rank; while a submitter's " +
                   "drawn key is unused, so are their others: ",
                 el("a", {href: "registrations.html"}, "the registrations"),

@@ -649,6 +649,10 @@ Address: #card=ID */
             "digits. Cards are found from the board",
         );
       const [board, entry] = await Promise.all([kt.load("board"), kt.load(`card/${id}`)]);
+      // A market is described by the board that opened it, never by a card.
+      if (entry.market) Object.assign(entry.card.snapshot, entry.market);
+      // Costs are at the board's prices, where it has them.
+      if (entry.cost) entry.card.cost = entry.cost;
       const view = {board, entry};
       const title = `${entry.card.model.name}, ${entry.card.agent.name}`;
       kt.byId("title").textContent = `Result card: ${title}`;

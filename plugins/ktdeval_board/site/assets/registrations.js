@@ -9,8 +9,9 @@
     drawn: [
       "not used",
       "warn",
-      "Its key was drawn, and no checked card was made under it: its submitter has no rank in " +
-        "the division.",
+      "Its key was drawn, and no checked card was made under it: whoever signed it has no rank " +
+        "in the division, and without a signature whoever submits in this name and with this " +
+        "contact.",
     ],
     used: ["used", "good", "A checked card was made under its key."],
   };
@@ -76,6 +77,7 @@
           "Model",
           "Agent",
           "Submitter",
+          "Signed",
           "Division",
           "Key drawn on",
           "Card",
@@ -88,6 +90,7 @@
           row.model,
           row.agent,
           row.submitter,
+          row.signed ? "by the submitter" : "by nobody: the name is a claim",
           row.division,
           row.drawn_on || "",
           row.cards.map((card) => [kt.cardLink(card), " "]),

@@ -336,7 +336,7 @@ kt.maskWords(mask), kt.modeWords(mode)
     const cost = card.cost.per_episode;
     if (known(cost?.value) && cost.value > 0)
       lines.push(
-        `An episode costs ${format.value(cost.value, "usd")} (median) at the list price of ` +
+        `An episode costs ${format.value(cost.value, "usd")} (median) at the price of ` +
           `${card.cost.price.as_of}.`,
       );
     return lines;

@@ -1,0 +1,377 @@
+"""Identities that nobody proves: what a stranger's registration in another's name may do to a rank,
+with and without keys of submitters.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from board_keys import (
+    OTHER,
+    WHO,
+    confirm,
+    draw,
+    entry_of,
+    findings,
+    key_of,
+    registered,
+    request_of,
+    run_under,
+    submit,
+    try_register,
+    why,
+    write_by_hand,
+)
+from board_runs import DIVISION, TODAY, begin, call, plugins, tree
+from ktdeval.cards import (
+    SIGNED_CARD,
+    SIGNED_REGISTRATION,
+    PrivateKey,
+    sign_file,
+    signature_path,
+    write_key_pair,
+)
+from ktdeval.errors import ConfigError, SignatureError
+from ktdeval.runner import Registrant, Registration
+from ktdeval_board.attempts import attempts_of
+from ktdeval_board.bundle import Redactor
+from ktdeval_board.command import leaderboard
+from ktdeval_board.entries import load_board
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.register import Registered, register
+from ktdeval_board.rules import load_rules
+
+MOMENTUM, VOLATILITY, REVERSAL = "builtin/momentum", "builtin/low_volatility", "builtin/reversal"
+
+
+@pytest.fixture(scope="session")
+def ranked(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A board that draws keys, with a registration of `WHO`, and a run under its key beside."""
+    home = tmp_path_factory.mktemp("identities")
+    begin(home / "board", market)
+    registration = registered(home / "board", MOMENTUM)
+    draw(home / "board")
+    run_under(home / "board", registration, home / "runs" / "run", market)
+    return home
+
+
+@pytest.fixture
+def board(ranked: Path, tmp_path: Path) -> Path:
+    """That board, to be changed."""
+    return Path(shutil.copytree(ranked / "board", tmp_path / "board"))
+
+
+@pytest.fixture
+def run(ranked: Path) -> Path:
+    """The run, to be read."""
+    return ranked / "runs" / "run"
+
+
+def first(board: Path) -> Registration:
+    """The registration of `WHO`."""
+    filed = load_board(board).registrations.filed
+    (own,) = [each for each in filed if each.registration.system.model == MOMENTUM]
+    return own.registration
+
+
+HALF_OF_A_RIVAL = {
+    "name alone": Registrant(name=WHO.name, contact="stranger@example.org"),
+    "contact alone": Registrant(name="A stranger", contact=WHO.contact),
+}
+
+
+@pytest.mark.parametrize("half", HALF_OF_A_RIVAL)
+def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
+    board: Path, run: Path, half: str
+) -> None:
+    registered(board, VOLATILITY, HALF_OF_A_RIVAL[half])
+    draw(board)
+    assert submit(board, run).missing == ()
+    loaded = confirm(board)
+    assert why(loaded, MOMENTUM) == []
+    assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 1
+
+
+def test_a_strangers_registration_of_a_system_keeps_nobody_else_from_theirs(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
+    registered(board, REVERSAL, OTHER)
+    own = registered(board, REVERSAL)
+    assert len(draw(board)) == 2
+    run = run_under(board, own, tmp_path / "runs" / "reversal", market)
+    unused = run_under(board, first(board), tmp_path / "runs" / "momentum", market)
+    assert submit(board, run, attempts=2).missing == ()
+    assert submit(board, unused, attempts=2).missing == ()
+    assert findings(board) == []
+    loaded = confirm(board)
+    assert why(loaded, REVERSAL) == []
+    assert attempts_of(loaded, entry_of(loaded, REVERSAL)) == 2
+
+
+# -- keys of submitters
+
+
+OWN = PrivateKey.from_seed(bytes(range(32)))
+NEXT = PrivateKey.from_seed(bytes(range(3, 35)))
+THEIRS = PrivateKey.from_seed(bytes(range(1, 33)))
+UNKNOWN = PrivateKey.from_seed(bytes(range(2, 34)))
+HOLDERS = ((WHO, OWN), (OTHER, THEIRS))
+
+
+def list_keys(board: Path, *holders: tuple[Registrant, PrivateKey]) -> None:
+    """Put these keys of submitters into the rules of a board, in place of others."""
+    rules = yaml.safe_load((board / "board.yaml").read_text())
+    rules["submitter_keys"] = [
+        {"name": who.name, "contact": who.contact, "key": key.public.raw.hex()}
+        for who, key in holders
+    ]
+    (board / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False))
+
+
+def try_signed(board: Path, model: str, who: Registrant, key: PrivateKey | None) -> Registered:
+    """Register a system under a key as the command does."""
+    request = replace(request_of(model, who), key=key)
+    return register(board, request, plugins(), Redactor({}))
+
+
+def signed(board: Path, model: str, who: Registrant = WHO, key: PrivateKey = OWN) -> Registration:
+    """A registration that its submitter signed."""
+    done = try_signed(board, model, who, key)
+    assert done.filed is not None, done.problems
+    return done.filed.registration
+
+
+def signature_of(board: Path, registration: Registration) -> Path:
+    """The file of a registration's signature."""
+    return signature_path(BoardFolder(board).registration(registration.id))
+
+
+@pytest.fixture
+def keyed(board: Path) -> Path:
+    """The board with keys of two submitters, whose first registration was not signed."""
+    list_keys(board, *HOLDERS)
+    return board
+
+
+SPELLINGS = {
+    "name and contact": WHO,
+    **HALF_OF_A_RIVAL,
+    "name in other case": Registrant(name="a-TEAM", contact="x@example.org"),
+    "name in full width": Registrant(name="Ａ team", contact="x@example.org"),
+    "name in Cyrillic": Registrant(name="\u0410 t\u0435\u0430m", contact="x@example.org"),
+    "name of pairs that look alike": Registrant(name="A tearn", contact="x@example.org"),
+    "contact in capitals": Registrant(name="X", contact="TEAM@Example.org"),
+    "contact with a tag": Registrant(name="X", contact="team+x@example.org"),
+}
+
+
+@pytest.mark.parametrize("who", SPELLINGS)
+def test_a_registration_in_a_key_holders_name_or_contact_must_be_signed(
+    keyed: Path, run: Path, who: str
+) -> None:
+    (problem,) = try_register(keyed, VOLATILITY, SPELLINGS[who]).problems
+    assert "who did not sign this registration" in problem
+    assert "`ktdeval leaderboard register … --key FILE`" in problem
+
+    system = msgspec.structs.replace(first(keyed).system, model=VOLATILITY)
+    forged = write_by_hand(keyed, first(keyed), system=system, submitter=SPELLINGS[who])
+    assert [rule for rule, _ in findings(keyed)] == ["signature"]
+    assert draw(keyed) == []
+
+    # Even where its key was drawn by hand, or before the board knew the holder.
+    list_keys(keyed)
+    assert draw(keyed) == [forged.id]
+    list_keys(keyed, *HOLDERS)
+    assert submit(keyed, run, key=OWN).missing == ()
+    loaded = confirm(keyed)
+    assert why(loaded, MOMENTUM) == []
+    assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 1
+
+
+def test_a_signed_unused_key_takes_the_rank_of_its_signer_and_says_so(
+    keyed: Path, run: Path
+) -> None:
+    abandoned = signed(keyed, VOLATILITY)
+    assert findings(keyed) == []
+    assert draw(keyed) == [abandoned.id]
+    assert key_of(keyed, abandoned).signed_by == OWN.public.raw.hex()
+    assert submit(keyed, run, attempts=2, key=OWN).missing == ()
+    (reason,) = why(confirm(keyed), MOMENTUM)
+    whose = f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) signed by"
+    assert reason == f"{whose} the same submitter has a key since {TODAY} that was never used"
+
+
+def test_nobody_signs_for_another(keyed: Path) -> None:
+    (foreign,) = try_signed(keyed, VOLATILITY, WHO, THEIRS).problems
+    assert "is of Another team, but A team registers" in foreign
+    (unknown,) = try_signed(keyed, VOLATILITY, WHO, UNKNOWN).problems
+    assert "none of which is trusted here" in unknown
+    nobody = Registrant(name="Nobody", contact="nobody@example.org")
+    (unlisted,) = try_signed(keyed, VOLATILITY, nobody, UNKNOWN).problems
+    assert f"to add it to submitter_keys in board.yaml: {UNKNOWN.public.raw.hex()}" in unlisted
+    mixed = Registrant(name=WHO.name, contact=OTHER.contact)
+    (half,) = try_signed(keyed, VOLATILITY, mixed, OWN).problems
+    assert "has a key of Another team, whose contact it gives and who did not sign" in half
+
+
+def test_a_signature_of_another_registration_or_kind_of_file_is_refused(keyed: Path) -> None:
+    sound = signed(keyed, REVERSAL)
+    system = msgspec.structs.replace(sound.system, model=VOLATILITY)
+    forged = write_by_hand(keyed, sound, system=system)
+    place = signature_of(keyed, forged)
+    shutil.copyfile(signature_of(keyed, sound), place)
+    ((rule, copied),) = findings(keyed)
+    assert rule == "signature"
+    assert "signs another file" in copied
+
+    place.unlink()
+    sign_file(BoardFolder(keyed).registration(forged.id), SIGNED_CARD, OWN)
+    ((rule, as_card),) = findings(keyed)
+    assert (rule, "registration" in as_card) == ("signature", True)
+    assert draw(keyed) == [sound.id]
+    with pytest.raises(SignatureError, match=place.name):
+        load_board(keyed)
+
+
+def test_a_signature_can_be_neither_taken_away_nor_added_after_the_draw(keyed: Path) -> None:
+    registration = signed(keyed, VOLATILITY)
+    draw(keyed)
+    place = signature_of(keyed, registration)
+    content = place.read_bytes()
+    place.unlink()
+    ((rule, message),) = findings(keyed)
+    assert (rule, message) == (
+        "signature",
+        f"was signed when its key was drawn; put {place.name} back",
+    )
+    place.write_bytes(content.replace(b'"sig":"', b'"sig":"A', 1))
+    assert [rule for rule, _ in findings(keyed)] == ["signature"]
+    place.write_bytes(content)
+    assert findings(keyed) == []
+
+    sign_file(BoardFolder(keyed).registration(first(keyed).id), SIGNED_REGISTRATION, OWN)
+    ((rule, message),) = findings(keyed)
+    assert (rule, message) == (
+        "signature",
+        "is signed after its key was drawn, which changes nothing",
+    )
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ((WHO, NEXT),),
+        ((WHO, OWN), (WHO, NEXT)),
+        ((Registrant(name="The A team", contact=WHO.contact), OWN),),
+        (),
+    ],
+    ids=["rotated", "a second key", "renamed", "withdrawn"],
+)
+def test_an_unused_key_is_not_shed_with_the_key_that_signed_it(
+    keyed: Path, run: Path, keys: tuple[tuple[Registrant, PrivateKey], ...]
+) -> None:
+    abandoned = signed(keyed, VOLATILITY)
+    draw(keyed)
+    assert submit(keyed, run, attempts=2, key=OWN).missing == ()
+    confirm(keyed)
+    for signature in (keyed / "cards").rglob("*.sig"):
+        signature.unlink()
+    list_keys(keyed, *keys)
+    assert findings(keyed) == []
+    (reason,) = why(load_board(keyed), MOMENTUM)
+    assert abandoned.id[:12] in reason
+
+
+def test_a_retired_key_signs_nothing_new_and_what_it_signed_stands(keyed: Path, run: Path) -> None:
+    drawn = signed(keyed, VOLATILITY)
+    draw(keyed)
+    waiting = signed(keyed, REVERSAL)
+    assert submit(keyed, run, attempts=3, key=OWN).missing == ()
+    confirm(keyed)
+    list_keys(keyed, (WHO, OWN), (WHO, NEXT))
+    rules = yaml.safe_load((keyed / "board.yaml").read_text())
+    rules["submitter_keys"][0]["retired"] = True
+    (keyed / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False))
+
+    retired = "is signed by a key of A team that is retired; sign with the new one"
+    assert findings(keyed) == [("signature", retired)]
+    assert draw(keyed) == []
+    (reason,) = why(load_board(keyed), MOMENTUM)
+    assert drawn.id[:12] in reason
+    sign_file(BoardFolder(keyed).registration(waiting.id), SIGNED_REGISTRATION, NEXT)
+    assert draw(keyed) == [waiting.id]
+    assert key_of(keyed, waiting).signed_by == NEXT.public.raw.hex()
+    assert findings(keyed) == []
+
+
+def test_a_registration_removed_with_its_signature_is_missed(keyed: Path) -> None:
+    registration = signed(keyed, VOLATILITY)
+    draw(keyed)
+    path = BoardFolder(keyed).registration(registration.id)
+    path.unlink()
+    assert sorted(rule for rule, _ in findings(keyed)) == ["drawn-key", "foreign-file"]
+
+
+def test_a_registration_in_the_boards_name_is_the_boards(board: Path) -> None:
+    board_itself = Registrant(name="The Board", contact="x@example.org")
+    (problem,) = try_register(board, VOLATILITY, board_itself).problems
+    assert problem.startswith("submitter.name: 'The Board' registers baselines alone")
+
+
+def test_rules_give_a_contact_to_one_holder_that_is_not_the_board(board: Path) -> None:
+    list_keys(board, (WHO, OWN), (Registrant(name="B", contact="TEAM+b@example.org"), THEIRS))
+    with pytest.raises(ConfigError, match="A team and B have one contact"):
+        load_rules(board)
+    list_keys(board, (Registrant(name="B", contact="board@example.org"), THEIRS))
+    with pytest.raises(ConfigError, match="B: its contact is the board's own"):
+        load_rules(board)
+
+
+def test_the_command_signs_a_registration(keyed: Path, tmp_path: Path) -> None:
+    write_key_pair(tmp_path / "me.key", OWN)
+    words = ["register", "--board", keyed, "--division", DIVISION, "--model", VOLATILITY]
+    words += ["--submitter", WHO.name, "--contact", WHO.contact, "--on", TODAY]
+    unsigned = call(leaderboard, *words)
+    assert unsigned.exit_code == 1
+    assert "who did not sign this registration" in unsigned.stdout
+    done = call(leaderboard, *words, "--key", tmp_path / "me.key")
+    assert done.exit_code == 0, done.output
+    assert "git add registrations" in done.stdout
+    assert len(list((keyed / "registrations").glob("*.sig"))) == 1
+    assert findings(keyed) == []
+
+
+# -- what `register` takes is what `check` takes
+
+
+HOSTILE = {
+    "formula": ("=1+1", "x@example.org", "which a spreadsheet takes for a formula"),
+    "script": ("javascript:alert(1)", "x@example.org", "holds markup or a script"),
+    "markup": ("<b>x</b>", "x@example.org", "holds markup or a script"),
+    "control": ("a\x1b[31mred", "x@example.org", "U+001B"),
+    "direction": ("a\u202eb", "x@example.org", "U+202E"),
+    "empty": ("", "x@example.org", "submitter.name"),
+    "long": ("x" * 301, "x@example.org", "submitter.name"),
+    "no contact": ("X", "nowhere", "an e-mail address, or an https address"),
+    "another scheme": ("X", "ftp://example.org", "an address that begins with ftp://"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_register_refuses_what_check_refuses(board: Path, kind: str) -> None:
+    name, contact, expected = HOSTILE[kind]
+    before = tree(board)
+    who = Registrant(name=name, contact=contact)
+    problems = try_register(board, VOLATILITY, who).problems
+    assert any(expected in problem for problem in problems), problems
+    assert tree(board) == before
+
+    system = msgspec.structs.replace(first(board).system, model=VOLATILITY)
+    write_by_hand(board, first(board), system=system, submitter=who)
+    assert {message for _, message in findings(board)} == set(problems)

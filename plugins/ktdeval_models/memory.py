@@ -106,7 +106,7 @@ class MemoryModel(RankModel):
         growth = self._adjusted[end] / self._adjusted[start]
         order = np.argsort(np.where(members & np.isfinite(growth), -growth, np.inf), kind="stable")
         best = [self._market.codes[asset] for asset in order[: 2 * self._positions]]
-        sizing = Sizing.equal(conversation.state, self._positions, self.params.invested, self.band)
+        sizing = Sizing.equal(conversation, self._positions, self.params.invested, self.band)
         rows = [self._row(code, row) for code in best]
         priced = [each for each in rows if each["close_cny"] is not None]
 

@@ -32,6 +32,7 @@ from ktdeval.cards.figures import (
 from ktdeval.cards.report_rows import absence_notes, assemble_report, run_rows
 from ktdeval.cards.table import UNDEFINED, Grid, Report, Row, clean, share_of
 from ktdeval.stats.metric import never_in
+from ktdeval.tasks.unanswered import BOUNDS, bounds_words
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
@@ -363,6 +364,21 @@ def _score_number(unit: str, value: float | None) -> str:
     return f"{100 * value:,.2f}" if is_fraction(unit) else f"{value:,.4g}"
 
 
+def score_bounds_notes(card: ScoringCard) -> Iterator[str]:
+    """Yield for each headline score what failed model calls leave open."""
+    for name in card.score_order:
+        score = card.scores[name]
+        bounds = score.detail.get(BOUNDS)
+        if bounds is None or not score.headline:
+            continue
+
+        low = "−∞" if bounds["low"] is None else _score_number(score.unit, bounds["low"])
+        high = "∞" if bounds["high"] is None else _score_number(score.unit, bounds["high"])
+        unit = _short_unit(score.unit)
+        words = bounds_words(score.detail, low, high)
+        yield f"{name}: {words} {unit}".rstrip()
+
+
 def _scoring_notes(card: ScoringCard) -> Iterator[str]:
     for name in card.score_order:
         score = card.scores[name]
@@ -370,6 +386,8 @@ def _scoring_notes(card: ScoringCard) -> Iterator[str]:
             yield f"{name} is not defined: {score.reason}"
         elif not _short_unit(score.unit):
             yield f"{name} is given in {score.unit}"
+
+    yield from score_bounds_notes(card)
 
     if card.missing_episodes:
         yield "the scores are of the finished episodes alone"

@@ -66,7 +66,8 @@ def scoring_report(card: ScoringCard) -> Report:
         *run_rows(card, "sample"),
     ]
     activity = [failure_row(card.failures), submission_row(card.usage)]
-    return assemble_report(card, facts, (_scores(card),), activity, _scoring_notes(card))
+    report = assemble_report(card, facts, (_scores(card),), activity, _scoring_notes(card))
+    return replace(report, claims=tuple(map(clean, score_bounds_notes(card))))
 
 
 # ---- trading cards
@@ -374,9 +375,8 @@ def score_bounds_notes(card: ScoringCard) -> Iterator[str]:
 
         low = "−∞" if bounds["low"] is None else _score_number(score.unit, bounds["low"])
         high = "∞" if bounds["high"] is None else _score_number(score.unit, bounds["high"])
-        unit = _short_unit(score.unit)
-        words = bounds_words(score.detail, low, high)
-        yield f"{name}: {words} {unit}".rstrip()
+        unit = " %" if is_fraction(score.unit) else ""
+        yield f"{name}: {bounds_words(score.detail, low, high)}{unit}"
 
 
 def _scoring_notes(card: ScoringCard) -> Iterator[str]:
@@ -386,8 +386,6 @@ def _scoring_notes(card: ScoringCard) -> Iterator[str]:
             yield f"{name} is not defined: {score.reason}"
         elif not _short_unit(score.unit):
             yield f"{name} is given in {score.unit}"
-
-    yield from score_bounds_notes(card)
 
     if card.missing_episodes:
         yield "the scores are of the finished episodes alone"

@@ -320,9 +320,8 @@ class RandomModel(KeylessModel):
         if self.params.largest_weight is not None:
             return self.params.largest_weight
 
-        parts = max(1, min(MOST_PARTS, holdable(conversation)))
         # Weights are uniform from a quarter of this on: their mean is 5/8 of it, one part.
-        return 1.6 / parts
+        return 1.6 / max(1, min(MOST_PARTS, holdable(conversation)))
 
 
 def _by_worth(held: Sequence[Row]) -> list[list[Row]]:
@@ -407,16 +406,14 @@ class RankModel(KeylessModel):
         if ranking is None:
             return []
 
-        shorts = 0
         if conversation.state["constraints"].get("short_sales"):
             # Of a small market at most half is sold short: no name is on both sides.
             shorts = min(self.params.shorts or 0, holdable(conversation) // 2)
+            if shorts:
+                return self._long_and_short(conversation, ranking, shorts)
 
-        if shorts:
-            return self._long_and_short(conversation, ranking, shorts)
-
-        positions = self.params.positions
-        sizing = Sizing.equal(conversation, positions, self.params.invested, self.band)
+        invested = self.params.invested
+        sizing = Sizing.equal(conversation, self.params.positions, invested, self.band)
         return rebalance(conversation, ranking, sizing)
 
     def _long_and_short(
@@ -426,8 +423,7 @@ class RankModel(KeylessModel):
         # Half of the invested capital backs the shorts: their margin can't be spent.
         invested = self.params.invested / 2
         positions = min(self.params.positions, holdable(conversation) - shorts)
-        not_bought = _groups_from(ranking.groups, positions)
-        worst = list(whole_groups(reversed(not_bought), shorts))
+        worst = list(whole_groups(reversed(_groups_from(ranking.groups, positions)), shorts))
         still_short = frozenset(_stock_ids(chain.from_iterable(worst)))
         if ranking.kept is not None:
             ranking = ranking._replace(kept=ranking.kept - still_short)

@@ -13,6 +13,7 @@ import pytest
 from ktdeval.tasks import AnswerRecord, Score
 from ktdeval_qfinzero.chat.task import ChatTask
 from ktdeval_qfinzero.session.task import SessionTask
+from loops import not_empty
 from scoring_cases import record
 
 
@@ -82,4 +83,5 @@ def test_a_failed_call_bounds_the_scores_of_a_session() -> None:
 
 @pytest.mark.parametrize("kind", [ChatTask, SessionTask])
 def test_without_any_record_each_score_has_a_reason(kind: Any) -> None:
-    assert all(score.value is None and score.reason for score in scores_of(kind).values())
+    scores = not_empty(list(scores_of(kind).values()))
+    assert all(score.value is None and score.reason for score in scores)

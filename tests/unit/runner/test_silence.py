@@ -17,6 +17,7 @@ from ktdeval.runner import RunConfig, evaluate
 from ktdeval.tasks import Score, ScoringTask, is_scoring, worst_figure
 from ktdeval.tasks.qa import QATask
 from ktdeval.testing import ConformanceError, check_scoring_task
+from loops import not_empty
 
 PLUGINS = load_plugins()
 TASKS = [name for name in sorted(PLUGINS.specs("tasks")) if is_scoring(PLUGINS.make_task(name))]
@@ -86,7 +87,7 @@ def test_without_a_valid_answer_each_score_is_at_its_worst(
 @pytest.mark.parametrize("task", TASKS)
 def test_failed_calls_give_no_figure_and_are_counted(task: str, tmp_path: Path) -> None:
     scores = scores_of(task, "failing", tmp_path)
-    for name, line in scores.items():
+    for name, line in not_empty(list(scores.items())):
         if name in COUNTS:
             assert line["value"] == 1.0
             assert line["detail"]["by_provenance"] == {"error": 2}

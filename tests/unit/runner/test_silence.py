@@ -99,12 +99,19 @@ def test_failed_calls_give_no_figure_and_are_counted(task: str, tmp_path: Path) 
 # ---- comparisons
 
 
-def sums(folder: Path, name: str, script: str) -> str:
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """File of a task of three sums; a process loads a module of this name once."""
+    path = tmp_path_factory.mktemp("plugin") / "three_silent_sums.py"
+    path.write_text(SUMS)
+    return str(path)
+
+
+def sums(plugin: str, folder: Path, name: str, script: str) -> str:
     """A run of three sums by a script; the first is answered right."""
-    (folder / "sums.py").write_text(SUMS)
     (folder / f"{name}.yaml").write_text(script)
     out = str(folder / name)
-    words = ["--plugin", str(folder / "sums.py"), "--tasks", "sums", "--model", "builtin/script"]
+    words = ["--plugin", plugin, "--tasks", "sums", "--model", "builtin/script"]
     given = ["--model-args", f"file={folder / name}.yaml", "--out", out, "--quiet"]
     assert main([*words, *given]) in (0, 1)
     return out
@@ -121,10 +128,10 @@ ONE_RIGHT = 'steps:\n- {step: 0, replies: {submit: {answer: "1"}}}\n'
 
 
 def test_replies_in_plain_text_are_compared_as_wrong_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    plugin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = sums(tmp_path, "right", RIGHT)
-    prose = sums(tmp_path, "prose", ONE_RIGHT + 'otherwise: "I would say four."\n')
+    right = sums(plugin, tmp_path, "right", RIGHT)
+    prose = sums(plugin, tmp_path, "prose", ONE_RIGHT + 'otherwise: "I would say four."\n')
     capsys.readouterr()
     assert main(["compare", right, prose, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -138,10 +145,10 @@ def test_replies_in_plain_text_are_compared_as_wrong_answers(
 
 
 def test_a_failed_call_is_named_where_one_failed_and_bounds_the_score(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    plugin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = sums(tmp_path, "right", RIGHT)
-    fails = sums(tmp_path, "fails", ONE_RIGHT + "otherwise: {fail: timeout}\n")
+    right = sums(plugin, tmp_path, "right", RIGHT)
+    fails = sums(plugin, tmp_path, "fails", ONE_RIGHT + "otherwise: {fail: timeout}\n")
     capsys.readouterr()
     assert main(["compare", right, fails, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -152,7 +159,7 @@ def test_a_failed_call_is_named_where_one_failed_and_bounds_the_score(
     assert main(["card", "show", fails]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "accuracy: 2 model calls failed: over all 3 samples it lies within 0.3333 … 1" in shown
-    assert main(["card", "verify", fails, "--plugin", str(tmp_path / "sums.py")]) == 0
+    assert main(["card", "verify", fails, "--plugin", plugin]) == 0
 
 
 # ---- tasks of others

@@ -31,6 +31,7 @@ from ktdeval.cards.figures import (
 from ktdeval.cards.report_rows import absence_notes, assemble_report, run_rows
 from ktdeval.cards.table import UNDEFINED, Grid, Report, Row, clean, share_of
 from ktdeval.stats.metric import never_in
+from ktdeval.tasks.unanswered import BOUNDS, bounds_words
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
@@ -70,7 +71,8 @@ def scoring_report(card: ScoringCard) -> Report:
         *run_rows(card, "sample"),
     ]
     activity = [failure_row(card.failures), submission_row(card.usage)]
-    return assemble_report(card, facts, (_scores(card),), activity, _scoring_notes(card))
+    report = assemble_report(card, facts, (_scores(card),), activity, _scoring_notes(card))
+    return replace(report, claims=tuple(map(clean, score_bounds_notes(card))))
 
 
 # ---- trading cards
@@ -366,6 +368,20 @@ def _score_number(unit: str, value: float | None) -> str:
     if value is None:
         return UNDEFINED
     return f"{100 * value:,.2f}" if is_fraction(unit) else f"{value:,.4g}"
+
+
+def score_bounds_notes(card: ScoringCard) -> Iterator[str]:
+    """Yield for each headline score what failed model calls leave open."""
+    for name in card.score_order:
+        score = card.scores[name]
+        bounds = score.detail.get(BOUNDS)
+        if bounds is None or not score.headline:
+            continue
+
+        low = "−∞" if bounds["low"] is None else _score_number(score.unit, bounds["low"])
+        high = "∞" if bounds["high"] is None else _score_number(score.unit, bounds["high"])
+        unit = " %" if is_fraction(score.unit) else ""
+        yield f"{name}: {bounds_words(score.detail, low, high)}{unit}"
 
 
 def _scoring_notes(card: ScoringCard) -> Iterator[str]:

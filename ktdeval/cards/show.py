@@ -121,6 +121,7 @@ def _card_notes(card: TradingCard | ScoringCard, with_figures: bool) -> Iterable
     if isinstance(card, TradingCard):
         yield from map(clean, figure_notes(card))
     else:
+        yield from report.claims
         yield from report.notes
 
 

@@ -14,7 +14,10 @@ class TopParams:
     """
 
     positions: int = option(
-        20, help="names held; never more than the task allows", minimum=1, maximum=1000
+        20,
+        help="names held, all in a smaller market; never more than the task allows",
+        minimum=1,
+        maximum=1000,
     )
     threshold: float = option(
         0.5,

@@ -74,25 +74,67 @@ class Ranking(NamedTuple):
 class Sizing:
     """Number and weight of holdings, and when a weight is corrected."""
 
-    positions: int  # names to hold
+    positions: int  # names to hold, where there are so many
     target: float  # weight of each
     trim_above: float  # weight above which a holding is cut back to `target`
     add_below: float = 0.0  # weight below which a holding is raised to `target`; 0 never raises
 
     @classmethod
     def equal(
-        cls, state: Mapping[str, Any], positions: int, invested: float, band: tuple[float, float]
+        cls, conversation: Conversation, positions: int, invested: float, band: tuple[float, float]
     ) -> Sizing:
-        """Equal weights within the task's limits; `band` holds the multiples of the target below
-        and above which to correct.
+        """Equal weights within the task's limits: of `positions` names, or of all that can be held
+        where there are fewer. `band` holds the multiples of the target below and above which to
+        correct.
         """
-        limits = state["constraints"]
+        limits = conversation.state["constraints"]
         count = min(positions, int(limits["max_positions"]))
-        # Short of the weight limit, since it is judged at the next open and not at the close seen
-        # here.
-        target = round(min(invested / count, 0.95 * limits["max_weight"]), 4)
+        names = max(1, min(count, holdable(conversation)))
+        target = round(min(invested / names, largest_weight(conversation)), 4)
 
         return cls(count, target, band[1] * target, band[0] * target)
+
+
+def holdable(conversation: Conversation) -> int:
+    """Return how many names can be held: the members of the universe, as far as they are shown.
+
+    A name that is not listed yet is none, nor is one whose smallest buy exceeds the largest weight
+    that the task allows. Names that don't trade today count, since they can be held.
+    """
+    state = conversation.state
+    if "universe" in state:
+        return len(state["universe"])
+
+    breadth = conversation.result("get_market_context").get("breadth") or {}
+    if "members" in breadth:
+        return int(breadth["members"])
+
+    held = conversation.rows(state.get("positions"))
+    members = {row["stock_id"] for row in held if row.get("member", True)}
+    outside = {row["stock_id"] for row in held} - members
+    screened = conversation.result("screen_candidates")
+    shown = conversation.rows(state.get("candidates"))
+    largest = largest_weight(conversation)
+    for row in (*shown, *conversation.rows(screened.get("candidates"))):
+        if row["stock_id"] not in outside and _can_be_held(row, state, largest):
+            members.add(row["stock_id"])
+
+    return max(len(members), int(screened.get("ranked_of", 0)))
+
+
+def _can_be_held(row: Row, state: Mapping[str, Any], largest: float) -> bool:
+    """Whether a name can be held at some weight, today or on a day on which it trades."""
+    if row["status"] == "not_listed":
+        return False
+    close = row.get("close", row.get("close_cny"))
+    return close is None or is_affordable(row, state, largest)
+
+
+def largest_weight(conversation: Conversation) -> float:
+    """Return the largest weight to order: short of the task's limit, which is judged at the next
+    open and not at the close seen here.
+    """
+    return 0.95 * float(conversation.state["constraints"]["max_weight"])
 
 
 class Certain:

@@ -66,7 +66,7 @@ class TopModel(KeylessModel):
             return []
 
         band = (0.0, self.top.trim_above)
-        sizing = Sizing.equal(conversation.state, self.top.positions, self.top.invested, band)
+        sizing = Sizing.equal(conversation, self.top.positions, self.top.invested, band)
         best = buyable(rows)
         held = list(conversation.observed.positions)
         # A holding without a prediction today can't be judged, and stays.

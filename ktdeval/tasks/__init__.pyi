@@ -15,9 +15,11 @@ from ktdeval.tasks.scoring import (
     ScoreDefinition as ScoreDefinition,
     ScoringTask as ScoringTask,
     TargetTask as TargetTask,
+    Unanswered as Unanswered,
     is_scoring as is_scoring,
     market_problem as market_problem,
     needs_market as needs_market,
+    worst_figure as worst_figure,
 )
 from ktdeval.tasks.spec import (
     EpisodeOutcome as EpisodeOutcome,
@@ -48,6 +50,16 @@ from ktdeval.tasks.task_parts import (
     NeverRanked as NeverRanked,
     UsualToolCalls as UsualToolCalls,
     WarmsUp as WarmsUp,
+)
+from ktdeval.tasks.unanswered import (
+    BOUNDS as BOUNDS,
+    UNANSWERED as UNANSWERED,
+    bounds_of as bounds_of,
+    bounds_words as bounds_words,
+    unanswered_definition as unanswered_definition,
+    unanswered_detail as unanswered_detail,
+    unanswered_score as unanswered_score,
+    with_bounds as with_bounds,
 )
 from ktdeval.tasks.workers import (
     WITH_PARENT as WITH_PARENT,

@@ -21,8 +21,15 @@ from ktdeval.masking.lens import UNMASKED
 from ktdeval.plugins.plugin_import import mismatch
 from ktdeval.stats.distributions import student_quantile
 from ktdeval.stats.intervals import Interval, no_interval, wilson
+from ktdeval.stats.metric import range_problem
 from ktdeval.tasks.scoring import AnswerRecord, Sample, Score, ScoreDefinition, TargetTask
 from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.tasks.unanswered import (
+    UNANSWERED,
+    unanswered_definition,
+    unanswered_score,
+    with_bounds,
+)
 from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical, sha256_hex
 from ktdeval.values.kinds import Schema
 
@@ -49,9 +56,13 @@ class QATask:
     """Scoring task made of questions. Implements `ktdeval.api.ScoringTask`.
 
     `score` is a pure function that scores a submitted answer; `scores` names the figures that it
-    returns. `name` is the task's name in `--tasks`. `version` is on every card: raise it whenever a
-    change may alter a score. A subclass may set another `system` prompt, names the paper or other
-    origin in `source`, and lets a reply in plain text count as an answer by `answers = "text"`.
+    returns: truth values or numbers from 0 to 1, the higher the better, or as the `ScoreDefinition`
+    says that stands beside the name in a mapping. A sample without a valid answer counts as the
+    worst figure of each score; the score `unanswered` counts them.
+
+    `name` is the task's name in `--tasks`. `version` is on every card: raise it whenever a change
+    may alter a score. A subclass may set another `system` prompt, names the paper or other origin
+    in `source`, and lets a reply in plain text count as an answer by `answers = "text"`.
 
     Raises ConfigError if there are no samples, a sample is not a question, `score` is not a
     function, or `scores` are not names.
@@ -79,7 +90,7 @@ class QATask:
         name: str,
         version: str = "1",
         summary: str = "Questions and answers",
-        scores: Sequence[str] = ("accuracy",),
+        scores: Sequence[str] | Mapping[str, ScoreDefinition] = ("accuracy",),
     ) -> None:
         if not callable(score):
             raise ConfigError(
@@ -108,10 +119,16 @@ class QATask:
         self.name = name
         self.version = version
         self.summary = summary
-        formula = "mean over the samples with a valid answer"
+        if UNANSWERED in scores:
+            raise ConfigError(
+                f"task {name}: scores: {UNANSWERED!r} counts samples without an answer in every"
+                " task; choose another name"
+            )
+
+        self._scored: Mapping[str, ScoreDefinition] = _definitions(scores, self.source, name)
         self.scores: Mapping[str, ScoreDefinition] = {
-            score_name: ScoreDefinition(formula, "1", (None, None), "higher", self.source)
-            for score_name in scores
+            **self._scored,
+            UNANSWERED: unanswered_definition(),
         }
         self._samples = tuple(samples or ())
         self._score = score
@@ -133,7 +150,7 @@ class QATask:
             "source": self.source,
             "samples": {"count": len(self._samples), "sha256": content_hash(list(self._samples))},
             "prompts": {"system": sha256_hex(self._system_prompt)},
-            "scores": list(self.scores),
+            "scores": {name: _plain(definition) for name, definition in self._scored.items()},
         }
         if self.answers != "call":
             description["answers"] = self.answers
@@ -154,29 +171,95 @@ class QATask:
         target_task: TargetTask | None,  # noqa: ARG002
     ) -> _Questions:
         """Return the questions: the same in every episode."""
-        questions = _Questions(self._samples, self._score, self._system_prompt, tuple(self.scores))
+        questions = _Questions(self._samples, self._score, self._system_prompt, self._scored)
         if self.answers == "text":
             questions.text_field = "answer"
 
         return questions
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Return the mean of each score over the samples with a valid answer, with its interval.
+        """Return the mean of each score over the samples, with its interval, and how many have no
+        valid answer.
 
-        Several answers to one sample, as with several seeds, count once, by their mean.
+        A sample without a valid answer counts as the worst figure; where the model call failed it
+        is missing, and the detail has the score's bounds. Several answers to one sample, as with
+        several seeds, count once, by their mean.
         """
-        answered = [record for record in records if record.answer is not None]
         summary: dict[str, Score] = {}
-        for name in self.scores:
-            figures = [(record.sample, _figure(record, name)) for record in answered]
-            summary[name] = _mean(figures)
+        for name, definition in self._scored.items():
+            summary[name] = _summary(records, name, definition)
 
-        return summary
+        return {**summary, UNANSWERED: unanswered_score(records)}
+
+
+def _definitions(
+    scores: Sequence[str] | Mapping[str, ScoreDefinition], source: str, task: str
+) -> dict[str, ScoreDefinition]:
+    """Return what each score means; those that are only named are shares."""
+    formula = "mean over samples; one without a valid answer counts as the worst figure"
+    share = ScoreDefinition(formula, "1", (0.0, 1.0), "higher", source)
+    if not isinstance(scores, Mapping):
+        return dict.fromkeys(scores, share)
+
+    for name, definition in scores.items():
+        if not isinstance(definition, ScoreDefinition):
+            raise ConfigError(
+                f"task {task}: scores: {name}: expected a ScoreDefinition, was"
+                f" {type(definition).__name__}"
+            )
+
+    return dict(scores)
+
+
+def _plain(definition: ScoreDefinition) -> JsonValue:
+    """Return what of a definition changes figures."""
+    return {
+        "better": definition.better,
+        "range": list(definition.range),
+        "unanswered": definition.unanswered,
+    }
 
 
 def _are_texts(values: Iterable[object]) -> bool:
     """Whether all values are texts, none of them empty."""
     return all(isinstance(value, str) and value for value in values)
+
+
+def _summary(records: Sequence[AnswerRecord], name: str, definition: ScoreDefinition) -> Score:
+    """Return the mean of one score over the samples of records."""
+    worst: float | bool | None = definition.worst
+    if worst is not None and tuple(definition.range) == (0.0, 1.0):
+        worst = bool(worst)  # a truth value, so that shares stay shares
+
+    silent = 0
+    known: list[tuple[str, ScoreValue]] = []
+    figures: list[tuple[str, float | None]] = []
+    for record in records:
+        if record.provenance == "error":
+            figures.append((record.sample, None))
+            continue
+
+        value = worst
+        if record.answer is not None:
+            value = _figure(record, name)
+        elif worst is None:
+            silent += 1
+
+        if value is not None:
+            known.append((record.sample, value))
+            figures.append((record.sample, float(value)))
+
+    if silent and definition.unanswered == "worst":
+        return Score(
+            None,
+            0,
+            reason=(
+                f"{silent} of {len(records)} samples have no valid answer, and the score has no"
+                " worst figure: its definition names no direction, or no end of its range"
+            ),
+        )
+
+    return with_bounds(_mean(known), figures, definition.range)
 
 
 def _figure(record: AnswerRecord, name: str) -> ScoreValue:
@@ -207,12 +290,16 @@ class _Questions:
     text_field = ""  #: field of the form that a plain text fills
 
     def __init__(
-        self, samples: Sequence[QASample], score: Scorer, system: str, names: tuple[str, ...]
+        self,
+        samples: Sequence[QASample],
+        score: Scorer,
+        system: str,
+        scored: Mapping[str, ScoreDefinition],
     ) -> None:
         self._samples = samples
         self._score = score
         self._system = system
-        self._names = names
+        self._scored = scored
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -254,13 +341,13 @@ class _Questions:
         if isinstance(result, Mapping):
             given = result
         else:
-            given = {self._names[0]: result}
+            given = {next(iter(self._scored)): result}
 
         scores = {name: _python_scalar(value) for name, value in given.items()}
-        if set(scores) != set(self._names):
+        if set(scores) != set(self._scored):
             gave = ", ".join(map(str, scores)) or "nothing"
             raise PluginError(
-                f"sample {number}: score() gave {gave}, expected {', '.join(self._names)}"
+                f"sample {number}: score() gave {gave}, expected {', '.join(self._scored)}"
             )
 
         for name, value in scores.items():
@@ -269,6 +356,15 @@ class _Questions:
                 raise PluginError(
                     f"sample {number}: score {name!r} is {value!r:.80}, expected a finite number, a"
                     " truth value or None"
+                )
+
+            figure = None if value is None else float(value)
+            problem = range_problem(figure, self._scored[name].range)
+            if problem:
+                raise PluginError(
+                    f"sample {number}: score {name!r}: {problem}; declare its range:"
+                    f" scores={{{name!r}: ScoreDefinition(formula, unit, (least, most), better,"
+                    " source)}"
                 )
 
         return scores
@@ -320,7 +416,7 @@ def _mean(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
             by_sample.setdefault(sample, []).append(value)
 
     if not by_sample:
-        return Score(None, 0, reason="no sample has a valid answer that can be scored")
+        return Score(None, 0, reason="no sample has an answer that can be scored")
 
     n = len(by_sample)
     means = [fmean(map(float, values)) for values in by_sample.values()]

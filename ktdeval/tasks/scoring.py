@@ -92,10 +92,14 @@ class Score:
     reason: str = ""  #: why `value` is None
 
 
+Unanswered = Literal["worst", "left_out"]
+"""What a sample without a valid answer counts as in a score."""
+
+
 @dataclass(frozen=True)
 class ScoreDefinition:
     """Definition of a score: formula, unit, range, which way is better (`higher`, `lower`, or
-    empty), source; as of a metric.
+    empty), source; as of a metric. The range is that of a single sample's figure, too.
     """
 
     formula: FilledText
@@ -104,6 +108,29 @@ class ScoreDefinition:
     better: Literal["higher", "lower", ""]
     source: FilledText
     headline: bool = True
+    #: what a sample counts as to which the model gave no valid answer: the `worst` figure, or left
+    #: out where silence is no failure at what is measured, as of a probe that attacks a mask
+    unanswered: Unanswered = "worst"
+
+    @property
+    def worst(self) -> float | None:
+        """Figure of a sample without a valid answer; None where it is left out, the score has no
+        direction, or its range no end that way.
+        """
+        return worst_figure(self.better, self.range, self.unanswered)
+
+
+def worst_figure(
+    better: str, ends: Sequence[float | None], unanswered: str = "worst"
+) -> float | None:
+    """Return what a sample without a valid answer counts as; see `ScoreDefinition.worst`."""
+    if unanswered == "left_out":
+        return None
+    if better == "higher":
+        return ends[0]
+    if better == "lower":
+        return ends[1]
+    return None
 
 
 class SampleSet(Protocol):

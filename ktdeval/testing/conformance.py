@@ -27,7 +27,14 @@ from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.plugins.plugin_import import check_made
 from ktdeval.stats.metric import Metric, MetricValue, range_problem
-from ktdeval.tasks.scoring import Sample, Score, ScoringTask, TargetTask, needs_market
+from ktdeval.tasks.scoring import (
+    AnswerRecord,
+    Sample,
+    Score,
+    ScoringTask,
+    TargetTask,
+    needs_market,
+)
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.tasks.task import Task
 from ktdeval.testing.findings import ConformanceError
@@ -37,7 +44,7 @@ from ktdeval.trading.account import open_account
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.kinds import Schema
-from ktdeval.values.typed import encode_canonical
+from ktdeval.values.typed import encode_canonical, from_plain
 
 T = TypeVar("T")
 
@@ -297,12 +304,38 @@ def check_scoring_task(
             " remembers what was done",
         )
         _strict(dict(sample.facts), f"{where}: facts")
+        _check_silence(task, sample, where)
         try:
             Draft202012Validator.check_schema(dict(sample.form.parameters))
         except SchemaError as error:
             raise ConformanceError(
                 f"{where}: its form is no JSON Schema: {error.message}"
             ) from error
+
+
+def _check_silence(task: ScoringTask, sample: Sample, where: str) -> None:
+    """Check that a sample without a valid answer earns the worst figure of each score, or none."""
+    counts = ("tool_calls", "tool_calls_valid", "submissions", "unmask_attempts")
+    tokens = ("input_tokens", "output_tokens", "reasoning_tokens")
+    cached = ("cache_read_tokens", "cache_write_tokens")
+    silent: dict[str, Any] = {
+        "step": 0,
+        "sample": sample.id,
+        "provenance": "fallback",
+        "answer": None,
+        "facts": dict(sample.facts),
+        "scores": {},
+        "failures": {"no_submission": 1},
+        **dict.fromkeys((*counts, *tokens, *cached), 0),
+    }
+    record = from_plain(silent, AnswerRecord, where)
+    for name, score in task.summarise([record]).items():
+        worst = task.scores[name].worst
+        expect(
+            score.value is None or score.value == worst or not task.scores[name].better,
+            f"{where}: without a valid answer it earns {name} {score.value}; the worst figure is"
+            f" {worst}, or silence pays",
+        )
 
 
 def _texts(sample: Sample) -> tuple[str, ...]:

@@ -257,9 +257,9 @@ class _Room:
     @classmethod
     def of(cls, state: ObservedState) -> _Room:
         """Return what is left before any sale."""
-        assets = len(state.candidates)
+        assets = sum(asset.status != "not_listed" for asset in state.candidates.values())
         most = state.limits.max_positions or assets
-        largest = INVESTED / min(most, assets)
+        largest = INVESTED / max(1, min(most, assets))
 
         # Below the weight limit, since it is checked at the next open and not at this close.
         limit = state.limits.max_weight or 1.0

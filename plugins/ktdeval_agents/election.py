@@ -71,8 +71,9 @@ def _votes_by_asset(
 
 
 def _combined(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the first of items on one side with their mean confidence, and their median weight or
-    number of shares (of two medians the lower one, a number that was submitted) if all have one.
+    """Return the first of items on one side with their mean confidence, and their median weight (of
+    an even number the mean of the two in the middle) or number of shares (the lower of these, a
+    number that was submitted) if all have one.
     """
     combined = {**items[0], "confidence": fmean(item["confidence"] for item in items)}
     weights = [item["target_weight"] for item in items if "target_weight" in item]

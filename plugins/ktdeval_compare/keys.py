@@ -223,15 +223,17 @@ def profits_of(
     market: MarketSnapshot, tape: MarketTape, config: TradingConfig, spec: EpisodeSpec, names: int
 ) -> Profits:
     """Buy each name of the universe by itself at a window's first open, and keep it to the window's
-    end.
+    end. `names`: how many share the cash, all of them in a smaller universe.
     """
     start, stop = window_rows(market.days, spec.span.first, spec.span.last)
     stop = stop if spec.limit is None else min(stop, start + spec.limit)
+    members = np.flatnonzero(market.member[start - 1]).tolist()
+    names = max(1, min(names, len(members)))
     weight = min(config.max_weight, INVESTED / names)
     cash = open_account(config, tape.rules.minor_per_unit)
     of_each = np.zeros(len(market.codes), dtype=np.int64)
 
-    for asset in np.flatnonzero(market.member[start - 1]).tolist():
+    for asset in members:
         order = Order(asset, "BUY", 0.5, "among the first listed", weight)
         booked = settle(cash, tape.day(start), (order,), start - 1)
         for row in range(start + 1, stop):

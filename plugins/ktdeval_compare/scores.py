@@ -4,6 +4,7 @@ by sample.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktdeval import stats
-from ktdeval.cards import ScoreLine, ScoringCard, recorded_as
+from ktdeval.cards import ScoringCard, count, recorded_as, score_bounds_notes
 from ktdeval.errors import CardError, UsageError
 from ktdeval.runner import RunFolder, run_file
 from ktdeval.tasks import AnswerRecord, EpisodeSpec
@@ -116,6 +117,9 @@ def compare_scores(cards: Sequence[Scored], options: Options) -> ScoreReport:
         notes[task] = list(flag_notes(members))
         answered = [_Answered(member, _answers(member)) for member in members]
 
+        for member in members:
+            notes[task] += [f"{member.label}: {note}" for note in score_bounds_notes(member.card)]
+
         for name in names:
             scores += [_score(task, name, member) for member in members]
             for first, second in options.pairs_of(len(members)):
@@ -181,20 +185,28 @@ def _score(task: str, name: str, member: Scored) -> ScoreRow:
 _Figures = Mapping[str, Mapping[str, Sequence[float]]]
 
 
+class _Answers(NamedTuple):
+    """Answers of a card: figures of each sample, and how many answers have none, by kind."""
+
+    figures: _Figures
+    absent: Mapping[str, int]
+
+
 class _Answered(NamedTuple):
-    """A card and the figures of its samples, or why there are none."""
+    """A card with its answers, or why there are none."""
 
     member: Scored
-    figures: _Figures | str
+    answers: _Answers | str
 
 
-def _answers(member: Scored) -> _Figures | str:
+def _answers(member: Scored) -> _Answers | str:
     """Figures of each sample; a failed call shows nothing of the model."""
     if not member.is_in_run:
         return f"{member.label}: no answers beside the card"
 
     run = RunFolder.load(member.run_folder)
     figures: dict[str, dict[str, list[float]]] = {name: {} for name in member.card.scores}
+    absent: Counter[str] = Counter()
     episodes = {episode.id for episode in member.card.episodes}
 
     for spec in run.manifest.specs:
@@ -205,11 +217,13 @@ def _answers(member: Scored) -> _Figures | str:
         if file_sha256(run_file(run.path, name)) != member.card.artefacts.get(name):
             return f"{member.label}: {name} is not the file that the card was made from"
 
-        for score, by_sample in _figures_of(member.card, spec, run.load_answers(spec)).items():
+        answers = run.load_answers(spec)
+        absent.update(answer.provenance for answer in answers if answer.answer is None)
+        for score, by_sample in _figures_of(member.card, spec, answers).items():
             for sample, values in by_sample.items():
                 figures[score].setdefault(sample, []).extend(values)
 
-    return figures
+    return _Answers(figures, absent)
 
 
 def _figures_of(
@@ -232,17 +246,11 @@ def _figures_of(
             if answer.provenance == "error":
                 continue
 
-            value = _worst(line) if answer.answer is None else answer.scores.get(key or "")
+            value = line.worst if answer.answer is None else answer.scores.get(key or "")
             if isinstance(value, int | float):
                 of_score.setdefault(sample_of(spec, answer.sample), []).append(float(value))
 
     return figures
-
-
-def _worst(line: ScoreLine) -> float | None:
-    """Worst value of a score, for a sample without an answer."""
-    least, greatest = line.range
-    return greatest if line.better == "lower" else least
 
 
 def sample_of(spec: EpisodeSpec, sample: str) -> str:
@@ -263,20 +271,22 @@ def _test(name: str, first: _Answered, second: _Answered, options: Options) -> S
         return (
             "their mask keys differ, and the samples with them; run both models with one --mask-key"
         )
-    if isinstance(first.figures, str):
-        return first.figures
-    if isinstance(second.figures, str):
-        return second.figures
+    if isinstance(first.answers, str):
+        return first.answers
+    if isinstance(second.answers, str):
+        return second.answers
 
-    left = _points(first.figures[name])
-    right = _points(second.figures[name])
+    left = _points(first.answers.figures[name])
+    right = _points(second.answers.figures[name])
     shared = sorted(left.keys() & right.keys())
     if not shared:
         return "answers do not have this figure of their own"
     if left.keys() != right.keys() and not options.common:
+        lacking = (_absence(name, each) for each in (first, second))
+        reasons = "; ".join(reason for reason in lacking if reason)
         return (
-            f"{first.member.label} and {second.member.label} did not answer the same samples (a"
-            " failed call is no answer of the model); --common compares the"
+            f"{first.member.label} and {second.member.label} do not have a figure of the same"
+            f" samples ({reasons or 'of some the score is not defined'}); --common compares the"
             f" {len(shared)} that both have"
         )
 
@@ -306,6 +316,23 @@ def _test(name: str, first: _Answered, second: _Answered, options: Options) -> S
         p=flips.p,
         reason=flips.reason,
     )
+
+
+def _absence(name: str, answered: _Answered) -> str:
+    """Return in words why samples of a card lack a figure of a score; empty if none does."""
+    if isinstance(answered.answers, str):
+        return ""
+
+    absent = answered.answers.absent
+    failed = absent.get("error", 0)
+    silent = sum(absent.values()) - failed
+    reasons = []
+    if failed:
+        reasons.append(f"{count(failed, 'model call')} failed")
+    if silent and answered.member.card.scores[name].worst is None:
+        reasons.append(f"{count(silent, 'answer')} not valid")
+
+    return f"{answered.member.label}: {', '.join(reasons)}" if reasons else ""
 
 
 def _points(figures: Mapping[str, Sequence[float]]) -> dict[str, float]:

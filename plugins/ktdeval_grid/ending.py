@@ -187,7 +187,7 @@ def _typical(card: TradingCard | ScoringCard) -> str:
         return card.episodes[0].id
 
     known = []
-    for episode in card.episodes:
+    for episode in card.pooled:  # those that the card's median is over
         line = episode.metrics.get(_RETURN)
         if line is not None and line.value is not None and math.isfinite(line.value):
             known.append((episode.id, line.value))

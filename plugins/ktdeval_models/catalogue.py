@@ -29,8 +29,10 @@ from ktdeval.keyless import (
     Sizing,
     buyable,
     equal_first,
+    holdable,
     is_affordable,
     is_offered,
+    largest_weight,
     places_of,
     rebalance,
     sell_short,
@@ -64,6 +66,7 @@ SCREENS = (
     "-CV_VOL",
 )
 MOST_FACTORS = 6  # of one screen
+MOST_PARTS = 20  # equal parts of an account, by which random buys are sized
 _NEAREST = {"MOM_12_1": "return_60d_pct", "RV_60": "volatility_20d_pct"}
 
 
@@ -130,7 +133,8 @@ class BuyAndHold(Hold):
         if vacant <= 0:
             return []
 
-        part = min(float(limits["max_weight"]), 1.0 / len(rows))
+        names = max(1, min(holdable(conversation), int(limits["max_positions"])))
+        part = min(float(limits["max_weight"]), 1.0 / names)
         fresh = []
         for row in buyable(rows):
             if row["stock_id"] not in held and is_affordable(row, state, part):
@@ -179,7 +183,10 @@ class FirstListed(Hold):
         candidates = _stock_ids(conversation.rows(state.get("candidates")))
         listed = candidates or state.get("universe", ())
         limits = state["constraints"]
-        count = min(self.params.positions, int(limits["max_positions"]))
+        count = min(self.params.positions, int(limits["max_positions"]), len(listed))
+        if not count:
+            return []
+
         part = min(self.params.invested / count, float(limits["max_weight"]))
         reason = "among the first listed"
         return [Intent(stock, "BUY", part, 0.5, reason) for stock in listed[:count]]
@@ -282,7 +289,7 @@ class RandomModel(KeylessModel):
         """
         limits = conversation.state["constraints"]
         certain = Certain(conversation)
-        limit = min(self.params.largest_weight, limits["max_weight"])
+        limit = min(self._largest_weight(conversation), limits["max_weight"])
         shorts = 0.0
         if limits.get("short_sales"):
             shorts = self.params.short_probability or 0.0
@@ -305,6 +312,16 @@ class RandomModel(KeylessModel):
             bought.append([order._replace(stock_id=stock) for stock in group])
 
         return equal_first(bought)
+
+    def _largest_weight(self, conversation: Conversation) -> float:
+        """Return the upper end of the weights, as given or such that a buy is on average an equal
+        part of the account among the names that can be held, `MOST_PARTS` at most.
+        """
+        if self.params.largest_weight is not None:
+            return self.params.largest_weight
+
+        # Weights are uniform from a quarter of this on: their mean is 5/8 of it, one part.
+        return 1.6 / max(1, min(MOST_PARTS, holdable(conversation)))
 
 
 def _by_worth(held: Sequence[Row]) -> list[list[Row]]:
@@ -389,24 +406,34 @@ class RankModel(KeylessModel):
         if ranking is None:
             return []
 
-        shorts = None
         if conversation.state["constraints"].get("short_sales"):
-            shorts = self.params.shorts
+            # Of a small market at most half is sold short: no name is on both sides.
+            shorts = min(self.params.shorts or 0, holdable(conversation) // 2)
+            if shorts:
+                return self._long_and_short(conversation, ranking, shorts)
 
-        # With shorts, half of the invested capital backs them: their margin can't be spent.
         invested = self.params.invested
-        if shorts:
-            invested /= 2
+        sizing = Sizing.equal(conversation, self.params.positions, invested, self.band)
+        return rebalance(conversation, ranking, sizing)
 
-        sizing = Sizing.equal(conversation.state, self.params.positions, invested, self.band)
-        intents = rebalance(conversation, ranking, sizing)
-        if shorts is None:
-            return intents
-
-        not_bought = _groups_from(ranking.groups, self.params.positions)
-        worst = list(whole_groups(reversed(not_bought), shorts))
+    def _long_and_short(
+        self, conversation: Conversation, ranking: Ranking, shorts: int
+    ) -> Sequence[Intent]:
+        """Buy the best names, and sell the `shorts` worst of the others short."""
+        # Half of the invested capital backs the shorts: their margin can't be spent.
+        invested = self.params.invested / 2
+        positions = min(self.params.positions, holdable(conversation) - shorts)
+        worst = list(whole_groups(reversed(_groups_from(ranking.groups, positions)), shorts))
         still_short = frozenset(_stock_ids(chain.from_iterable(worst)))
-        return [*intents, *sell_short(conversation, worst, still_short, invested / shorts)]
+        if ranking.kept is not None:
+            ranking = ranking._replace(kept=ranking.kept - still_short)
+
+        sizing = Sizing.equal(conversation, positions, invested, self.band)
+        weight = min(invested / shorts, largest_weight(conversation))
+        return [
+            *rebalance(conversation, ranking, sizing),
+            *sell_short(conversation, worst, still_short, weight),
+        ]
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
         """Return the ranking of the screen, or of the prompt's table, or None without either."""

@@ -181,7 +181,9 @@ class TallyModel(KeylessModel):
         state = conversation.state
         rows = conversation.rows(state.get("candidates"))
         held = {row["stock_id"]: row for row in conversation.rows(state["positions"])}
-        part = min(float(state["constraints"]["max_weight"]), 1.0 / max(len(rows), 1))
+        limits = state["constraints"]
+        names = max(1, min(len(rows), int(limits.get("max_positions", len(rows)))))
+        part = min(float(limits["max_weight"]), 1.0 / names)
         shorts = bool(state["constraints"].get("short_sales"))
         groups = []
 

@@ -117,7 +117,7 @@ class MemoryModel(RankModel):
         ranked = members[np.argsort(-growth, kind="stable")]  # NaN comes last
         known = ranked[: np.isfinite(growth).sum()]
         best = [self._market.codes[asset] for asset in known[: 2 * self._positions]]
-        sizing = Sizing.equal(conversation.state, self._positions, self.params.invested, self.band)
+        sizing = Sizing.equal(conversation, self._positions, self.params.invested, self.band)
         rows = [self._row(code, row) for code in best]
         priced = [each for each in rows if each["close_cny"] is not None]
 

@@ -25,7 +25,10 @@ class RankParams:
     """Parameters of the models that hold the best of a ranking."""
 
     positions: int = option(
-        20, help="names held; never more than the task allows", minimum=1, maximum=1000
+        20,
+        help="names held, all in a smaller market; never more than the task allows",
+        minimum=1,
+        maximum=1000,
     )
     keep_rank: int = option(
         30, help="a holding is kept while it ranks this high or higher", minimum=1, maximum=1000
@@ -70,7 +73,10 @@ class MemoryParams(RankParams):
     """Parameters of `builtin/memory`."""
 
     positions: int = option(
-        10, help="names held; never more than the task allows", minimum=1, maximum=1000
+        10,
+        help="names held, all in a smaller market; never more than the task allows",
+        minimum=1,
+        maximum=1000,
     )
     market: str = option(
         "synthetic", help="the market that it remembers: a snapshot folder, or a data provider"
@@ -83,7 +89,10 @@ class EqualWeightParams:
     """Parameters of `builtin/equal_weight`."""
 
     positions: int = option(
-        20, help="names held; never more than the task allows", minimum=1, maximum=1000
+        20,
+        help="names held, all in a smaller market; never more than the task allows",
+        minimum=1,
+        maximum=1000,
     )
     invested: float = option(
         0.98,
@@ -104,7 +113,10 @@ class FirstListedParams:
     """Parameters of `builtin/first_listed`."""
 
     positions: int = option(
-        10, help="names bought; never more than the task allows", minimum=1, maximum=1000
+        10,
+        help="names bought, all in a smaller market; never more than the task allows",
+        minimum=1,
+        maximum=1000,
     )
     invested: float = option(
         0.98, help="share of NAV to invest; the rest covers costs", minimum=0.01, maximum=1.0
@@ -119,9 +131,12 @@ class RandomParams:
         0.1, help="chance that a holding is sold at a step", minimum=0.0, maximum=1.0
     )
     max_buys: int = option(3, help="most names bought at a step", minimum=0, maximum=100)
-    largest_weight: float = option(
-        0.08,
-        help="upper end of the target weight of a buy; the lower end is a quarter of it",
+    largest_weight: float | None = option(
+        None,
+        help=(
+            "upper end of the target weight of a buy; the lower end is a quarter of it. null: 0.08,"
+            " and 1.6 / names where fewer than 20 can be held"
+        ),
         minimum=0.001,
         maximum=1.0,
     )

@@ -81,7 +81,7 @@ def panel(study: CardStudy) -> Table:
     if has_windows:
         heads += ["mean of windows", "its 95 % interval", "SD of windows", "SD of seeds"]
     else:
-        heads.append("95 % interval")
+        heads.append(_days_head(study))
         if has_episodes:
             heads.append("SD of seeds")
 
@@ -101,6 +101,14 @@ def panel(study: CardStudy) -> Table:
 
     caption = "Metrics, median over episodes" if has_episodes else "Metrics"
     return Table(caption, heads, rows)
+
+
+def _days_head(study: CardStudy) -> str:
+    """Return the head of intervals over the days of the one window, with the seed they are of."""
+    window = _pooled_window(study)
+    if window is None:
+        return "95 % interval"
+    return f"95 % interval, seed {window.seed}"
 
 
 def _metric_cells(metric: MetricLine, name: str) -> list[object]:
@@ -314,7 +322,7 @@ def attribution_table(study: CardStudy) -> Table:
     heads.append("mean exposure")
     total.append("")
     for window in drawn:
-        heads += [f"{window.name}, %", "95 % interval"]
+        heads += [f"{window.label}, %", "95 % interval"]
         split = window.attribution
         total_return = split.linked.total_return if split else None
         total += [figure(total_return, "fraction", signed=True), ""]
@@ -385,7 +393,7 @@ def card_view(study: CardStudy, plots: Mapping[str, Sequence[Figure]]) -> dict[s
     for window in study.windows:
         figures = plots.get(window.name)
         if figures:
-            drawn.append((f"{window.name}, seed {window.seed}", figures))
+            drawn.append((window.label, figures))
 
     metrics: list[str] = []
     for _, names in families(card):

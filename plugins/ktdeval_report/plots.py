@@ -143,7 +143,7 @@ def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
 
     return Plot(
         "equity",
-        f"{window.name}: equity, benchmark and random traders",
+        f"{window.label}: equity, benchmark and random traders",
         f"{text}.",
         draw,
         3.2,
@@ -250,7 +250,7 @@ def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
             f", {benchmark_name} {percent(-float(_drawdown(benchmark).min()) / 100, signed=False)}"
         )
 
-    return Plot("drawdown", f"{window.name}: drawdown", f"{text}.", draw, 3.2)
+    return Plot("drawdown", f"{window.label}: drawdown", f"{text}.", draw, 3.2)
 
 
 def weights_plot(window: WindowStudy) -> Plot:
@@ -322,7 +322,7 @@ def weights_plot(window: WindowStudy) -> Plot:
         " NAV is traded on an average day."
     )
 
-    return Plot("weights", f"{window.name}: weights at the close, and turnover", text, draw, 3.9)
+    return Plot("weights", f"{window.label}: weights at the close, and turnover", text, draw, 3.9)
 
 
 def _has_shorts(ledger: Ledger) -> bool:
@@ -524,7 +524,7 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
         " total return."
     )
 
-    return Plot("attribution", f"{window.name}: where the return came from", text, draw, 3.9, note)
+    return Plot("attribution", f"{window.label}: where the return came from", text, draw, 3.9, note)
 
 
 def exposures_plot(window: WindowStudy) -> Plot | None:
@@ -584,5 +584,5 @@ def exposures_plot(window: WindowStudy) -> Plot | None:
     note = "In standard deviations over the index's names, of the whole NAV: cash dilutes them."
 
     return Plot(
-        "exposures", f"{window.name}: style exposures", f"{text}.", draw, 1.15 * rows + 0.4, note
+        "exposures", f"{window.label}: style exposures", f"{text}.", draw, 1.15 * rows + 0.4, note
     )

@@ -35,7 +35,7 @@ class Settings:
 @dataclass(frozen=True)
 class WindowStudy:
     """One window of a card, and the episode shown of it: the one whose total return is nearest to
-    the median over seeds.
+    the median over seeds, of equally near ones that of the lowest seed.
     """
 
     name: str
@@ -56,6 +56,11 @@ class WindowStudy:
     # random traders with its activity; None with `no_envelope`
     envelope: stats.Envelope | None = None
     no_envelope: str = _NO_MARKET  # why there is none
+
+    @property
+    def label(self) -> str:
+        """Window and seed, as tables and plots of the one episode name it."""
+        return f"{self.name}, seed {self.seed}"
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True):
@@ -216,8 +221,8 @@ class Workbench:
 
 
 def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
-    """Return the episode whose total return is nearest to the median; of equally near ones the
-    first in order.
+    """Return the episode of a window whose total return is nearest to the median; of equally near
+    ones that of the lowest seed, so that neither the higher nor the lower is preferred.
     """
     cells = sorted(ledgers)
     total_returns = [float(ledgers[cell].nav[-1] / ledgers[cell].nav[0] - 1.0) for cell in cells]

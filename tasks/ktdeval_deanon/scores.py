@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.stats import clopper_pearson_upper, poisson_binomial, wilson
-from ktdeval.tasks import AnswerRecord, Score, ScoreDefinition
+from ktdeval.tasks import AnswerRecord, Score, ScoreDefinition, unanswered_detail
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import converted
 from ktdeval.values.yamlio import load_yaml
@@ -27,6 +27,7 @@ _define = partial(
     better="lower",
     source=_SOURCE,
     headline=True,
+    unanswered="left_out",  # silence is no miss of an attacker, and no merit of the mask
 )
 
 DEFINITIONS: Mapping[str, ScoreDefinition] = {
@@ -70,15 +71,17 @@ def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
 def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
     """All scores of `DEFINITIONS` over these records, which may be of several windows and seeds."""
     answered = [record for record in records if record.answer is not None]
+    silent = len(records) - len(answered)
     return {
-        **{name: _recovery(name, answered) for name in _CHANCES},
+        **{name: _recovery(name, answered, silent) for name in _CHANCES},
         UNPARSABLE: _unparsable(records),
     }
 
 
-def _recovery(name: str, answered: Sequence[AnswerRecord]) -> Score:
+def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score:
     """One recovery rate with its breakdown. A probe whose gold answer the data lack (a score of
-    null) doesn't count.
+    null) doesn't count. `silent` probes, without a valid answer, are in no rate; the detail has the
+    rate over all probes if they all had missed, and if they all had hit.
     """
     scored = [record for record in answered if record.scores[name] is not None]
     if not scored:
@@ -99,6 +102,9 @@ def _recovery(name: str, answered: Sequence[AnswerRecord]) -> Score:
         "by_window": _by_stratum("window", name, scored),
         "by_board": _by_stratum("board", name, scored),
     }
+    if silent:
+        n = len(scored) + silent
+        detail["with_unanswered"] = {"n": n, "low": hits / n, "high": (hits + silent) / n}
 
     if name == "ticker_top1":
         confidences: list[float] = []
@@ -150,16 +156,12 @@ def _unparsable(records: Sequence[AnswerRecord]) -> Score:
     if not records:
         return Score(None, 0, reason="there are no probes")
 
-    missing = [record.provenance for record in records if record.answer is None]
-    count = len(missing)
+    missing = unanswered_detail(records)
+    count = converted(missing["count"], int)
     n = len(records)
-    by_provenance: dict[str, JsonValue] = {}
-    for provenance in sorted(set(missing)):
-        by_provenance[provenance] = missing.count(provenance)
-
     detail: dict[str, JsonValue] = {
         "successes": count,
         "upper_95": clopper_pearson_upper(count, n, LEVEL),
-        "by_provenance": by_provenance,
+        "by_provenance": missing["by_provenance"],
     }
     return Score(count / n, n, wilson(count, n, LEVEL), detail=detail)

@@ -194,12 +194,43 @@ def test_many_cards_begin_with_one_row_each(session: Path) -> None:
     assert effects[1][3] == "2"
 
 
+def test_of_two_seeds_each_column_and_plot_names_the_one_that_it_is_of(session: Path) -> None:
+    """A window has the median over its seeds in one table and a single seed's return in another:
+    that of the seed whose return is nearest to the median, of two the lower.
+    """
+    card = card_of(session, "masks")
+    returns: dict[tuple[str, int], float] = {}
+    for episode in card["episodes"]:
+        cell = (episode["window"], episode["seed"])
+        returns[cell] = 100.0 * episode["metrics"]["total_return"]["value"]
+
+    page = report(session, "masks/cards/blinded_open_research.json")
+    by_window = page.table("By window, median over seeds")
+    heads, *lines = page.table("Linked contributions to the total return")
+    of_one_seed = dict(zip(heads, lines[-1], strict=True))
+    titles = [figure.all("figcaption")[0].text for figure in page.all("figure")]
+    for row in by_window[1:]:
+        window = row[0]
+        first, second = returns[window, 0], returns[window, 1]
+        assert first != pytest.approx(second, abs=0.02)
+        assert float(row[by_window[0].index("return, %")].replace("\u2212", "-")) == pytest.approx(
+            (first + second) / 2, abs=0.005
+        )
+        assert f"{window}, %" not in heads
+        shown = of_one_seed[f"{window}, seed 0, %"].replace("\u2212", "-")
+        assert float(shown) == pytest.approx(first, abs=0.005)
+        assert any(title.startswith(f"{window}, seed 0: equity") for title in titles)
+
+    assert "the seed whose return is nearest to the median over seeds" in page.text
+    assert "(lower) median" not in page.text
+
+
 def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> None:
     # Windows are named or chosen and what is not drawn is said.
     wanted = WINDOWS.split(",")[1]
     page = report(session, "masks", "--windows", wanted)
     drawn = [figure.all("figcaption")[0].text for figure in page.all("figure")]
-    assert any(title.startswith(f"{wanted}:") for title in drawn)
+    assert any(title.startswith(f"{wanted}, seed 0: ") for title in drawn)
     assert not any(title.startswith(WINDOWS.split(",")[0]) for title in drawn)
     assert "These cards are of different windows" not in page.text
     assert (

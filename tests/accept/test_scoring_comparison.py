@@ -87,7 +87,8 @@ def test_scores_are_compared_sample_by_sample(
         assert row["verdict"] == (f"{row['first']} better" if row["p_holm"] <= 0.05 else "tied")
     assert main(["compare", *paths]) == 0
     printed = capsys.readouterr().out
-    assert "did not answer the same samples" in printed
+    assert "do not have a figure of the same samples" in printed
+    assert "model calls failed)" in printed
     assert "paired by sample" in printed
     frame = ktdeval.compare(*runs.values(), metrics="exact", common=True)["tests"]
     assert frame["p"].tolist() == [row["p"] for row in report["tests"]]

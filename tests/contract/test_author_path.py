@@ -82,8 +82,9 @@ def test_a_task_of_questions_has_20_lines_and_names_no_market(
     card = json.loads((run / "cards/sums.json").read_text())
     named = {*card, *card["task"], *card["episodes"][0]}
     assert named.isdisjoint({"snapshot", "windows", "window", "mask", "mode", "mask_key"})
-    # 5 is not among the choices of the second question: no valid answer, which is no wrong one.
-    assert (card["scores"]["accuracy"]["value"], card["scores"]["accuracy"]["n"]) == (1.0, 1)
+    # 5 is not among the choices of the second question: no valid answer counts as a wrong one.
+    assert (card["scores"]["accuracy"]["value"], card["scores"]["accuracy"]["n"]) == (0.5, 2)
+    assert card["scores"]["unanswered"]["detail"]["by_provenance"] == {"fallback": 1}
     assert card["coverage"]["steps_decided"] == 1
     manifest = json.loads((run / "manifest.json").read_text())
     assert (manifest["data"], manifest["snapshot"]) == (None, None)

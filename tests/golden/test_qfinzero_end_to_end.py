@@ -219,4 +219,12 @@ def test_cards_of_silent_and_chaotic_models_state_their_failures(tmp_path: Path)
     assert chaos["decisions"]["fallback"] == asked
     assert chaos["scores"]["overall"]["value"] == 0.0
     assert chaos["scores"]["overall"]["detail"]["failure_modes"] == {"no_submission": asked}
-    assert chaos["scores"]["unanswered"]["detail"]["count"] == chaos["decisions"]["error"]
+    assert chaos["scores"]["unanswered"]["detail"] == {
+        "count": 15,
+        "by_provenance": {"error": chaos["decisions"]["error"], "fallback": asked},
+    }
+    # an answer without a call earns the baseline, and is counted apart from none at all
+    assert silent["overall"]["detail"]["without_call"] == 15
+    assert silent["overall"]["detail"]["without_submission"] == 0
+    assert chaos["scores"]["overall"]["detail"]["without_call"] == 0
+    assert chaos["scores"]["overall"]["detail"]["without_submission"] == asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from msgspec import UNSET, UnsetType
 
@@ -17,7 +17,8 @@ from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.stats import intervals
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.stats.metric import range_problem
-from ktdeval.tasks.scoring import Score, ScoreDefinition
+from ktdeval.tasks.scoring import Score, ScoreDefinition, worst_figure
+from ktdeval.tasks.unanswered import BOUNDS
 from ktdeval.values.typed import from_plain
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
     #: upper bound.
     detail: dict[str, Any]
     reason: Name | UnsetType = UNSET
+    #: where samples without a valid answer don't count as the worst figure
+    unanswered: Literal["left_out"] | UnsetType = UNSET
+
+    @property
+    def worst(self) -> float | None:
+        """Figure that a sample without a valid answer counts as; None where there is none."""
+        return worst_figure(self.better, self.range, self.unanswered or "worst")
 
 
 # ---- gathered from the task
@@ -105,6 +113,8 @@ def _score_line(score: Score, definition: ScoreDefinition) -> ScoreLine:
     }
     if score.value is None:
         fields["reason"] = score.reason
+    if definition.unanswered != "worst":
+        fields["unanswered"] = definition.unanswered
 
     return from_plain(strict_json("scores", fields), ScoreLine, "card", CardError)
 
@@ -123,7 +133,12 @@ def recorded_as(card: ScoringCard, score: str, recorded: Container[str]) -> str 
 def score_problems(scores: Mapping[str, ScoreLine], steps: int) -> Iterator[Problem]:
     """Yield contradictions of scores with the number of samples, and with their own detail."""
     for name, score in scores.items():
-        for path, problem in (*_range_problems(score, steps), *_proportion_problems(score)):
+        problems = (
+            *_range_problems(score, steps),
+            *_bounds_problems(score, steps),
+            *_proportion_problems(score),
+        )
+        for path, problem in problems:
             yield ("scores", name, *path), problem
 
 
@@ -135,6 +150,39 @@ def _range_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
         problem = range_problem(value, score.range)
         if problem:
             yield (field,), problem
+
+
+def _bounds_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
+    """Yield bounds over all samples that contradict the value, the range, or the samples."""
+    bounds = score.detail.get(BOUNDS)
+    if bounds is None:
+        return
+
+    path = ("detail", BOUNDS)
+    if not isinstance(bounds, Mapping) or set(bounds) != {"n", "missing", "low", "high"}:
+        yield path, "expected n, missing, low and high"
+        return
+
+    n = bounds["n"]
+    missing = bounds["missing"]
+    if type(n) is not int or type(missing) is not int or not 0 < missing <= steps or n > steps:
+        yield path, f"the finished episodes have {steps} samples"
+        return
+
+    ends = (bounds["low"], bounds["high"])
+    for end, limit in zip(ends, score.range, strict=True):
+        if (end is None) != (limit is None):
+            yield path, "an end is null where the range has one, or the other way round"
+            return
+
+        problem = range_problem(end, score.range)
+        if problem:
+            yield path, problem
+            return
+
+    low, high = ends
+    if low is not None and high is not None and low > high:
+        yield path, "the low end is above the high one"
 
 
 def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
-from ktdeval.tasks import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window
+from ktdeval.tasks import (
+    UNANSWERED,
+    AnswerRecord,
+    EpisodeSpec,
+    Score,
+    ScoreDefinition,
+    TargetTask,
+    Window,
+    unanswered_score,
+)
 from ktdeval.values.fields import to_mapping
 from ktdeval.values.jsonio import JsonValue, sha256_hex
 from ktdeval_qfinzero.chat.config import ChatConfig
@@ -20,7 +29,7 @@ from ktdeval_qfinzero.chat.samples import (
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.suite.brief import tool_hashes
-from ktdeval_qfinzero.suite.one_question import mean_score, read_definitions, share_score
+from ktdeval_qfinzero.suite.one_question import mean_of_all, read_definitions, share_score
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 
 _NO_TURN = "no turn was answered"
@@ -96,31 +105,28 @@ class ChatTask:
         """Compute the figures over all records together; pure."""
         asked = [record for record in records if record.provenance != "error"]
         answered = [record for record in asked if record.answer is not None]
+        silent = len(asked) - len(answered)
         failed = len(records) - len(asked)
+        accepted = _accepted(answered)
+        calls = [float(_count_of(record, "calls")) for record in answered]
         return {
-            "accepted": _accepted(answered),
+            "accepted": mean_of_all(
+                accepted, silent, failed, self.scores["accepted"], "no call was made"
+            ),
             "answered": share_score(len(answered), len(asked), _NO_TURN),
-            "calls": _calls(answered),
-            "unanswered": share_score(failed, len(records), "there is no turn"),
+            "calls": mean_of_all(calls, silent, failed, self.scores["calls"], _NO_TURN),
+            UNANSWERED: unanswered_score(records, "turns"),
         }
 
 
-def _accepted(answered: Sequence[AnswerRecord]) -> Score:
-    """Average the share of accepted calls over turns with calls, without an interval: calls of a
-    turn are not independent, and a card has one turn.
-    """
-    shares: list[float] = []
+def _accepted(answered: Sequence[AnswerRecord]) -> list[float | None]:
+    """Return the share of accepted calls of each turn; None of one without calls."""
+    shares: list[float | None] = []
     for record in answered:
         calls = _count_of(record, "calls")
-        if calls:
-            shares.append(_count_of(record, "accepted") / calls)
+        shares.append(_count_of(record, "accepted") / calls if calls else None)
 
-    return mean_score(shares, "no call was made")
-
-
-def _calls(answered: Sequence[AnswerRecord]) -> Score:
-    counts = [_count_of(record, "calls") for record in answered]
-    return mean_score(counts, _NO_TURN)
+    return shares
 
 
 def _count_of(record: AnswerRecord, name: str) -> int:

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
-from ktdeval.tasks import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window
+from ktdeval.tasks import (
+    UNANSWERED,
+    AnswerRecord,
+    EpisodeSpec,
+    Score,
+    ScoreDefinition,
+    TargetTask,
+    Window,
+    unanswered_score,
+)
 from ktdeval.values.fields import to_mapping
 from ktdeval.values.jsonio import JsonValue, sha256_hex
 from ktdeval.values.typed import from_plain
@@ -14,7 +23,7 @@ from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.session.config import SessionConfig
 from ktdeval_qfinzero.session.samples import FORM, PROMPTS, Earned, SessionSamples, prompt_text
 from ktdeval_qfinzero.suite.brief import tool_hashes
-from ktdeval_qfinzero.suite.one_question import mean_score, read_definitions, share_score
+from ktdeval_qfinzero.suite.one_question import mean_of_all, read_definitions, share_score
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 
 _NO_SESSION = "no session was finished"
@@ -78,24 +87,28 @@ class SessionTask:
             for record in asked
             if record.answer is not None
         ]
+        followed = [each for each in earned if not each.problem]
         failed = len(records) - len(asked)
-        followed = sum(not each.problem for each in earned)
-        accepted = [each.accepted / each.calls for each in earned if each.calls]
+
+        # A session that was not traded as asked has no figures: it earns as little as silence.
+        def mean(name: str, of: Sequence[Earned], figures: Sequence[float | None]) -> Score:
+            silent = len(asked) - len(of)
+            return mean_of_all(figures, silent, failed, self.scores[name], _reason(of, asked))
+
+        shares = [each.accepted / each.calls if each.calls else None for each in earned]
         return {
-            "total_return": _mean([each.total_return for each in earned], earned),
-            "sharpe": _mean([each.sharpe for each in earned], earned),
-            "max_drawdown": _mean([each.max_drawdown for each in earned], earned),
-            "followed": share_score(followed, len(asked), _NO_SESSION),
-            "accepted": mean_score(accepted, "no call was made"),
-            "trades": _mean([float(each.trades) for each in earned], earned),
-            "unanswered": share_score(failed, len(records), "there is none"),
+            "total_return": mean("total_return", followed, [one.total_return for one in followed]),
+            "sharpe": mean("sharpe", followed, [one.sharpe for one in followed]),
+            "max_drawdown": mean("max_drawdown", followed, [one.max_drawdown for one in followed]),
+            "followed": share_score(len(followed), len(asked), _NO_SESSION),
+            "accepted": mean("accepted", earned, shares),
+            "trades": mean("trades", earned, [float(one.trades) for one in earned]),
+            UNANSWERED: unanswered_score(records, "sessions"),
         }
 
 
-def _mean(figures: Sequence[float | None], earned: Sequence[Earned]) -> Score:
-    """Average the figures that are defined; without any, say why."""
-    if not earned:
-        return Score(None, 0, reason=_NO_SESSION)
-
-    reason = earned[0].problem or "daily returns do not vary, or there are fewer than two"
-    return mean_score([figure for figure in figures if figure is not None], reason)
+def _reason(of: Sequence[Earned], asked: Sequence[AnswerRecord]) -> str:
+    """Return why a figure is not defined in any of some sessions."""
+    if not asked or not of:
+        return _NO_SESSION
+    return "not defined in any session: too few days, no call, or returns that do not vary"

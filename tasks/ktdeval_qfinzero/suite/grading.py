@@ -187,21 +187,22 @@ def _names_after(prefix: str, scores: Mapping[str, JsonValue]) -> tuple[str, ...
 
 @dataclass(frozen=True)
 class Asked:
-    """An item that was put to a model; `graded` and `status` are None without a valid
-    submission.
+    """An item that was put to a model; `graded` and `status` are None without a valid submission.
+    Of one whose model call `failed` nothing is known.
     """
 
     item: str
     facts: Facts
     graded: Graded | None
     status: str | None
+    failed: bool = False
 
     @staticmethod
     def of(record: AnswerRecord) -> Asked:
         """Decode a record."""
         facts = from_plain(record.facts, Facts, record.sample)
         if record.answer is None:
-            return Asked(record.sample, facts, None, None)
+            return Asked(record.sample, facts, None, None, record.provenance == "error")
 
         status = str(record.answer["status"])
         return Asked(record.sample, facts, Graded.of(record.scores), status)

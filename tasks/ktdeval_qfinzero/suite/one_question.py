@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from ktdeval.errors import InvariantError
 from ktdeval.stats import wilson
-from ktdeval.tasks import Score, ScoreDefinition
+from ktdeval.tasks import Score, ScoreDefinition, with_bounds
 from ktdeval.values.jsonio import JsonValue, dumps_canonical
 from ktdeval.values.typed import Value, encode_canonical, from_plain
 from ktdeval.values.yamlio import load_yaml
@@ -91,6 +91,37 @@ def mean_score(figures: Sequence[float], reason: str) -> Score:
     if not figures:
         return Score(None, 0, reason=reason)
     return Score(fsum(figures) / len(figures), len(figures))
+
+
+def mean_of_all(
+    figures: Sequence[float | None],
+    silent: int,
+    failed: int,
+    definition: ScoreDefinition,
+    reason: str,
+) -> Score:
+    """Average figures of answered samples, None where one is not defined. The `silent` ones, without
+    a valid answer, count as the worst figure; `failed` model calls bound the average. A score
+    without a direction is of the answered ones alone.
+    """
+    worst = definition.worst
+    if silent and definition.better and worst is None:
+        asked = len(figures) + silent
+        return Score(
+            None,
+            0,
+            reason=f"{silent} of {asked} have no valid answer, and the score has no worst figure",
+        )
+
+    known = [figure for figure in figures if figure is not None]
+    if worst is not None:
+        known += [worst] * silent
+
+    points: list[tuple[str, float | None]] = []
+    for number, figure in enumerate([*known, *[None] * failed]):
+        points.append((str(number), figure))
+
+    return with_bounds(mean_score(known, reason), points, definition.range)
 
 
 def share_score(count: int, total: int, reason: str) -> Score:

@@ -14,7 +14,14 @@ from typing import Final, Literal
 import numpy as np
 
 from ktdeval.stats import Interval, wilson
-from ktdeval.tasks import AnswerRecord, Score, ScoreDefinition
+from ktdeval.tasks import (
+    UNANSWERED,
+    AnswerRecord,
+    Score,
+    ScoreDefinition,
+    unanswered_detail,
+    with_bounds,
+)
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.typed import Value, from_plain
@@ -81,30 +88,36 @@ def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
 def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str, Score]:
     """Compute all scores of `definitions` over these records, which may be of several windows and
     seeds. Pure. An item without a valid submission earns 0 everywhere: that is the model's failure.
-    One whose model call failed says nothing about the model, and is only counted.
+    One whose model call failed says nothing about the model: it is counted, and bounds each score.
     """
-    asked = [Asked.of(record) for record in records if record.provenance != "error"]
+    put = [Asked.of(record) for record in records]
     scores = {
-        "overall": _overall(asked, config.rules),
-        "exact": _exact(asked),
-        "tm": _metric("tm", asked, config.rules),
-        "pa": _metric("pa", asked, config.rules),
-        "ta": _metric("ta", asked, config.rules),
-        "refusal_accuracy": _refusal(asked),
-        "call_precision": _precision(asked),
-        "unanswered": _unanswered(records),
+        "overall": _overall(put, config.rules),
+        "exact": _exact(put),
+        "tm": _metric("tm", put, config.rules),
+        "pa": _metric("pa", put, config.rules),
+        "ta": _metric("ta", put, config.rules),
+        "refusal_accuracy": _refusal(put),
+        "call_precision": _precision(put),
+        UNANSWERED: _unanswered(records),
     }
     if config.is_live:
-        scores["end_state_match"] = _end_state(asked)
+        scores["end_state_match"] = _end_state(put)
 
     return {name: scores[name] for name in definitions(config)}
+
+
+def _answering(put: Sequence[Asked]) -> list[Asked]:
+    """Return the items on which the model was heard: those whose call did not fail."""
+    return [one for one in put if not one.failed]
 
 
 # ---- one score
 
 
-def _overall(asked: Sequence[Asked], rules: Rules) -> Score:
+def _overall(put: Sequence[Asked], rules: Rules) -> Score:
     """Mean of the metrics, with all further figures of the answers."""
+    asked = _answering(put)
     other = OTHER[rules]
     graded = [one.graded for one in asked if one.graded is not None]
     modes: list[str] = []
@@ -119,35 +132,39 @@ def _overall(asked: Sequence[Asked], rules: Rules) -> Score:
         "by_category": _groups(asked, _category, means),
         "by_difficulty": _groups(asked, _difficulty, means),
         "failure_modes": _counts(modes),
+        "without_call": sum(each.no_call for each in graded),
         "without_submission": len(asked) - len(graded),
         "ids": {
             "expected": sum(each.ids_expected for each in graded),
             "right": sum(each.ids_right for each in graded),
         },
     }
-    return _score_of_metric("overall", asked, rules, detail)
+    return _score_of_metric("overall", put, rules, detail)
 
 
 def _means(asked: Sequence[Asked], rules: Rules) -> dict[str, JsonValue]:
     return {name: _mean(asked, _earned(rules, name)) for name in METRICS}
 
 
-def _metric(name: str, asked: Sequence[Asked], rules: Rules) -> Score:
+def _metric(name: str, put: Sequence[Asked], rules: Rules) -> Score:
     other = OTHER[rules]
-    by_other_rules = {"rules": other, "value": _mean(asked, _earned(other, name))}
-    return _score_of_metric(name, asked, rules, {"other_rules": by_other_rules})
+    value = _mean(_answering(put), _earned(other, name))
+    return _score_of_metric(name, put, rules, {"other_rules": {"rules": other, "value": value}})
 
 
 def _score_of_metric(
-    name: str, asked: Sequence[Asked], rules: Rules, detail: Mapping[str, JsonValue]
+    name: str, put: Sequence[Asked], rules: Rules, detail: Mapping[str, JsonValue]
 ) -> Score:
+    asked = _answering(put)
     scale = _SCALE.get(name, 1.0)
     points = [(item, value / scale) for item, value in _points(asked, _earned(rules, name))]
     baseline = _average([float(getattr(one.facts.empty, name)) for one in asked])
-    return _score(name, points, scale, baseline, detail)
+    return _score(name, points, put, baseline, detail)
 
 
-def _exact(asked: Sequence[Asked]) -> Score:
+def _exact(put: Sequence[Asked]) -> Score:
+    asked = _answering(put)
+
     def is_exact(graded: Graded) -> bool:
         return graded.exact
 
@@ -160,10 +177,12 @@ def _exact(asked: Sequence[Asked]) -> Score:
     }
     baseline = _average([one.facts.empty.exact for one in asked])
 
-    return _score("exact", _points(asked, is_exact), 1.0, baseline, detail)
+    return _score("exact", _points(asked, is_exact), put, baseline, detail)
 
 
-def _end_state(asked: Sequence[Asked]) -> Score:
+def _end_state(put: Sequence[Asked]) -> Score:
+    asked = _answering(put)
+
     def match(graded: Graded) -> bool:
         return bool(graded.end_state_match)
 
@@ -179,10 +198,10 @@ def _end_state(asked: Sequence[Asked]) -> Score:
     }
     baseline = _average([one.facts.empty.end_state_match or 0.0 for one in asked])
 
-    return _score("end_state_match", _points(asked, match), 1.0, baseline, detail)
+    return _score("end_state_match", _points(asked, match), put, baseline, detail)
 
 
-def _refusal(asked: Sequence[Asked]) -> Score:
+def _refusal(put: Sequence[Asked]) -> Score:
     """Score the items to refuse. The others, answered without a call, are in the detail: an agent
     that never calls refuses all.
     """
@@ -190,6 +209,7 @@ def _refusal(asked: Sequence[Asked]) -> Score:
     def makes_no_call(one: Asked) -> bool:
         return one.graded is not None and one.graded.no_call
 
+    asked = _answering(put)
     to_refuse = [one for one in asked if one.facts.refusal]
     others = [one for one in asked if not one.facts.refusal]
     refused = [one for one in to_refuse if makes_no_call(one)]
@@ -206,43 +226,49 @@ def _refusal(asked: Sequence[Asked]) -> Score:
         return Score(None, 0, detail=detail, reason="no item to refuse was answered")
 
     points = _points(to_refuse, lambda graded: graded.no_call)
-    return _score("refusal_accuracy", points, 1.0, 1.0, detail)
+    all_to_refuse = [one for one in put if one.facts.refusal]
+    return _score("refusal_accuracy", points, all_to_refuse, 1.0, detail)
 
 
-def _precision(asked: Sequence[Asked]) -> Score:
+def _precision(put: Sequence[Asked]) -> Score:
+    asked = _answering(put)
     counted = [one for one in asked if one.graded is None or one.graded.call_precision is not None]
     if not counted:
         return Score(None, 0, reason="no answer has a call")
 
     points = _points(counted, lambda graded: graded.call_precision or 0.0)
-    return _score("call_precision", points, 1.0, None, {})
+    return _score("call_precision", points, put, None, {})
 
 
 def _unanswered(records: Sequence[AnswerRecord]) -> Score:
     if not records:
         return Score(None, 0, reason="there are no items")
 
-    points = [(record.sample, float(record.provenance == "error")) for record in records]
-    count = int(fsum(value for _, value in points))
-    return _score("unanswered", points, 1.0, None, {"count": count})
+    points = [(record.sample, float(record.answer is None)) for record in records]
+    return _score(UNANSWERED, points, (), None, unanswered_detail(records))
 
 
 def _score(
     name: str,
     points: Sequence[tuple[str, float]],
-    scale: float,
+    put: Sequence[Asked],
     baseline: float | None,
     detail: Mapping[str, JsonValue],
 ) -> Score:
+    """Return the mean of points with its interval, and its bounds over all items that were `put`."""
     if not points:
         return _NO_ITEM
 
+    scale = _SCALE.get(name, 1.0)
     interval = interval_of(name, points)
     if scale != 1.0:
         interval = interval.transformed(lambda end: end * scale)
 
     value = scale * (_average([value for _, value in points]) or 0.0)
-    return Score(value, len(points), interval, baseline, detail)
+    score = Score(value, len(points), interval, baseline, detail)
+    figures: list[tuple[str, float | None]] = [(item, scale * value) for item, value in points]
+    figures += [(one.item, None) for one in put if one.failed]
+    return with_bounds(score, figures, (0.0, scale))
 
 
 # ---- intervals

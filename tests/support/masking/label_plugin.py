@@ -52,7 +52,7 @@ class LowLabels(KeylessModel):
         if not rows:
             return []
         lowest = frozenset(row["stock_id"] for row in rows[: 2 * NAMES])
-        sizing = Sizing.equal(conversation.state, NAMES, 0.9, (0.0, 1.5))
+        sizing = Sizing.equal(conversation, NAMES, 0.9, (0.0, 1.5))
         return rebalance(conversation, Ranking(buyable(rows), lowest, "its label"), sizing)
 
     def sort(self, conversation: Conversation, rows: list[Any]) -> list[Any]:

@@ -270,6 +270,8 @@ def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chance
             4,
             pytest.approx(math.fsum(chances) / 4),
         ), name
+        # silence is neither a miss nor a hit: both are shown, over all probes
+        assert score.detail["with_unanswered"] == {"n": 7, "low": 4 / 7, "high": 1.0}
     nothing = summary_of([record_of(samples, 0, None, "error")])
     assert nothing["joint"].value is None
     assert "no probe has a valid answer" in nothing["joint"].reason

@@ -294,15 +294,16 @@ def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behave
 
 
 def test_weights_stay_below_the_tasks_limit_on_one_name() -> None:
-    sizing = Sizing.equal(state(), positions=1, invested=1.0, band=(0.0, 1.5))
+    conversation = Conversation(request(state(candidates=FOUR)))
+    sizing = Sizing.equal(conversation, positions=1, invested=1.0, band=(0.0, 1.5))
     assert sizing.target == pytest.approx(0.38)
-    assert Sizing.equal(state(), positions=20, invested=0.98, band=(0.75, 1.25)).positions == 3
+    assert Sizing.equal(conversation, 20, invested=0.98, band=(0.75, 1.25)).positions == 3
 
 
 def test_rebalancing_never_spends_more_than_there_is() -> None:
     held = [("a", 0.5, True, "trading"), ("b", 0.05, True, "trading")]
     conversation = Conversation(request(state(held, 0.02, candidates=FOUR)))
-    sizing = Sizing.equal(conversation.state, 3, 0.98, (0.75, 1.25))
+    sizing = Sizing.equal(conversation, 3, 0.98, (0.75, 1.25))
     rows = conversation.rows(FOUR)
     intents = rebalance(conversation, Ranking(rows, None, "x"), sizing)
     weights = {"a": 0.5, "b": 0.05}

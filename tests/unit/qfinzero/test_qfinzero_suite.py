@@ -595,12 +595,19 @@ def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() ->
     shares = {
         **dict.fromkeys(("tm", "pa", "ta", "end_state_match"), 2 / 3),
         "call_precision": 0.5,
-        "unanswered": 0.25,
+        "unanswered": 0.5,
     }
     assert values == pytest.approx({"overall": 200 / 3, **shares})
     assert summary["overall"].detail["failure_modes"] == {"no_submission": 1}
     assert summary["overall"].detail["other_rules"]["overall"] == pytest.approx(200 / 3)
-    assert summary["unanswered"].detail == {"count": 1}
+    counted = {"count": 2, "by_provenance": {"error": 1, "fallback": 1}}
+    assert summary["unanswered"].detail == counted
+    # two of three right, of four with one that failed: between a half and three quarters
+    bounds = {"n": 4, "missing": 1}
+    of_overall = summary["overall"].detail["with_failed_calls"]
+    assert of_overall == {**bounds, "low": pytest.approx(50), "high": pytest.approx(75)}
+    of_exact = summary["exact"].detail["with_failed_calls"]
+    assert of_exact == {**bounds, "low": pytest.approx(0.5), "high": pytest.approx(0.75)}
     assert summary["overall"].detail["by_difficulty"]["easy"]["n"] == 1
 
 

@@ -266,6 +266,9 @@ def test_the_seed_nearest_to_the_median_return_is_shown_of_its_window() -> None:
     ledgers = {("W", seed): nav_of(level) for seed, level in enumerate([130, 90, 110, 120])}
     assert representative(ledgers) == ("W", 2)
     assert representative({("W", 4): nav_of(100), ("W", 3): nav_of(100)}) == ("W", 3)
+    for returns in ([104, 100], [100, 104]):  # two are equally near, whichever is higher
+        of_two = {("W", seed): nav_of(level) for seed, level in enumerate(returns)}
+        assert representative(of_two) == ("W", 0)
 
 
 def test_the_benchmark_and_not_the_agent_chooses_the_windows(tmp_path: Path) -> None:

@@ -39,16 +39,22 @@ def task_of(score: Any = lambda answer, sample: answer == sample["gold"], **more
     return QATask(more.pop("samples", SAMPLES), score, name="sums", **more)
 
 
-def record(scores: dict[str, Any] | None, sample: str = "0") -> AnswerRecord:
-    return answer_record(
-        0, sample=sample, answer=None if scores is None else {"answer": "x"}, scores=scores or {}
-    )
+def record(
+    scores: dict[str, Any] | None, sample: str = "0", provenance: str = "fallback"
+) -> AnswerRecord:
+    """Answer with these scores; without any, a sample without a valid answer."""
+    if scores is None:
+        return answer_record(0, provenance, sample=sample)
+    return answer_record(0, sample=sample, answer={"answer": "x"}, scores=scores)
+
+
+ANY_NUMBER = {"accuracy": ScoreDefinition("a number", "1", (None, None), "higher", "a test")}
 
 
 def accuracy(*answers: tuple[str, bool | float]) -> Score:
     """Score of answers, each with the sample that it is to."""
-    return task_of().summarise(
-        [*(record({"accuracy": value}, sample) for sample, value in answers), record(None)]
+    return task_of(scores=ANY_NUMBER).summarise(
+        [record({"accuracy": value}, sample) for sample, value in answers]
     )["accuracy"]
 
 
@@ -118,13 +124,76 @@ def test_answers_to_one_sample_in_several_seeds_count_as_one_by_their_mean() -> 
     assert (shares.low, shares.high, shares.n) == (0.0, 1.0, 3)
 
 
-@pytest.mark.parametrize("records", [[], [record(None)], [record({"accuracy": None})]])
+@pytest.mark.parametrize(
+    "records", [[], [record(None, provenance="error")], [record({"accuracy": None})]]
+)
 def test_without_a_scored_answer_there_is_a_reason_in_place_of_a_value(
     records: list[AnswerRecord],
 ) -> None:
     score = task_of().summarise(records)["accuracy"]
     assert (score.value, score.n) == (None, 0)
-    assert "no sample has a valid answer" in score.reason
+    assert "no sample has an answer that can be scored" in score.reason
+
+
+# -- samples without a valid answer
+
+
+def test_a_sample_without_a_valid_answer_counts_as_wrong() -> None:
+    """One right answer and two replies in plain text: a third, and not all."""
+    right = record({"accuracy": True}, "a")
+    summary = task_of().summarise([right, record(None, "b"), record(None, "c")])
+    assert (summary["accuracy"].value, summary["accuracy"].n) == (1 / 3, 3)
+    assert summary["accuracy"].detail == {"successes": 1}
+    assert summary["unanswered"].value == 2 / 3
+    assert summary["unanswered"].detail == {"count": 2, "by_provenance": {"fallback": 2}}
+
+
+def test_the_worst_figure_is_that_of_the_range_and_direction() -> None:
+    error = ScoreDefinition("distance", "days", (0.0, 30.0), "lower", "a test")
+    points = ScoreDefinition("points", "points", (-1.0, 4.0), "higher", "a test")
+    task = task_of(scores={"error": error, "points": points})
+    summary = task.summarise([record({"error": 2.0, "points": 4.0}, "a"), record(None, "b")])
+    assert summary["error"].value == (2.0 + 30.0) / 2
+    assert summary["points"].value == (4.0 - 1.0) / 2
+
+
+def test_without_a_worst_figure_silence_leaves_no_score() -> None:
+    task = task_of(scores=ANY_NUMBER)
+    score = task.summarise([record({"accuracy": 7.0}, "a"), record(None, "b")])["accuracy"]
+    assert score.value is None
+    assert score.reason == (
+        "1 of 2 samples have no valid answer, and the score has no worst figure: its definition"
+        " names no direction, or no end of its range"
+    )
+
+
+def test_a_failed_call_is_missing_and_bounds_the_score() -> None:
+    """Right, wrong and a failed call: a half of two; a third to two thirds of all three."""
+    failed = record(None, "c", "error")
+    summary = task_of().summarise([record({"accuracy": True}, "a"), record(None, "b"), failed])
+    score = summary["accuracy"]
+    assert (score.value, score.n) == (0.5, 2)
+    bounds = {"n": 3, "missing": 1, "low": pytest.approx(1 / 3), "high": pytest.approx(2 / 3)}
+    assert score.detail == {"successes": 1, "with_failed_calls": bounds}
+    counted = {"count": 2, "by_provenance": {"error": 1, "fallback": 1}}
+    assert summary["unanswered"].detail == counted
+
+
+def test_of_a_sample_in_two_seeds_the_failed_call_leaves_half_open() -> None:
+    records = [record({"accuracy": True}, "a"), record(None, "a", "error")]
+    score = task_of().summarise(records)["accuracy"]
+    bounds = {"n": 1, "missing": 1, "low": 0.5, "high": 1.0}
+    assert (score.value, score.detail["with_failed_calls"]) == (1.0, bounds)
+
+
+def test_a_figure_outside_its_range_is_the_plugins_error_and_names_the_fix() -> None:
+    samples = task_of(lambda answer, sample: 2.0).samples(SPEC, None, None)
+    with pytest.raises(PluginError, match=r"2.0 lies outside its range 0.0 … 1.0; declare its"):
+        samples.score(0, {"answer": "5"})
+    with pytest.raises(ConfigError, match="'unanswered' counts samples without an answer"):
+        task_of(scores=("accuracy", "unanswered"))
+    with pytest.raises(ConfigError, match="scores: error: expected a ScoreDefinition, was tuple"):
+        task_of(scores={"error": (0.0, 1.0)})
 
 
 @on_each_row
@@ -163,6 +232,7 @@ def test_a_score_that_changes_its_sample_changes_no_question() -> None:
     task = task_of(
         lambda answer, sample: bool(sample["gold"].append(answer)) or len(sample["gold"]),
         samples=[{**SAMPLES[0], "gold": []}],
+        scores=ANY_NUMBER,
     )
     before, samples = task.describe(), task.samples(SPEC, None, None)
     assert [samples.score(0, {"answer": "5"}) for _ in range(2)] == [{"accuracy": 1}] * 2
@@ -193,7 +263,7 @@ def test_a_scalar_of_numpy_is_the_truth_value_or_number_that_it_holds(
     given: Any, plain: bool | float
 ) -> None:
     (value,) = (
-        task_of(lambda answer, sample: given)
+        task_of(lambda answer, sample: given, scores=ANY_NUMBER)
         .samples(SPEC, None, None)
         .score(0, {"answer": "5"})
         .values()

@@ -196,9 +196,9 @@ def settle(folder: Path, extra: tuple[str, ...]) -> None:
     click.echo(
         "\nmean excess returns over the index in % a year, with intervals of 95 % that hold at all times"
     )
-    columns = ("entrant", "market", "n", "over index")
-    rows = [excess_row(card) for card in settled.cards]
-    print_grid(columns, rows, left=("entrant", "market"))
+    of_excess = ("entrant", "market", "n", "over index")
+    excesses = [excess_row(card) for card in settled.cards]
+    print_grid(of_excess, excesses, left=("entrant", "market"))
     pairs = [pair_row(*pair) for pair in differences(test.plan, settled.results)]
     if pairs:
         click.echo("\nmean differences in % a year, with intervals of 95 % that hold at all times")

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ktdeval.errors import LeakError
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
-from ktdeval.masking.entities import COMMON_WORDS, EntityIndex
+from ktdeval.masking.entities import AliasKind, EntityIndex
 from ktdeval.masking.free_dates import find_free_dates
 from ktdeval.masking.identifiers import find_identifiers
+from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload import render_json
 from ktdeval.masking.short_names import short_names
 from ktdeval.masking.spelled_codes import find_spelled_codes
@@ -131,7 +132,8 @@ class IdentityIndex:
         #: symbols and names that are common words (`COST`, `Target`), found only in their own
         #: spelling
         self._common: dict[str, set[str]] = {}
-        self._names: tuple[str, ...] = snapshot.names if assets else ()
+        self._names: tuple[str, ...] = ()
+        self._symbols: tuple[str, ...] = ()  #: codes that are letters
 
         digits = set()
         odd_codes = set()
@@ -144,6 +146,8 @@ class IdentityIndex:
 
         self._digits = frozenset(digits)
         if assets:
+            self._names = tuple(set(snapshot.names).difference(snapshot.codes))
+            self._symbols = tuple(code for code in snapshot.codes if code.isalpha())
             own_names = set(snapshot.names).difference(snapshot.codes)
             for name in sorted(own_names | odd_codes | set(snapshot.industries)):
                 word = name.lower()
@@ -333,15 +337,25 @@ class IdentityIndex:
         for identifier in find_identifiers(normalised):
             yield Hit("security code", identifier.start, identifier.end)
 
-        for entity in self._short_names.find(normalised):
+        for entity in self._spoken.find(normalised):
             yield Hit("company or industry name", entity.start, entity.end)
 
     @cached_property
-    def _short_names(self) -> EntityIndex:
-        """Index of short names, built with the first answer: prompts don't need it."""
-        return EntityIndex(
-            (0, "short", short) for name in self._names for short in short_names(name)
-        )
+    def _spoken(self) -> EntityIndex:
+        """Index of names and short names as people spell them, built with the first answer: prompts
+        don't need it.
+        """
+        spoken: list[tuple[int, AliasKind, str]] = []
+        for name in self._names:
+            if name.lower() not in COMMON_WORDS:
+                spoken.append((0, "name", name))
+
+            spoken.extend((0, "short", short) for short in short_names(name))
+
+        for code in self._symbols:
+            spoken.append((0, "ticker", code))
+
+        return EntityIndex(spoken)
 
     def _may_be_code(self, digits: str, scope: Scope) -> bool:
         """Whether six digits that read as a day may be a code instead: one of the market, or in an

@@ -33,7 +33,20 @@ _MOST_PARTS = 4  # of a word in mixed case that make one name
 _SYMBOL = 3  # fewest letters of a ticker
 _SUFFIXES = (
     *("s", "es", "ed", "ing", "er", "ers", "ish", "esque", "ian", "ians", "ite", "ites", "like"),
-    *("fy", "fied", "ified", "fication", "ize", "ized", "izing", "ise", "ised", "ising", "ification", "ness"),
+    *(
+        "fy",
+        "fied",
+        "ified",
+        "fication",
+        "ize",
+        "ized",
+        "izing",
+        "ise",
+        "ised",
+        "ising",
+        "ification",
+        "ness",
+    ),
 )
 _BETWEEN = r"[ .'_*·/|~+-]"
 _SPACED_LETTERS = re.compile(
@@ -140,9 +153,7 @@ class Respelled(Generic[T]):
                     if known.is_rare or (stem.isupper() and not no_case):
                         yield (*match.span(), known)
 
-    def _two_parts(
-        self, text: str, words: Sequence[str], no_case: bool
-    ) -> Iterator[Found[T]]:
+    def _two_parts(self, text: str, words: Sequence[str], no_case: bool) -> Iterator[Found[T]]:
         joined = self._rare.keys() & set(map(add, words, words[1:]))
         if not joined:
             return

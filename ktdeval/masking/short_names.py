@@ -191,4 +191,6 @@ def _usable(short: str, name: str) -> Iterator[str]:
         yield short
 
 
-_LEGAL_WORDS = frozenset(form.strip("& .").lower() for form in LEGAL_FORMS) | listed_words("legal form")
+_LEGAL_WORDS = frozenset(form.strip("& .").lower() for form in LEGAL_FORMS) | listed_words(
+    "legal form"
+)

@@ -79,8 +79,7 @@ def _lookalikes() -> dict[str, str]:
     Unicode Technical Standard 39).
     """
     return {
-        row["letter"]: row["plain"]
-        for row in csv_rows(Path(__file__).with_name("lookalikes.csv"))
+        row["letter"]: row["plain"] for row in csv_rows(Path(__file__).with_name("lookalikes.csv"))
     }
 
 

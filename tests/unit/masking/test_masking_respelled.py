@@ -147,7 +147,9 @@ def test_a_name_that_a_rule_respells_is_hidden(drawn: tuple[str, str]) -> None:
     assert name.lower() not in squashed(shown)
 
 
-@given(respelled(), st.sampled_from([text for _, text in DATES]), st.sampled_from(TABLE["innocent"]))
+@given(
+    respelled(), st.sampled_from([text for _, text in DATES]), st.sampled_from(TABLE["innocent"])
+)
 @examples(80)
 def test_a_masked_text_stays_as_it_is(drawn: tuple[str, str], date: str, sentence: str) -> None:
     prose = MASK.mask(f"{sentence} {ENGLISH.format(drawn[1])} So {date} it was.", 40)
@@ -157,7 +159,8 @@ def test_a_masked_text_stays_as_it_is(drawn: tuple[str, str], date: str, sentenc
 
 
 @pytest.mark.parametrize(
-    "spelled", ["nVidia", "Nvidıa", "Tes-la", "N.V.D.A.", "Micr0soft", "NVDAs", "TeslaBot", "T e s l a"]
+    "spelled",
+    ["nVidia", "Nvidıa", "Tes-la", "N.V.D.A.", "Micr0soft", "NVDAs", "TeslaBot", "T e s l a"],
 )
 def test_a_model_that_respells_a_name_does_not_see_it_again(spelled: str) -> None:
     guard = identities_of(MARKET, assets=True, dates=True)

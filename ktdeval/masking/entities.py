@@ -102,15 +102,15 @@ class _Alias:
         """Yield the alias by its letters, for other spellings, and without a possessive's `s`; no
         persons, and nothing that needs more than letters.
         """
-        tokens = [token for token in self.tokens if token != "&"]
-        letters = "".join(tokens)
+        parts = [part for part in self.tokens if part != "&"]
+        letters = "".join(parts)
         if self.kind == "person" or not (letters.isascii() and letters.isalpha()):
             return
 
         if len(letters) > _SHORT_TICKER:
             yield Known(letters, self.is_symbol, len(self.tokens) == 1, self)
-        if len(tokens) == 2 and tokens[1] == "s":
-            yield Known(tokens[0], self.is_symbol, True, self)
+        if parts[1:] == ["s"]:
+            yield Known(parts[0], self.is_symbol, True, self)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -267,11 +267,10 @@ class EntityIndex:
 
         if self._by_gram:
             pairs = list(map(add, lower, lower[1:]))
-            triples = map(add, pairs, lower[2:])
-            grams = {*pairs, *triples}
-            if not lower.isascii():
+            grams = set(map(add, pairs, lower[2:]))
+            if not lower.isascii():  # two characters begin a name in another script
                 squashed = _PADDING.sub("", lower)
-                grams.update(map(add, squashed, squashed[1:]))
+                grams.update(pairs, map(add, squashed, squashed[1:]))
 
             for gram in self._by_gram.keys() & grams:
                 chosen.update((id(alias), alias) for alias in self._by_gram[gram])

@@ -74,6 +74,7 @@ _ROMAN_YEARS: tuple[str, ...] = tuple(
 _ROMAN_YEARS += tuple(year.lower() for year in _ROMAN_YEARS if len(year) > len("MMXX"))
 _LATE = "(?:1[5-9]|2[0-9]|3[0-9])"  # years of two digits that need no other sign of a year
 _OF_YEAR = "(?:36[0-6]|3[0-5][0-9]|[12][0-9]{2}|[1-9]?[0-9])"
+_THE_YEAR = "(?:the|this|last|that) (?:calendar |trading |fiscal )?year"
 _PLURAL = "(?!was |is |has |as |this |plus )(?:[A-Za-z]+ )?[a-z]+s(?![a-z])"
 _RATIO_AFTER = (
     r"[ -](?:of|inch(?:es)?|in\.|split|ratio|odds|vote|mix|ownership|times|aspect|scale|blend|"
@@ -146,13 +147,15 @@ _HINTS = (
     _Hints(words=frozenset({b"b", b"be"})),
     _Hints(words=frozenset({b"a", b"ah"})),
     _Hints(words=frozenset({b"r", b"h", b"s"})),
-    _Hints(words=frozenset({b"of", b"in"})),
+    _Hints(words=frozenset({b"q", b"h", b"quarter", b"half"})),
     _Hints(words=frozenset({b"day", b"doy"})),
     _Hints(words=frozenset({b"k", b"o", b"my", b"eoy", b"y", b"ss", b"aw", b"fw"})),
     _MONTH_NAME,
     _BETWEEN_SLASHES,
     _BETWEEN_SLASHES,
 )
+_DIFFERENT = tuple(dict.fromkeys(_HINTS))
+_KINDS = tuple(map(_DIFFERENT.index, _HINTS))
 
 _PATTERNS = (
     # Q1/24, 1Q'24, Q3 FY24, FY24Q3, fiscal '24, 24Q1
@@ -240,13 +243,16 @@ _PATTERNS = (
     ),
     # day 281 of the year, 281st day of 2024, DOY 281
     _pattern(
-        rf"(?<![A-Za-z])(?:(?:(?:trading |business )?day|DOY) (?:no\.? ?)?{_OF_YEAR} (?:of|in) (?:the|this|last|that) (?:calendar |trading |fiscal )?year"
-        rf"|day[ -]of[ -]year:? {_OF_YEAR}|DOY[ -]?{_OF_YEAR}|day {_OF_YEAR} of (?:36[56]|{_YEAR}))(?![0-9A-Za-z])"
-        rf"|(?<![0-9.,]){_OF_YEAR}(?:st|nd|rd|th) (?:calendar |trading )?day of (?:(?:the|this|last) (?:calendar |trading )?year|{_YEAR})(?![0-9A-Za-z])"
+        rf"(?<![A-Za-z])(?:(?:(?:trading )?day|DOY) (?:no\.? ?)?{_OF_YEAR} (?:of|in) {_THE_YEAR}"
+        rf"|day[ -]of[ -]year:? {_OF_YEAR}|DOY[ -]?{_OF_YEAR}"
+        rf"|day {_OF_YEAR} of (?:36[56]|{_YEAR}))(?![0-9A-Za-z])"
+        rf"|(?<![0-9.,]){_OF_YEAR}(?:st|nd|rd|th) (?:calendar |trading |business )?day of"
+        rf" (?:{_THE_YEAR}|{_YEAR})(?![0-9A-Za-z])"
     ),
     # 2K25, 2O25, MY25, EOY25, Y2025, SS25
     _pattern(
-        rf"(?<![0-9A-Za-z])(?:2K(?:1[0-9]|2[0-9]|3[0-9])|2O[0-3][0-9]|(?:MY|EOY|SS|AW|FW)[ '-]{{0,2}}{_LATE}|Y{_YEAR})(?![0-9A-Za-z])"
+        r"(?<![0-9A-Za-z])(?:2K(?:1[0-9]|2[0-9]|3[0-9])|2O[0-3][0-9]"
+        rf"|(?:MY|EOY|SS|AW|FW)[ '-]{{0,2}}{_LATE}|Y{_YEAR})(?![0-9A-Za-z])"
     ),
     # Oct the 8th, 8th day of October, 08OCT
     _pattern(
@@ -303,12 +309,11 @@ def find_free_dates(text: str, shape: Shape, is_code: Callable[[str], bool]) -> 
     for start, end in spans:
         for pattern in patterns:
             for match in pattern.finditer(text, start, end):
-                if is_amount(text, *_last_number(match)):
-                    continue
-                if pattern is _SLASHED and _is_ratio(text, match.start()):
-                    continue
-
-                yield match.span()
+                is_number = is_amount(text, *_last_number(match)) or (
+                    pattern is _SLASHED and _is_ratio(text, match.start())
+                )
+                if not is_number:
+                    yield match.span()
 
     if b"000000" in shape.runs:
         for match in _SIX.finditer(text):
@@ -330,12 +335,8 @@ def _possible(text: str, shape: Shape, words: Collection[bytes]) -> Sequence[re.
     if not text.isascii():  # other letters may fold to these
         return _PATTERNS
 
-    patterns = []
-    for hints, pattern in zip(_HINTS, _PATTERNS, strict=True):
-        if hints.allow(words, shape):
-            patterns.append(pattern)
-
-    return patterns
+    allowed = [hints.allow(words, shape) for hints in _DIFFERENT]
+    return [pattern for kind, pattern in zip(_KINDS, _PATTERNS, strict=True) if allowed[kind]]
 
 
 def _is_ratio(text: str, start: int) -> bool:

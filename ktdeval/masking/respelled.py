@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 from operator import add
 from typing import Generic, NamedTuple, TypeVar
 
@@ -27,7 +28,8 @@ T = TypeVar("T")
 
 _RARE = 4  # fewest letters of a name that is one in any case
 _SPLIT = 5  # fewest letters of a name that is found in two parts
-_TAGGED = 5  # fewest letters of a name at an end of a handle
+_TAGGED = 5  # fewest letters of a name at an end of a handle, beside a word
+_SURE = 7  # the same, beside any letters
 _MASKED = 5  # fewest letters of a name of which some are asterisks
 _MOST_PARTS = 4  # of a word in mixed case that make one name
 _SYMBOL = 3  # fewest letters of a ticker
@@ -59,9 +61,11 @@ _CAPITALS = re.compile("[A-Z]{4,}(?=[a-z])")
 _SIGNS = str.maketrans("0134578$@!|€+", "oleastbsaiiet")
 _OTHER_SIGNS = str.maketrans("1|!", "ill")
 _SIGN = "0134578$@!|€+"
+# A sign between letters, before three or behind three. That each match begins with a sign lets the
+# search pass over all other text quickly.
 _ODD = re.compile(
-    rf"[A-Za-z](?:[{_SIGN}]{{1,2}}|\*{{1,3}})(?=[A-Za-z])"
-    rf"|(?<![A-Za-z0-9@#])[{_SIGN}](?=[A-Za-z]{{3}})|(?<=[A-Za-z]{{3}})[{_SIGN}](?![A-Za-z0-9])"
+    rf"[{_SIGN}*](?:(?<=[A-Za-z].)[{_SIGN}*]{{0,2}}(?=[A-Za-z])"
+    r"|(?<![A-Za-z0-9@#].)(?=[A-Za-z]{3})|(?<=[A-Za-z]{3}.)(?![A-Za-z0-9]))"
 )
 _OF_WORD = re.compile(r"[A-Za-z0-9]*")
 _BACK_TO_WORD = re.compile(r"[A-Za-z0-9]*\Z")
@@ -158,7 +162,7 @@ class Respelled(Generic[T]):
         if not joined:
             return
 
-        for head, tail in {pair for pair in zip(words, words[1:], strict=False)}:
+        for head, tail in set(pairwise(words)):
             if head + tail not in joined or len(head + tail) < _RARE:
                 continue
 
@@ -234,11 +238,11 @@ class Respelled(Generic[T]):
 
         for cut in range(_RARE, len(letters) - 1):
             for known in self._rare.get(letters[:cut], ()):
-                if known.is_symbol or cut >= _TAGGED:
+                if _is_tagged(known, letters[cut:]):
                     yield word.start(), word.start() + cut, known
 
             for known in self._rare.get(letters[-cut:], ()):
-                if known.is_symbol or cut >= _TAGGED:
+                if _is_tagged(known, letters[:-cut]):
                     yield word.end() - cut, word.end(), known
 
     def _meant(self, letters: str) -> Sequence[Known[T]]:
@@ -282,6 +286,13 @@ def _are_parts(match: re.Match[str], head: str, tail: str, known: Known[T], no_c
 
     before = match.string[max(0, match.start() - 2) : match.start()]
     return spelled[len(head) + 1].isupper() or before[:1].islower()
+
+
+def _is_tagged(known: Known[T], rest: str) -> bool:
+    """Return whether a name is meant that is joined to the rest of a tag."""
+    if len(known.letters) >= _SURE:
+        return True
+    return _is_usual(rest) and (known.is_symbol or len(known.letters) >= _TAGGED)
 
 
 def _is_usual(part: str) -> bool:

@@ -246,7 +246,7 @@ class Respelled(Generic[T]):
                     yield word.end() - cut, word.end(), known
 
     def _meant(self, letters: str) -> Sequence[Known[T]]:
-        return self._known.get(letters) or self._derived.get(letters, ())
+        return self._known.get(letters, []) or self._derived.get(letters, [])
 
 
 def _forms(known: Known[T]) -> Iterator[str]:

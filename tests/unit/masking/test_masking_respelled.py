@@ -94,6 +94,10 @@ def test_the_tables_are_large_enough_and_the_docs_count_them(repository: Any) ->
     assert hidden >= 200
     assert len(TABLE["innocent"]) >= 150
     assert f"{hidden} spellings" in docs
+    for part in ("names", "dates"):
+        for kind, rows in TABLE[part].items():
+            assert re.search(rf"\| {part}: {kind} \| {len(rows)} \| \d+ \| {len(rows)} \|", docs)
+
     assert f"{len(TABLE['innocent'])} innocent sentences" in docs
 
 

@@ -126,6 +126,9 @@ class _Alias:
 
             previous = word
 
+        if self.is_latin and len(self.tokens) > 1 and not self.is_symbol:
+            spelled += "(?:s(?![a-z]))?"  # Coca-Colas
+
         if self.is_latin and not self.is_glued:
             before = "[A-Za-z]" if self.tokens[0][0].isalpha() else "[0-9]"
             after = "[A-Za-z]" if self.tokens[-1][-1].isalpha() else "[0-9]"

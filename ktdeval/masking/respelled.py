@@ -33,22 +33,8 @@ _SURE = 7  # the same, beside any letters
 _MASKED = 5  # fewest letters of a name of which some are asterisks
 _MOST_PARTS = 4  # of a word in mixed case that make one name
 _SYMBOL = 3  # fewest letters of a ticker
-_SUFFIXES = (
-    *("s", "es", "ed", "ing", "er", "ers", "ish", "esque", "ian", "ians", "ite", "ites", "like"),
-    *(
-        "fy",
-        "fied",
-        "ified",
-        "fication",
-        "ize",
-        "ized",
-        "izing",
-        "ise",
-        "ised",
-        "ising",
-        "ification",
-        "ness",
-    ),
+_SUFFIXES = tuple(
+    ["s", "es", "ed", "ing", "er", "ers", "ish", "esque", "ian", "ians", "ite", "ites", "like", "ness", "fy", "fied", "ified", "fication", "ification", "ize", "ized", "izing", "ization", "ise", "ised", "ising", "isation"]
 )
 _BETWEEN = r"[ .'_*·/|~+-]"
 _SPACED_LETTERS = re.compile(

@@ -3,15 +3,17 @@
 Rules of spelling:
 
 * The longest match counts.
-* A name with capitals is found only where its first letter is a capital. Case is ignored in texts
-  that have capitals only or none, and in addresses (`apple.com`, `@apple`).
+* A name that is a word of English and has capitals is found only where its first word has one. Case
+  is ignored for other names, in texts that have capitals only or none, and in addresses
+  (`apple.com`, `@apple`).
 * A name without capitals (`bitcoin`) is found in any case.
-* Tickers are found as they are spelled; tickers of one or two letters only next to `$`, `:` or a
-  bracket.
+* Tickers of four letters and more that are no word of English are found in any case, others as they
+  are spelled; tickers of one or two letters only next to `$`, `:` or a bracket.
 * A possessive stays (`asset_0042's`); a legal form (`Corporation`) is part of the name.
 * Latin words must stand alone. Exceptions: long names (`bitcoiners`) and, in texts without
   capitals, tickers without vowels (`databtc`, where a title runs into a text).
 * A person's last name counts if the full name is in the same text.
+* Other spellings (`N-vidia`, `Micr0soft`, `TeslaBot`) are those of `ktdeval.masking.respelled`.
 """
 
 from __future__ import annotations

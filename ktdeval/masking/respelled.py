@@ -33,8 +33,9 @@ _SURE = 7  # the same, beside any letters
 _MASKED = 5  # fewest letters of a name of which some are asterisks
 _MOST_PARTS = 4  # of a word in mixed case that make one name
 _SYMBOL = 3  # fewest letters of a ticker
-_SUFFIXES = tuple(
-    ["s", "es", "ed", "ing", "er", "ers", "ish", "esque", "ian", "ians", "ite", "ites", "like", "ness", "fy", "fied", "ified", "fication", "ification", "ize", "ized", "izing", "ization", "ise", "ised", "ising", "isation"]
+_SUFFIXES = (
+    "s es ed ing er ers ish esque ian ians ite ites like ness fy fied ified fication ification"
+    " ize ized izing ization ise ised ising isation"
 )
 _BETWEEN = r"[ .'_*·/|~+-]"
 _SPACED_LETTERS = re.compile(
@@ -245,7 +246,7 @@ def _forms(known: Known[T]) -> Iterator[str]:
     if not known.is_rare or not known.is_one_word:
         return
 
-    for suffix in _SUFFIXES:
+    for suffix in _SUFFIXES.split():
         yield known.letters + suffix
         if known.letters.endswith("e") and suffix[0] in "ei":
             yield known.letters[:-1] + suffix

@@ -27,8 +27,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from ktdeval.masking.entities import LEGAL_FORMS
-from ktdeval.masking.ordinary_words import is_listed, listed_words
+from ktdeval.masking.entities import LEGAL_FORMS, AliasKind, EntityIndex
+from ktdeval.masking.ordinary_words import COMMON_WORDS, is_listed, listed_words
 from ktdeval.masking.text import normalise
 
 _FIRST_WORD = 5  # fewest letters of a first word that is a name by itself
@@ -70,6 +70,21 @@ def short_names(name: str) -> set[str]:
 
     own = plain.lower()
     return {short for short in _latin(plain) if len(short) >= _LEAST and short.lower() != own}
+
+
+def spoken_names(names: Iterable[str], symbols: Iterable[str]) -> EntityIndex:
+    """Return an index of official names that are no common words, of their short names, and of
+    symbols; it tells no asset from another.
+    """
+    spoken: list[tuple[int, AliasKind, str]] = []
+    for name in names:
+        if name.lower() not in COMMON_WORDS:
+            spoken.append((0, "name", name))
+
+        spoken.extend((0, "short", short) for short in short_names(name))
+
+    spoken.extend((0, "ticker", symbol) for symbol in symbols)
+    return EntityIndex(spoken)
 
 
 def _latin(name: str) -> Iterator[str]:

@@ -3,15 +3,17 @@
 Rules of spelling:
 
 * The longest match counts.
-* A name with capitals is found only where its first letter is a capital. Case is ignored in texts
-  that have capitals only or none, and in addresses (`apple.com`, `@apple`).
+* A name that is a word of English and has capitals is found only where its first word has one. Case
+  is ignored for other names, in texts that have capitals only or none, and in addresses
+  (`apple.com`, `@apple`).
 * A name without capitals (`bitcoin`) is found in any case.
-* Tickers are found as they are spelled; tickers of one or two letters only next to `$`, `:` or a
-  bracket.
+* Tickers of four letters and more that are no word of English are found in any case, others as they
+  are spelled; tickers of one or two letters only next to `$`, `:` or a bracket.
 * A possessive stays (`asset_0042's`); a legal form (`Corporation`) is part of the name.
 * Latin words must stand alone. Exceptions: long names (`bitcoiners`) and, in texts without
   capitals, tickers without vowels (`databtc`, where a title runs into a text).
 * A person's last name counts if the full name is in the same text.
+* Other spellings (`N-vidia`, `Micr0soft`, `TeslaBot`) are those of `ktdeval.masking.respelled`.
 """
 
 from __future__ import annotations
@@ -20,27 +22,29 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from operator import add
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ktdeval.market.documents import EntityKind
+from ktdeval.masking.ordinary_words import COMMON_WORDS, ENTITY_WORDS, is_ordinary, needs_capital
+from ktdeval.masking.respelled import Known, Respelled
 from ktdeval.masking.text import lowered, normalise, places_of, touches_letter
-from ktdeval.values.jsonio import csv_rows
 
-_WORDS = csv_rows(Path(__file__).with_name("entity_words.csv"))
-_LEGAL_AS_LISTED = {row["word"] for row in _WORDS if row["kind"] == "legal form"}
+_LEGAL_AS_LISTED = {row["word"] for row in ENTITY_WORDS if row["kind"] == "legal form"}
 _LEGAL = _LEGAL_AS_LISTED | {word.upper() for word in _LEGAL_AS_LISTED}
 LEGAL_FORMS = tuple(sorted(_LEGAL))
 _FORMS = "|".join(map(re.escape, sorted(_LEGAL, key=len, reverse=True)))
 _FORM_AFTER = re.compile(rf"(?:,? (?:{_FORMS})(?![A-Za-z-])(?:\.(?! [A-Z])|\.(?=,))?)+")
-COMMON_WORDS = frozenset(row["word"] for row in _WORDS if row["kind"] == "common")
-_TOKEN = re.compile(r"[a-z]+|[0-9]+|[&+]|[^\x00-\x7f]+")
+_TOKEN = re.compile(r"[a-z]+|[0-9]+|[&+]|[^\x00-\x7f]")
 _WORD = re.compile(r"[a-z]+|[0-9]+")
+_LETTERS = re.compile("[A-Za-z]*")
 _ADDRESS = re.compile(r"(?:https?://|www\.|[@#])\S+|(?<![\w-])[\w-]+(?:\.[a-z]{2,})+(?:/\S*)?")
 _BESIDE_TICKER = re.compile(r"[$:(（：] ?\Z")
 _GLUED = 7  # fewest letters of a name that is found in the middle of a word
 _GRAM = 3  # first letters by which such a name is looked up
 _SHORT_TICKER = 2  # most letters of a ticker that needs a mark such as `$`
+_RARE = 4  # fewest letters of a name that is found in any case
+_TAG = re.compile(r"[@#][A-Za-z]\w+")
+_PADDING = re.compile(r"[ _·•・‧*.-]+")
 _VOWELS = frozenset("aeiouy")
 
 
@@ -82,6 +86,33 @@ class _Alias:
 
         self.is_cased = self.text != self.text.lower()
         self.is_abbreviation = kind == "short" and self.text.isupper() and self.text.isascii()
+        self.is_symbol = kind == "ticker" or self.is_abbreviation
+
+    @cached_property
+    def is_rare(self) -> bool:
+        """Whether the letters mean nothing else, so that they count in any case."""
+        if not self.is_latin or self.kind == "person":
+            return False
+        if self.is_symbol and not self.text.isalpha():
+            return False
+        return any(
+            len(token) >= _RARE and not is_ordinary(token) and not needs_capital(token)
+            for token in self.tokens
+        )
+
+    def by_letters(self) -> Iterator[Known[_Alias]]:
+        """Yield the alias by its letters, for other spellings, and without a possessive's `s`; no
+        persons, and nothing that needs more than letters.
+        """
+        parts = [part for part in self.tokens if part != "&"]
+        letters = "".join(parts)
+        if self.kind == "person" or not (letters.isascii() and letters.isalpha()):
+            return
+
+        if len(letters) > _SHORT_TICKER:
+            yield Known(letters, self.is_symbol, len(self.tokens) == 1, self)
+        if parts[1:] == ["s"]:
+            yield Known(parts[0], self.is_symbol, True, self)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -93,9 +124,12 @@ class _Alias:
             elif previous in ("", "&"):
                 spelled += re.escape(word)
             else:
-                spelled += r"[ .'_-]{0,2}" + re.escape(word)
+                spelled += r"[ .'_·•・‧*-]{0,2}" + re.escape(word)
 
             previous = word
+
+        if self.is_latin and len(self.tokens) > 1 and not self.is_symbol:
+            spelled += "(?:s(?![a-z]))?"  # Coca-Colas
 
         if self.is_latin and not self.is_glued:
             before = "[A-Za-z]" if self.tokens[0][0].isalpha() else "[0-9]"
@@ -115,9 +149,15 @@ class _Alias:
 
     def fits(self, text: str, start: int, end: int, no_case: bool) -> bool:
         """Return whether the letters at [start, end) have the case of the alias."""
-        if self.kind == "ticker" or self.is_abbreviation:
+        if self.is_glued and _is_in_ordinary_word(text, start, end):
+            return False
+        if self.is_symbol:
             return self._fits_ticker(text, start, end, no_case)
-        return no_case or not self.is_cased or not text[start].islower()
+        if no_case or not self.is_cased or self.is_rare:
+            return True
+
+        first_word = text[start : start + len(self.tokens[0])]
+        return not first_word.islower()
 
     def end_with_form(self, text: str, end: int) -> int:
         """Return the end of an occurrence, behind the legal form that follows a name."""
@@ -141,6 +181,8 @@ class _Alias:
         neighbours = text[start - 1 : start] + text[end : end + 1]
         if any(letter.isalpha() and letter.isascii() for letter in neighbours):
             return False
+        if self.is_rare:
+            return True
         if no_case or not self.is_cased:
             return text[start:end].lower() not in COMMON_WORDS
 
@@ -171,7 +213,12 @@ class EntityIndex:
                 for key in set(alias.keys()):
                     self._by_word.setdefault(key, []).append(alias)
             else:
-                self._by_gram.setdefault(alias.text.lower()[:2], []).append(alias)
+                begin = _PADDING.sub("", alias.text.lower())[:2]
+                self._by_gram.setdefault(begin, []).append(alias)
+
+        self._respelled = Respelled(
+            known for alias in aliases.values() for known in alias.by_letters()
+        )
 
     def find(self, normalised: str, no_case: bool | None = None) -> list[Mention]:
         """Return every mention in a normalised text; mentions may overlap.
@@ -183,14 +230,14 @@ class EntityIndex:
         if no_case is None:
             no_case = is_caseless(normalised)
 
-        addresses = []
-        if not no_case:
-            addresses = [match.span() for match in _ADDRESS.finditer(normalised)]
+        address = _TAG if no_case else _ADDRESS
+        addresses = [match.span() for match in address.finditer(normalised)]
 
+        words = _WORD.findall(lower)
         mentions = []
         persons: dict[str, set[int]] = {}  # last name -> assets, of full names in the text
 
-        for alias in self._candidates(lower):
+        for alias in self._candidates(lower, words):
             is_derived = alias.kind == "short"
             for match in alias.pattern.finditer(normalised):
                 start, end = match.span()
@@ -203,6 +250,11 @@ class EntityIndex:
                 if alias.kind == "person" and len(alias.tokens) > 1:
                     persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
 
+        for start, end, alias in self._respelled.find(normalised, words, no_case, addresses):
+            end = alias.end_with_form(normalised, end)
+            is_derived = alias.kind == "short"
+            mentions.append(Mention(start, end, frozenset(alias.assets), is_derived))
+
         for name, assets in persons.items():
             for start in places_of(lower, name):
                 end = start + len(name)
@@ -212,19 +264,33 @@ class EntityIndex:
 
         return mentions
 
-    def _candidates(self, lower: str) -> Collection[_Alias]:
+    def _candidates(self, lower: str, words: Iterable[str]) -> Collection[_Alias]:
         """Return the names of which a word, or the first letters, are in the text."""
         chosen: dict[int, _Alias] = {}
-        for word in self._by_word.keys() & set(_WORD.findall(lower)):
+        for word in self._by_word.keys() & set(words):
             chosen.update((id(alias), alias) for alias in self._by_word[word])
 
         if self._by_gram:
             pairs = list(map(add, lower, lower[1:]))
-            triples = map(add, pairs, lower[2:])
-            for gram in self._by_gram.keys() & {*pairs, *triples}:
+            grams = set(map(add, pairs, lower[2:]))
+            if not lower.isascii():  # two characters begin a name in another script
+                squashed = _PADDING.sub("", lower)
+                grams.update(pairs, map(add, squashed, squashed[1:]))
+
+            for gram in self._by_gram.keys() & grams:
                 chosen.update((id(alias), alias) for alias in self._by_gram[gram])
 
         return chosen.values()
+
+
+def _is_in_ordinary_word(text: str, start: int, end: int) -> bool:
+    """Return whether [start, end) is a part of a longer word, which is one of English."""
+    first = start
+    while first and text[first - 1].isascii() and text[first - 1].isalpha():
+        first -= 1
+
+    last = _LETTERS.match(text, end).end()  # type: ignore[union-attr]
+    return last - first > end - start and is_ordinary(text[first:last].lower())
 
 
 def is_caseless(text: str) -> bool:

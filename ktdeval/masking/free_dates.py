@@ -63,6 +63,38 @@ def _pattern(text: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
     return re.compile(text, flags)
 
 
+# 1990 to 2039, without those that are words (`MMX`)
+_ROMAN_YEARS: tuple[str, ...] = tuple(
+    year
+    for century, tens in (("MCM", ("XC",)), ("MM", ("", "X", "XX", "XXX")))
+    for ten in tens
+    for one in ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
+    if len(year := century + ten + one) > len("MMX")
+)
+_ROMAN_YEARS += tuple(year.lower() for year in _ROMAN_YEARS if len(year) > len("MMXX"))
+_LATE = "(?:1[5-9]|2[0-9]|3[0-9])"  # years of two digits that need no other sign of a year
+_OF_YEAR = "(?:36[0-6]|3[0-5][0-9]|[12][0-9]{2}|[1-9]?[0-9])"
+_THE_YEAR = "(?:the|this|last|that) (?:calendar |trading |fiscal )?year"
+_PLURAL = "(?!was |is |has |as |this |plus )(?:[A-Za-z]+ )?[a-z]+s(?![a-z])"
+_RATIO_AFTER = (
+    r"[ -](?:of|inch(?:es)?|in\.|split|ratio|odds|vote|mix|ownership|times|aspect|scale|blend|"
+    r"(?:day|session|bar|min|week|month|hour|point|share)s?)(?![a-z])"
+)
+# A month and a day that are no usual fraction, as their order or a common divisor tells.
+_SLASHED = _pattern(
+    r"(?<![0-9A-Za-z./,:$€£%#+=~≈×*(-])(?<![=~≈×*] )(?!24/[5-7]|16/9|21/9|20/10|11/10)"
+    r"(?:(?:1[0-2]|0?[2-9])/(?:1[3-57-9]|2[1-9]|3[01])"
+    r"|(?:1[3-57-9]|2[1-9]|3[01])/(?:1[0-2]|0?[2-9])"
+    r"|(?:1[02]|[2468])/(?:16|20)|5/20|12/(?:1[01]|[2-9])|11/(?:11|10|[2-9])|10/[2-9]|9/(?:11|[2-8])|8/[2-7])"
+    rf"(?![0-9A-Za-z/%]|[.,:][0-9]|-[0-9A-Za-z]|{_RATIO_AFTER})"
+)
+_BEFORE_RATIO = re.compile(
+    r"(?<![A-Za-z])(?:of|scored?|rat(?:ed|ing|io)|odds|split|version|vision|page|chapter|rule|"
+    r"section|class|won|lost|beat|tied|than|x|a|an) \Z",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Hints:
     """What an ASCII text must have for a pattern to match in it; each that is given must hold.
@@ -115,7 +147,15 @@ _HINTS = (
     _Hints(words=frozenset({b"b", b"be"})),
     _Hints(words=frozenset({b"a", b"ah"})),
     _Hints(words=frozenset({b"r", b"h", b"s"})),
+    _Hints(words=frozenset({b"q", b"h", b"quarter", b"half"})),
+    _Hints(words=frozenset({b"day", b"doy"})),
+    _Hints(words=frozenset({b"k", b"o", b"my", b"eoy", b"y", b"ss", b"aw", b"fw"})),
+    _MONTH_NAME,
+    _BETWEEN_SLASHES,
+    _BETWEEN_SLASHES,
 )
+_DIFFERENT = tuple(dict.fromkeys(_HINTS))
+_KINDS = tuple(map(_DIFFERENT.index, _HINTS))
 
 _PATTERNS = (
     # Q1/24, 1Q'24, Q3 FY24, FY24Q3, fiscal '24, 24Q1
@@ -196,6 +236,37 @@ _PATTERNS = (
         r" ?[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{1,2}(?![0-9])",
         0,
     ),
+    # H2 of 25, second half of 25; Q2 of 25 companies is none
+    _pattern(
+        r"(?<![0-9A-Za-z])(?:[QH][1-4]|[1-4][QH]|(?:first|second|third|fourth|last|1st|2nd|3rd|4th)"
+        rf" (?:quarter|half)) (?:of|in) '?{_LATE}(?![0-9A-Za-z%]|[.,][0-9])(?! {_PLURAL})"
+    ),
+    # day 281 of the year, 281st day of 2024, DOY 281
+    _pattern(
+        rf"(?<![A-Za-z])(?:(?:(?:trading )?day|DOY) (?:no\.? ?)?{_OF_YEAR} (?:of|in) {_THE_YEAR}"
+        rf"|day[ -]of[ -]year:? {_OF_YEAR}|DOY[ -]?{_OF_YEAR}"
+        rf"|day {_OF_YEAR} of (?:36[56]|{_YEAR}))(?![0-9A-Za-z])"
+        rf"|(?<![0-9.,]){_OF_YEAR}(?:st|nd|rd|th) (?:calendar |trading |business )?day of"
+        rf" (?:{_THE_YEAR}|{_YEAR})(?![0-9A-Za-z])"
+    ),
+    # 2K25, 2O25, MY25, EOY25, Y2025, SS25
+    _pattern(
+        r"(?<![0-9A-Za-z])(?:2K(?:1[0-9]|2[0-9]|3[0-9])|2O[0-3][0-9]"
+        rf"|(?:MY|EOY|SS|AW|FW)[ '-]{{0,2}}{_LATE}|Y{_YEAR})(?![0-9A-Za-z])"
+    ),
+    # Oct the 8th, 8th day of October, 08OCT
+    _pattern(
+        rf"(?<![A-Za-z])(?:{_LONG_NAME}|{_NAME}\.?) the {_DAY}(?:st|nd|rd|th)(?![A-Za-z])"
+        rf"|(?<![0-9.,]){_DAY}(?:st|nd|rd|th) day of {_LONG_NAME}(?![A-Za-z])"
+        rf"|(?<![0-9A-Za-z.,$]){_DAY}{_NAME}(?![A-Za-z])"
+    ),
+    # 10/8-10/12, 10/6 to 10/10
+    _pattern(
+        rf"(?<![0-9A-Za-z./$-])(?!1/[2-8]|3/[48]|[57]/8){_MONTH}/{_DAY} ?(?:-|to) ?{_MONTH}/{_DAY}"
+        rf"(?![0-9A-Za-z/%-]|[.,][0-9]|{_RATIO_AFTER})"
+    ),
+    # 10/8, 8/21
+    _SLASHED,
 )
 # Years and days in words, each with words of which one must be in the text.
 _IN_WORDS = (
@@ -217,6 +288,10 @@ _IN_WORDS = (
         ),
     ),
     (frozenset({b"year"}), _pattern(rf"(?<![a-z])year of the (?:{_ANIMALS})(?![a-z])")),
+    (
+        frozenset(year.lower().encode() for year in _ROMAN_YEARS),
+        _pattern(rf"(?<![A-Za-z0-9])(?:{'|'.join(_ROMAN_YEARS)})(?![A-Za-z0-9])", 0),
+    ),
 )
 _SIX = re.compile(
     rf"(?<![0-9A-Za-z.,/#$+-])(?:{_SHORT}{_MONTH_2}{_DAY_2}|{_DAY_2}{_MONTH_2}{_SHORT}|{_MONTH_2}{_DAY_2}{_SHORT})"
@@ -234,7 +309,10 @@ def find_free_dates(text: str, shape: Shape, is_code: Callable[[str], bool]) -> 
     for start, end in spans:
         for pattern in patterns:
             for match in pattern.finditer(text, start, end):
-                if not is_amount(text, *_last_number(match)):
+                is_number = is_amount(text, *_last_number(match)) or (
+                    pattern is _SLASHED and _is_ratio(text, match.start())
+                )
+                if not is_number:
                     yield match.span()
 
     if b"000000" in shape.runs:
@@ -257,12 +335,13 @@ def _possible(text: str, shape: Shape, words: Collection[bytes]) -> Sequence[re.
     if not text.isascii():  # other letters may fold to these
         return _PATTERNS
 
-    patterns = []
-    for hints, pattern in zip(_HINTS, _PATTERNS, strict=True):
-        if hints.allow(words, shape):
-            patterns.append(pattern)
+    allowed = [hints.allow(words, shape) for hints in _DIFFERENT]
+    return [pattern for kind, pattern in zip(_KINDS, _PATTERNS, strict=True) if allowed[kind]]
 
-    return patterns
+
+def _is_ratio(text: str, start: int) -> bool:
+    """Return whether a word before two numbers with a slash says that they are no day."""
+    return _BEFORE_RATIO.search(text, max(0, start - len("version ") - 1), start) is not None
 
 
 _REACH = 32  # characters on both sides of a number that a date can have

@@ -6,10 +6,9 @@ with an exchange next to them (`SH600519`, `600519.XSHG`, `sh.600519`). Names ar
 rarest part: Latin names by one of their words, Chinese names by their first two characters. Dates
 are those of `ktdeval.masking.dates`.
 
-In a model's answer, short names, identifiers (ISIN, …) and codes in words or look-alike letters
-count, too. Not found: a company's nickname, a translation of its name, and encodings of a whole
-text (base64, reversed, Roman numerals). A payload can't contain these. A model that writes them
-learns nothing new itself, but another role of its team may read them (`docs/masks.md`).
+In a model's answer, short and respelled names, identifiers (ISIN, …) and codes in words count, too.
+Not found: nicknames, translations, and encodings of a whole text (base64, reversed). A model that
+writes them learns nothing new, but another role of its team may read them (`docs/masks.md`).
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ktdeval.errors import LeakError
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
-from ktdeval.masking.entities import COMMON_WORDS, EntityIndex
+from ktdeval.masking.entities import EntityIndex
 from ktdeval.masking.free_dates import find_free_dates
 from ktdeval.masking.identifiers import find_identifiers
+from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload import render_json
-from ktdeval.masking.short_names import short_names
+from ktdeval.masking.short_names import spoken_names
 from ktdeval.masking.spelled_codes import find_spelled_codes
 from ktdeval.masking.text import (
     SPLITTERS,
@@ -131,7 +131,8 @@ class IdentityIndex:
         #: symbols and names that are common words (`COST`, `Target`), found only in their own
         #: spelling
         self._common: dict[str, set[str]] = {}
-        self._names: tuple[str, ...] = snapshot.names if assets else ()
+        self._names: tuple[str, ...] = ()
+        self._symbols: tuple[str, ...] = ()
 
         digits = set()
         odd_codes = set()
@@ -144,6 +145,8 @@ class IdentityIndex:
 
         self._digits = frozenset(digits)
         if assets:
+            self._names = tuple(set(snapshot.names).difference(snapshot.codes))
+            self._symbols = tuple(filter(str.isalpha, snapshot.codes))
             own_names = set(snapshot.names).difference(snapshot.codes)
             for name in sorted(own_names | odd_codes | set(snapshot.industries)):
                 word = name.lower()
@@ -333,15 +336,12 @@ class IdentityIndex:
         for identifier in find_identifiers(normalised):
             yield Hit("security code", identifier.start, identifier.end)
 
-        for entity in self._short_names.find(normalised):
+        for entity in self._spoken.find(normalised):
             yield Hit("company or industry name", entity.start, entity.end)
 
     @cached_property
-    def _short_names(self) -> EntityIndex:
-        """Index of short names, built with the first answer: prompts don't need it."""
-        return EntityIndex(
-            (0, "short", short) for name in self._names for short in short_names(name)
-        )
+    def _spoken(self) -> EntityIndex:  # built with the first answer
+        return spoken_names(self._names, self._symbols)
 
     def _may_be_code(self, digits: str, scope: Scope) -> bool:
         """Whether six digits that read as a day may be a code instead: one of the market, or in an

@@ -26,12 +26,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from pathlib import Path
 
-from ktdeval.masking.entities import COMMON_WORDS, LEGAL_FORMS
+from ktdeval.masking.entities import LEGAL_FORMS, AliasKind, EntityIndex
+from ktdeval.masking.ordinary_words import COMMON_WORDS, is_listed, listed_words
 from ktdeval.masking.text import normalise
-from ktdeval.values.jsonio import csv_rows
 
 _FIRST_WORD = 5  # fewest letters of a first word that is a name by itself
 _LEAST = 3  # fewest letters of a short name
@@ -46,7 +44,6 @@ _CLASS = re.compile(
 _BRACKET = re.compile(r"[(\[][^)\]]*[)\]]")
 _DOMAIN = re.compile(r"\.(?:com|net|org|io|ai|co)(?![A-Za-z])", re.IGNORECASE)
 _ARTICLE = re.compile(r"\Athe (?=\S)", re.IGNORECASE)
-_COMMON = COMMON_WORDS - {"meta"}  # a word of prompts, and with a capital a company
 _SMALL = frozenset({"of", "and", "the", "de", "&", "for", "in", "a", "to", "von", "und", "et", "y"})
 _ENDS = (
     "股份有限公司",
@@ -75,6 +72,21 @@ def short_names(name: str) -> set[str]:
     return {short for short in _latin(plain) if len(short) >= _LEAST and short.lower() != own}
 
 
+def spoken_names(names: Iterable[str], symbols: Iterable[str]) -> EntityIndex:
+    """Return an index of official names that are no common words, of their short names, and of
+    symbols; it tells no asset from another.
+    """
+    spoken: list[tuple[int, AliasKind, str]] = []
+    for name in names:
+        if name.lower() not in COMMON_WORDS:
+            spoken.append((0, "name", name))
+
+        spoken.extend((0, "short", short) for short in short_names(name))
+
+    spoken.extend((0, "ticker", symbol) for symbol in symbols)
+    return EntityIndex(spoken)
+
+
 def _latin(name: str) -> Iterator[str]:
     name = _BRACKET.sub(" ", name)
     name = _CLASS.sub("", name)
@@ -89,7 +101,7 @@ def _latin(name: str) -> Iterator[str]:
     yield from _accepted([" ".join(_without_end(with_domain, _is_legal)), " ".join(words)])
     yield from _initials(words, official)
 
-    while len(words) > 1 and _bare(words[-1]) in _words("generic"):
+    while len(words) > 1 and _bare(words[-1]) in listed_words("generic"):
         words = _without_end(words[:-1], _is_small)
         yield from _accepted([" ".join(words)])
 
@@ -109,15 +121,8 @@ def _accepted(names: Iterable[str]) -> Iterator[str]:
     """Yield the names that are not a single ordinary word."""
     for name in names:
         stripped = name.strip(" .,;:&-")
-        if " " in stripped or not _is_ordinary(stripped):
+        if " " in stripped or not is_listed(_bare(stripped)):
             yield stripped
-
-
-def _is_ordinary(word: str) -> bool:
-    lower = _bare(word)
-    if lower in _COMMON:
-        return True
-    return any(lower in _words(kind) for kind in ("ordinary", "given", "place", "generic"))
 
 
 def _is_small(word: str) -> bool:
@@ -136,7 +141,7 @@ def _initials(words: list[str], official: list[str]) -> Iterator[str]:
     letters = "".join(word[0] for word in joined).upper()
     if len(words) == 3 and words[1].lower() in ("&", "and"):
         pair = f"{letters[0]}&{letters[-1]}"
-        if pair.lower() not in _words("pair"):
+        if pair.lower() not in listed_words("pair"):
             yield pair
 
     capitals = [word for word in official if _bare(word) not in _SMALL and word[0].isupper()]
@@ -147,7 +152,7 @@ def _initials(words: list[str], official: list[str]) -> Iterator[str]:
 
     for chosen in (with_company, without_company):
         acronym = _acronym(chosen)
-        if acronym.isalpha() and acronym.lower() not in _words("acronym"):
+        if acronym.isalpha() and acronym.lower() not in listed_words("acronym"):
             yield acronym
 
 
@@ -175,18 +180,18 @@ def _chinese(name: str) -> Iterator[str]:
         bare = bare.removesuffix(end)
         yield from _usable(bare, name)
 
-    place = next((place for place in _words("Chinese place") if bare.startswith(place)), "")
+    place = next((place for place in listed_words("Chinese place") if bare.startswith(place)), "")
     core = bare.removeprefix(place)
 
     # 招商银行 is called 招行.
     if bare.endswith("银行") and len(bare) == len("招商银行"):
         short = f"{bare[0]}行"
-        if short not in _words("Chinese bank"):
+        if short not in listed_words("Chinese bank"):
             yield short
 
     # Generic words at the end are dropped one after the other; each rest is a short name.
     yield from _usable(core, name)
-    while len(core) > len("茅台") and core[-2:] in _words("Chinese generic"):
+    while len(core) > len("茅台") and core[-2:] in listed_words("Chinese generic"):
         core = core[:-2]
         yield from _usable(core, name)
 
@@ -197,19 +202,10 @@ def _usable(short: str, name: str) -> Iterator[str]:
         return
 
     kinds = ("Chinese ordinary", "Chinese generic", "Chinese place")
-    if not any(short in _words(kind) for kind in kinds):
+    if not any(short in listed_words(kind) for kind in kinds):
         yield short
 
 
-@cache
-def _words(kind: str) -> frozenset[str]:
-    """Return the listed words of a kind."""
-    words: set[str] = set()
-    for row in csv_rows(Path(__file__).with_name("name_words.csv")):
-        if row["kind"] == kind:
-            words.update(row["words"].split())
-
-    return frozenset(words)
-
-
-_LEGAL_WORDS = frozenset(form.strip("& .").lower() for form in LEGAL_FORMS) | _words("legal form")
+_LEGAL_WORDS = frozenset(form.strip("& .").lower() for form in LEGAL_FORMS) | listed_words(
+    "legal form"
+)

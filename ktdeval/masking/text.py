@@ -1,9 +1,9 @@
 """Normalise text for the guards, and reduce it to a shape for fast searches.
 
 Without normalising, a look-alike could carry an identity past a guard. Full-width and other digits
-become 0-9, every dash a hyphen, every space a space; zero-width characters and accents are removed;
-Cyrillic and Greek letters that look Latin become Latin; traditional Chinese characters become
-simplified; escapes of JSON and HTML are decoded. Case does not change.
+become 0-9, every dash a hyphen, every space a space; zero-width characters, accents and strokes are
+removed; letters of other scripts that look Latin become Latin; traditional Chinese characters
+become simplified; escapes of JSON and HTML are decoded. Case does not change.
 
 Texts for a model are mostly numbers. To find six digits that stand alone in 10 kB of them, a
 regular expression takes half a millisecond. A substring search in the shape, with one byte a
@@ -30,11 +30,13 @@ _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 # Unseen characters that are not of the Unicode category Cf: fillers of the Hangul and Khmer blocks,
 # a Braille blank.
 _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
-_FOREIGN_LETTERS = (
-    "АВЕКМНОРСТХУЅІЈаеорсухіѕјΑΒΕΖΗΙΚΜΝΟΡΤΥΧο‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571"
+_MARKS = dict(
+    zip("‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571", "''''-----///", strict=True)
 )
-_LOOKALIKES = dict(
-    zip(_FOREIGN_LETTERS, "ABEKMHOPCTXYSIJaeopcyxisjABEZHIKMNOPTYXo''''-----///", strict=True)
+# By their Unicode names: `ı`, `ł`, `ʟ`, `🅰`.
+_LATIN_LETTER = re.compile(
+    r"LATIN (?P<case>SMALL|CAPITAL)? ?LETTER (?:SMALL CAPITAL )?(?:DOTLESS |SCRIPT )?"
+    r"(?P<letter>[A-Z])(?: WITH .+)?\Z"
 )
 
 
@@ -57,7 +59,28 @@ def _normalise_character(character: str) -> str:
             plain += part if part.isascii() else _normalise_character(part)
         return plain
 
-    return _LOOKALIKES.get(character) or _simplified().get(character, character)
+    plain = _MARKS.get(character) or _latin_letter(character)
+    return plain or _lookalikes().get(character) or _simplified().get(character, character)
+
+
+def _latin_letter(character: str) -> str:
+    """Return the letter from A to Z or a to z that a Latin letter is a form of; empty if none."""
+    named = _LATIN_LETTER.search(unicodedata.name(character, ""))
+    if named is None:
+        return ""
+    if named["case"] == "CAPITAL":
+        return named["letter"]
+    return named["letter"].lower()
+
+
+@cache
+def _lookalikes() -> dict[str, str]:
+    """Latin letter of each letter of another script that looks like it (from the confusables of
+    Unicode Technical Standard 39).
+    """
+    return {
+        row["letter"]: row["plain"] for row in csv_rows(Path(__file__).with_name("lookalikes.csv"))
+    }
 
 
 @cache

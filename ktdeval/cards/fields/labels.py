@@ -22,6 +22,7 @@ Label = Literal[
     "spans cutoff",
     "no adjustment factor",
     "no entity list",
+    "script without names",
     "another model answered",
     "elected",
 ]  # of cards of evaluations
@@ -67,6 +68,9 @@ def derive_labels(
         "mask not certified": trading is not None and not is_certified,
         "certificate claimed": is_claimed and is_certified,
         "no entity list": hides_assets and snapshot is not None and snapshot.has_plain_texts,
+        "script without names": hides_assets
+        and snapshot is not None
+        and snapshot.has_unnamed_scripts,
         "no adjustment factor": snapshot is not None and not snapshot.has_factor,
         "another model answered": authorship.is_other_model,
         "elected": authorship.is_elected,
@@ -119,6 +123,13 @@ LABEL_WORDS: Mapping[Label | TradingLabel, Words] = {
         "",
         "Stocks are hidden, but the market has documents without `--entities`: products, persons"
         " and nicknames stay.",
+        "masks.md#texts",
+    ),
+    "script without names": Words(
+        "script without names",
+        "",
+        "Stocks are hidden, but documents hold a script in which most of them have no name"
+        " (`snapshot.unnamed_scripts`): a name in it stays unless `--entities` lists it.",
         "masks.md#texts",
     ),
     "no adjustment factor": Words(

@@ -12,6 +12,7 @@ from ktdeval.cards.fields.basics import Count, Day, Name, Sha256, strict_json
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
 from ktdeval.errors import CardError
+from ktdeval.market.scripts import Script, unnamed_scripts
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.typed import Value, from_plain
 
@@ -34,6 +35,8 @@ class SnapshotPart(Value, frozen=True, kw_only=True):
     placebo: Literal[True] | UnsetType = UNSET
     #: where texts have no list of words that give assets away
     documents: Literal["no entity list"] | UnsetType = UNSET
+    #: where texts are in scripts in which most assets have no name
+    unnamed_scripts: list[Script] | UnsetType = UNSET
     venues: list[Name]  #: names of the rules that its assets trade under
     currency: Name
     minor_per_unit: Count  #: minor units, in which money is counted, in a unit of the currency
@@ -50,6 +53,11 @@ class SnapshotPart(Value, frozen=True, kw_only=True):
     def has_plain_texts(self) -> bool:
         """Whether its documents come without a list of words that give assets away."""
         return self.documents == "no entity list"
+
+    @property
+    def has_unnamed_scripts(self) -> bool:
+        """Whether its documents hold a script in which most assets have no name."""
+        return self.unnamed_scripts is not UNSET
 
 
 def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> SnapshotPart:
@@ -73,6 +81,10 @@ def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> Snaps
 
     if snapshot.documents.table is not None and not snapshot.documents.entities:
         fields["documents"] = "no entity list"
+
+    scripts = unnamed_scripts(snapshot)
+    if scripts:
+        fields["unnamed_scripts"] = scripts
 
     spans = list(days)
     all_days = np.concatenate(spans) if spans else snapshot.days

@@ -5,6 +5,7 @@ there are.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ktdeval.cards.fields.calls import call_problems
 from ktdeval.cards.fields.cutoff import SideDays, window_side
 from ktdeval.cards.system import no_match
 from ktdeval.harness.messages import Usage
+from ktdeval.market import Document, Documents
 from ktdeval.values.jsonio import dumps_pretty
 from metric_cases import market, spec
 
@@ -114,3 +116,22 @@ def test_tokens_that_are_not_named_are_none() -> None:
     calls["episodes"][spec().id]["tokens"] = few
     made = typed(card() | {"provenance": {**PROVENANCE, "calls": calls}})
     assert problems_of(made) == []
+
+
+def test_a_masked_card_says_in_which_scripts_of_the_documents_stocks_have_no_name() -> None:
+    snapshot = market()
+    known = datetime(2024, 1, 2, 9, tzinfo=UTC)
+    named = replace(snapshot, names=tuple(f"Lunthra {code}" for code in snapshot.codes))
+    found = {}
+    for text in ("Lunthra sales rose", "公司的销售额上升"):
+        item = Document(known, known, "wire", "news", (), "", text)
+        made = card(snapshot=replace(named, documents=Documents.of([item])))
+        found[text] = (
+            made["snapshot"].get("unnamed_scripts"),
+            "script without names" in made["labels"],
+        )
+
+    assert found == {
+        "Lunthra sales rose": (None, False),
+        "公司的销售额上升": (["Han"], True),
+    }

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
-from ktdeval.masking.entities import COMMON_WORDS
 from ktdeval.masking.identities import IdentityIndex, LeakGuard, Named
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
+from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload import AssetRef
 from ktdeval.masking.text import normalise, normalise_with_places
 from ktdeval.plugins.registry import load_plugins

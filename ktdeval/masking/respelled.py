@@ -1,0 +1,326 @@
+"""Find names that are spelled in another way than they are known, in a normalised text.
+
+Found are, of `Quillmark` and of its ticker `QLMK`:
+
+* derived words: plurals and verbs (`Quillmarks`, `Quillmarking`, `QLMKs`);
+* with a separator: between two parts (`Quill mark`, `Q-uillmark`, `Quillmark's` of `Quillmarks`),
+  or between all letters (`Q.L.M.K.`, `Q u i l l m a r k`);
+* with signs for letters: look-alike ones (`Qu1llmark`, `QLM$`), or `*` for any (`Quill*ark`);
+* as a part of a word in mixed case (`QuillmarkBot`, `longQLMK`), and at either end of a hashtag,
+  handle or address (`@quillmarknews`).
+
+Spellings that are ordinary words of English are none, nor are derived words of a name that is one
+(`Apples`). Misspelled names (`Qilulmark`) are not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import add
+from typing import Generic, NamedTuple, TypeVar
+
+from ktdeval.masking.ordinary_words import COMMON_WORDS, NOT_NAMES, is_ordinary, needs_capital
+
+T = TypeVar("T")
+
+_RARE = 4  # fewest letters of a name that is one in any case
+_SPLIT = 5  # fewest letters of a name that is found in two parts
+_TAGGED = 5  # fewest letters of a name at an end of a handle, beside a word
+_SURE = 7  # the same, beside any letters
+_MASKED = 5  # fewest letters of a name of which some are asterisks
+_MOST_PARTS = 4  # of a word in mixed case that make one name
+_SYMBOL = 3  # fewest letters of a ticker
+_SUFFIXES = (
+    "s es ed ing er ers ish esque ian ians ite ites like ness fy fied ified fication ification"
+    " ize ized izing ization ise ised ising isation"
+)
+_BETWEEN = r"[ .'_*·/|~+-]"
+_SPACED_LETTERS = re.compile(
+    r"(?<![A-Za-z0-9])[A-Za-z](?P<between>[ ._*·/|~-] ?)[A-Za-z]"
+    r"(?:(?P=between)[A-Za-z])+(?![A-Za-z0-9])"
+)
+_INNER_CAPITAL = re.compile("[a-z0-9][A-Z]|[A-Z]{3}[a-z]")
+_PART = re.compile("[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|[0-9]+")
+_CAPITALS = re.compile("[A-Z]{4,}(?=[a-z])")
+_SIGNS = str.maketrans("0134578$@!|€+", "oleastbsaiiet")
+_OTHER_SIGNS = str.maketrans("1|!", "ill")
+_SIGN = "0134578$@!|€+"
+# A sign between letters, before three or behind three. That each match begins with a sign lets the
+# search pass over all other text quickly.
+_ODD = re.compile(
+    rf"[{_SIGN}*](?:(?<=[A-Za-z].)[{_SIGN}*]{{0,2}}(?=[A-Za-z])"
+    r"|(?<![A-Za-z0-9@#].)(?=[A-Za-z]{3})|(?<=[A-Za-z]{3}.)(?![A-Za-z0-9]))"
+)
+_OF_WORD = re.compile(r"[A-Za-z0-9]*")
+_BACK_TO_WORD = re.compile(r"[A-Za-z0-9]*\Z")
+_OF_ODD = re.compile(rf"[A-Za-z{_SIGN}*]*")
+_BACK_TO_ODD = re.compile(rf"[A-Za-z{_SIGN}*]*\Z")
+_LETTERS = re.compile("[A-Za-z]+")
+_REACH = 40  # most characters of a word that is looked at, to either side
+
+
+class Known(NamedTuple, Generic[T]):
+    """A name by its letters alone."""
+
+    letters: str  #: in lower case
+    is_symbol: bool  #: whether it is a ticker or an abbreviation, which is written in capitals
+    is_one_word: bool
+    owner: T
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether the letters mean nothing else, in any case."""
+        return len(self.letters) >= _RARE and not is_ordinary(self.letters)
+
+
+Found = tuple[int, int, Known[T]]  #: start, end and the name that is meant
+
+
+class Respelled(Generic[T]):
+    """Index of names for the spellings above."""
+
+    def __init__(self, names: Iterable[Known[T]]) -> None:
+        self._known: dict[str, list[Known[T]]] = defaultdict(list)
+        for known in names:
+            self._known[known.letters].append(known)
+
+        #: rare ones, and symbols, by their forms
+        self._derived: dict[str, list[Known[T]]] = defaultdict(list)
+        #: rare ones of one word
+        self._rare: dict[str, list[Known[T]]] = {}
+        for letters, alike in self._known.items():
+            rare = [known for known in alike if known.is_rare]
+            if rare:
+                self._rare[letters] = rare
+
+            for known in alike:
+                for form in _forms(known):
+                    if form not in self._known and not is_ordinary(form):
+                        self._derived[form].append(known)
+
+    def find(
+        self, text: str, words: Sequence[str], no_case: bool, tags: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[int, int, T]]:
+        """Yield start, end and owner of every respelled name; they may overlap.
+
+        `words`: words and numbers of the text in lower case, in order; `no_case`: whether case
+        carries no information; `tags`: spans of addresses, handles and hashtags.
+        """
+        for start, end, known in self._find(text, words, no_case, tags):
+            spelled = text[start:end]
+            is_word = spelled.isalpha() and spelled.islower() and needs_capital(known.letters)
+            if no_case or not is_word:
+                yield start, end, known.owner
+
+    def _find(
+        self, text: str, words: Sequence[str], no_case: bool, tags: Iterable[tuple[int, int]]
+    ) -> Iterator[Found[T]]:
+        yield from self._derived_words(text, set(words), no_case)
+        yield from self._two_parts(text, words, no_case)
+
+        for match in _SPACED_LETTERS.finditer(text):
+            yield from self._spaced(text, match)
+
+        for span in _around(_INNER_CAPITAL, text, _BACK_TO_WORD, _OF_WORD):
+            yield from self._mixed_case(text, *span)
+
+        for span in _around(_ODD, text, _BACK_TO_ODD, _OF_ODD):
+            yield from self._with_signs(text, *span)
+
+        for first, last in tags:
+            for word in _LETTERS.finditer(text, first, last):
+                yield from self._in_tag(word)
+
+    def _derived_words(
+        self, text: str, words: Collection[str], no_case: bool
+    ) -> Iterator[Found[T]]:
+        for form in self._derived.keys() & words:
+            for match in re.finditer(rf"(?<![A-Za-z]){form}(?![A-Za-z])", text, re.IGNORECASE):
+                for known in self._derived[form]:
+                    stem = match[0][: len(known.letters)]
+                    if known.is_rare or (stem.isupper() and not no_case):
+                        yield (*match.span(), known)
+
+    def _two_parts(self, text: str, words: Sequence[str], no_case: bool) -> Iterator[Found[T]]:
+        joined = self._rare.keys() & set(map(add, words, words[1:]))
+        if not joined:
+            return
+
+        for head, tail in set(pairwise(words)):
+            if head + tail not in joined or len(head + tail) < _RARE:
+                continue
+
+            spelled = rf"(?<![A-Za-z0-9]){head}{_BETWEEN}{tail}(?![A-Za-z0-9])"
+            for match in re.finditer(spelled, text, re.IGNORECASE):
+                for known in self._rare[head + tail]:
+                    if known.is_one_word and _are_parts(match, head, tail, known, no_case):
+                        yield (*match.span(), known)
+
+    def _spaced(self, text: str, match: re.Match[str]) -> Iterator[Found[T]]:
+        between = match["between"]
+        letters = match[0].replace(between, "")
+        end = match.end()
+        if between.startswith(".") and _continues(text, end):
+            end += 1
+
+        for known in self._meant(letters.lower()):
+            if known.is_symbol and not letters.isupper():
+                continue
+            if len(letters) < _RARE and known.letters in COMMON_WORDS:
+                continue
+
+            yield match.start(), end, known
+
+    def _mixed_case(self, text: str, start: int, end: int) -> Iterator[Found[T]]:
+        parts = [part.span() for part in _PART.finditer(text, start, end)]
+        for first, (begin, _) in enumerate(parts):
+            for _, stop in parts[first : first + _MOST_PARTS]:
+                for known in self._known.get(text[begin:stop].lower(), ()):
+                    if _is_part(text, begin, stop, start, known):
+                        yield begin, stop, known
+
+        for run in _CAPITALS.finditer(text, start, end):
+            for symbol in (run[0], run[0][:-1]):
+                for known in self._rare.get(symbol.lower(), ()):
+                    if known.is_symbol:
+                        yield run.start(), run.start() + len(symbol), known
+
+    def _with_signs(self, text: str, start: int, end: int) -> Iterator[Found[T]]:
+        spelled = text[start:end].rstrip("!|+*")
+        while spelled[:1] in ("@", "$", "!", "+", "*", "|") and not spelled[1:].isalpha():
+            start += 1
+            spelled = spelled[1:]
+
+        letters = sum(map(str.isalpha, spelled))
+        if letters < _SYMBOL or letters == len(spelled):
+            return
+
+        if "*" in spelled:
+            yield from self._with_asterisks(spelled.lower(), start)
+            return
+
+        plain = spelled.lower()
+        for meant in {plain.translate(_SIGNS), plain.translate(_OTHER_SIGNS).translate(_SIGNS)}:
+            for known in self._meant(meant):
+                is_spelled = spelled.upper() == spelled or not known.is_symbol
+                if is_spelled and not _is_plain(known) and len(meant) >= _RARE:
+                    yield start, start + len(spelled), known
+
+    def _with_asterisks(self, spelled: str, start: int) -> Iterator[Found[T]]:
+        if len(spelled) < _MASKED or spelled.count("*") * 2 > len(spelled):
+            return
+
+        pattern = re.compile(re.escape(spelled).replace(r"\*", "[a-z]"))
+        for letters, alike in self._rare.items():
+            if len(letters) == len(spelled) and pattern.fullmatch(letters):
+                yield from ((start, start + len(spelled), known) for known in alike)
+
+    def _in_tag(self, word: re.Match[str]) -> Iterator[Found[T]]:
+        letters = word[0].lower()
+        if len(letters) <= _TAGGED or letters in self._known or is_ordinary(letters):
+            return
+
+        for cut in range(_RARE, len(letters) - 1):
+            for known in self._rare.get(letters[:cut], ()):
+                if _is_tagged(known, letters[cut:]):
+                    yield word.start(), word.start() + cut, known
+
+            for known in self._rare.get(letters[-cut:], ()):
+                if _is_tagged(known, letters[:-cut]):
+                    yield word.end() - cut, word.end(), known
+
+    def _meant(self, letters: str) -> Sequence[Known[T]]:
+        return self._known.get(letters, []) or self._derived.get(letters, [])
+
+
+def _forms(known: Known[T]) -> Iterator[str]:
+    """Yield words that are derived from a name: of a symbol its plural, of a rare name more."""
+    if known.is_symbol:
+        if len(known.letters) >= _SYMBOL and known.letters not in COMMON_WORDS:
+            yield f"{known.letters}s"
+        return
+
+    if not known.is_rare or not known.is_one_word:
+        return
+
+    for suffix in _SUFFIXES.split():
+        yield known.letters + suffix
+        if known.letters.endswith("e") and suffix[0] in "ei":
+            yield known.letters[:-1] + suffix
+
+    if known.letters.endswith("a"):
+        yield f"{known.letters}n"
+        yield f"{known.letters}ns"
+    if known.letters.endswith("s") and len(known.letters) > _SPLIT:
+        yield known.letters[:-1]
+
+
+def _are_parts(match: re.Match[str], head: str, tail: str, known: Known[T], no_case: bool) -> bool:
+    """Return whether a name in two parts is meant, not two words that stand together."""
+    spelled = match[0]
+    if known.is_symbol:
+        return spelled.isupper() and not no_case
+
+    if not (_is_usual(head) and _is_usual(tail)):
+        return len(known.letters) >= _SPLIT or spelled[0].isupper()
+    if spelled[len(head)] != " ":
+        return no_case or not spelled.islower()
+    if no_case or not spelled[0].isupper():
+        return False
+
+    before = match.string[max(0, match.start() - 2) : match.start()]
+    return spelled[len(head) + 1].isupper() or before[:1].islower()
+
+
+def _is_tagged(known: Known[T], rest: str) -> bool:
+    """Return whether a name is meant that is joined to the rest of a tag."""
+    if len(known.letters) >= _SURE:
+        return True
+    return _is_usual(rest) and (known.is_symbol or len(known.letters) >= _TAGGED)
+
+
+def _is_usual(part: str) -> bool:
+    """Return whether a part of a word may be a word: one of English, or of a few letters."""
+    return len(part) < _RARE or is_ordinary(part)
+
+
+def _is_part(text: str, start: int, end: int, word: int, known: Known[T]) -> bool:
+    """Return whether a name is meant at [start, end) of a word in mixed case that begins at
+    `word`.
+    """
+    part = text[start:end]
+    if known.is_symbol:
+        is_first = start == word and text[end : end + 1].isupper()
+        return part.isupper() and not _is_plain(known) and (known.is_rare or is_first)
+    if known.is_rare:
+        return True
+    return len(part) >= _RARE and part[0].isupper() and not _is_plain(known)
+
+
+def _is_plain(known: Known[T]) -> bool:
+    """Return whether a name or ticker is a common word."""
+    return known.letters in (COMMON_WORDS if known.is_symbol else NOT_NAMES)
+
+
+def _continues(text: str, end: int) -> bool:
+    """Return whether a dot at `end` belongs to initials, since the sentence goes on."""
+    return re.match(r"\.(?:[,;:)'’]| [a-z])", text[end : end + 3]) is not None
+
+
+def _around(
+    pattern: re.Pattern[str], text: str, back: re.Pattern[str], on: re.Pattern[str]
+) -> Iterator[tuple[int, int]]:
+    """Yield the words around the matches of a pattern, each once."""
+    done = -1
+    for match in pattern.finditer(text):
+        if match.start() < done:
+            continue
+
+        before = back.search(text, max(0, match.start() - _REACH), match.start())
+        after = on.match(text, match.end(), match.end() + _REACH)
+        start = before.start() if before else match.start()
+        done = after.end() if after else match.end()
+        yield start, done

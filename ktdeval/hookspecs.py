@@ -29,6 +29,9 @@ class Spec:
         params: a dataclass whose fields are the parameters that `make` takes (None: it takes none).
         groups: of a task, names under which several can be asked for together; of a command, the
             group in which `ktdeval --help` names it (`command_groups` of plugins/hints.json).
+        remote: of a model, whether it is a `RemoteModel`. Records and cards of such a model are
+            held to it, whatever they say of themselves. None: found out by making one without
+            parameters.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Spec:
     params: type | None = None
     groups: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    remote: bool | None = None
 
 
 HOOKS = {

@@ -92,6 +92,11 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
 FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")
 
 
+def is_free_price(price: PriceEntry | None) -> bool:
+    """Whether a price is that of a model of this machine, by what it says of its source."""
+    return price is not None and price.source == FREE.source
+
+
 def find_price(prices: Mapping[str, Price], full_name: str) -> Price | None:
     """Return the price of the most specific pattern that fits; None if none does.
 

@@ -83,6 +83,7 @@ from ktdeval.cards.fields.metrics import (
     MetricLine as MetricLine,
     compute_metric as compute_metric,
 )
+from ktdeval.cards.fields.provenance import made_at as made_at
 from ktdeval.cards.fields.ranking import NEVER_TRADED as NEVER_TRADED
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
 from ktdeval.cards.fields.task import (

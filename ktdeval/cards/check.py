@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from ktdeval.calls.prices import FREE, PriceEntry, is_free_price
 from ktdeval.cards.card import Card, Evaluation, ScoringCard, TradingCard
 from ktdeval.cards.compare import (
     JsonPath,
@@ -26,6 +27,7 @@ from ktdeval.cards.fields.basics import Problem, strict_json
 from ktdeval.cards.fields.calls import call_problems
 from ktdeval.cards.fields.certificate import NO_ATTACHMENT, NOTHING_HIDDEN, Attachment
 from ktdeval.cards.fields.episodes import PlanCell, id_problems, plan_problems
+from ktdeval.cards.fields.provenance import provenance_problems
 from ktdeval.cards.fields.roles import role_problems
 from ktdeval.cards.fields.task import task_problems
 from ktdeval.cards.reports import scoring_report, trading_report
@@ -342,6 +344,27 @@ def _contradictions(card: Card, kind: CardKind) -> Iterator[Problem]:
         yield from call_problems(calls, {episode.id: episode.usage for episode in card.episodes})
     elif card.request_settings is not None:
         yield ("provenance", "calls"), "is null, though the model is one behind a network"
+
+    yield from _local_problems(card)
+    yield from provenance_problems(card.provenance)
+
+
+def _local_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
+    """Yield fields in which a card takes a model for one of this machine, and others in which it
+    does not.
+    """
+    if card.request_settings is None:
+        if card.provenance.calls is not None:
+            yield ("provenance", "calls"), "are counted, though sent_as is that of no provider"
+    elif isinstance(card.cost.price, PriceEntry) and is_free_price(card.cost.price):
+        yield ("cost", "price"), f"is that of {FREE.source}, though sent_as says that one is asked"
+
+    for number, model in enumerate(card.further_models):
+        where = ("further_models", number)
+        if (model.request_settings is None) != (card.request_settings is None):
+            yield (*where, "sent_as"), "one model of a run is behind a network, the other is not"
+        elif model.request_settings is not None and is_free_price(model.price):
+            yield (*where, "price"), f"is that of {FREE.source}, though sent_as says otherwise"
 
 
 def _further_of(card: Evaluation) -> tuple[FurtherModel, ...]:

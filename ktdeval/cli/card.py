@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,7 +147,7 @@ def verify(
 
     def verify_file(file: Path) -> Verification:
         with work_shown() as tell:
-            return verify_card(file, plugins, moved, tell)
+            return verify_card(file, plugins, moved, tell, now=datetime.now(UTC))
 
     if as_json:
         _print_verifications(path, verify_file)
@@ -161,10 +162,11 @@ def verify(
             raise VerificationError(f"{file}: does not verify: {verification.findings[0]}")
 
         executed = f"episodes: {verification.episodes}, steps executed again: {verification.steps}"
-        return (
+        verdict = (
             f"verified ({executed}, of these traced to the model's own submission:"
             f" {verification.traced_steps})"
         )
+        return "; not known: ".join([verdict, *verification.notes])
 
     _judge_cards(path, judge, "verified")
 
@@ -203,6 +205,7 @@ def _print_verifications(path: Path, verify_file: Callable[[Path], Verification]
                 episodes=verification.episodes,
                 steps=verification.steps,
                 traced_steps=verification.traced_steps,
+                notes=list(verification.notes),
             )
             if findings:
                 failures.append(VerificationError(f"{file}: does not verify: {findings[0]}"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pluggy
 
-from ktdeval.errors import ConfigError, PluginError, UsageError
+from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
 from ktdeval.hookspecs import Spec
 from ktdeval.plugins import plugin_import
 from ktdeval.plugins.discovery import EntryPoint, find_entry_points
@@ -131,6 +131,13 @@ def is_task_file(text: str) -> bool:
     return text.endswith((".yaml", ".yml"))
 
 
+def _is_remote(model: Model) -> bool:
+    """Whether a model is one behind a network."""
+    from ktdeval.harness.messages import as_remote  # noqa: PLC0415 - listings make no model
+
+    return as_remote(model) is not None
+
+
 class Plugins:
     """Loaded plugins."""
 
@@ -143,6 +150,7 @@ class Plugins:
         self.task_files: dict[str, tuple[str, ...]] = {}
         self._manager = plugin_import.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
+        self._remote: dict[str, bool | None] = {}  # by spec of a model, as found out
         own = [
             *(("commands", name) for name in hints()["built_in"]),
             ("cards", "trading"),
@@ -369,7 +377,39 @@ class Plugins:
         provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
-        return cast("Model", self.make("models", spec_name, args, rest))
+        model = cast("Model", self.make("models", spec_name, args, rest))
+        stated = self.spec("models", spec_name).remote
+        if stated is not None and stated != _is_remote(model):
+            raise PluginError(
+                f"model {spec_name} of plugin {self._owners['models', spec_name]}: its Spec says"
+                f" remote={stated}, which is not what was made; correct the Spec"
+            )
+
+        return model
+
+    def is_remote(self, full_name: str) -> bool | None:
+        """Return whether the model called `full_name` is behind a network, by what its plugin says
+        of it or makes without parameters: nothing that a record says of itself. None where that is
+        not known: no plugin offers it, or it can't be made so.
+        """
+        try:
+            spec_name, _ = self.model_spec_name(full_name)
+        except UsageError:
+            return None
+
+        if spec_name not in self._remote:
+            self._remote[spec_name] = self._found_remote(spec_name)
+
+        return self._remote[spec_name]
+
+    def _found_remote(self, spec_name: str) -> bool | None:
+        stated = self.spec("models", spec_name).remote
+        if stated is not None:
+            return stated
+        try:
+            return _is_remote(self.make("models", spec_name, {}, "any"))
+        except KtdevalError:
+            return None
 
     def model_spec_name(self, full_name: str) -> tuple[str, str]:
         """Return the spec's name for a model's full name, and the argument of its maker (what

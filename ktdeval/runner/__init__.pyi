@@ -35,6 +35,10 @@ from ktdeval.runner.journal import (
     read_journal as read_journal,
 )
 from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as load_table
+from ktdeval.runner.model_checks import (
+    card_claims as card_claims,
+    unknown_model as unknown_model,
+)
 from ktdeval.runner.models import split_model as split_model
 from ktdeval.runner.part import (
     CANARY_CALLS as CANARY_CALLS,

@@ -12,19 +12,24 @@ from ktdeval.calls.database import read_identity
 from ktdeval.calls.tally import EpisodeCalls, tally_calls, tally_episode, transcript_difference
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_evaluation
+from ktdeval.cards.compare import value_difference
+from ktdeval.cards.fields.calls import gather_calls
 from ktdeval.errors import CardError, StoreError
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.journal import Said
-from ktdeval.runner.store import MARK, RunFolder
+from ktdeval.runner.model_checks import manifest_problems
+from ktdeval.runner.store import MANIFEST, MARK, RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 
 _NOTHING = tally_episode(())
 _RESTORE = "restore the one that the run was begun with, or begin anew with another --out"
 
 
-def check_call_log(folder: RunFolder) -> None:
-    """Raise StoreError where a run that is resumed has not the record of calls that its episodes
-    and cards rest on.
+def check_call_log(folder: RunFolder, plugins: Plugins) -> None:
+    """Raise StoreError where a run that is resumed or scored records a model behind a network as
+    another one, or has not the record of calls that its episodes and cards rest on.
     """
+    check_models(folder, plugins)
     if folder.manifest.request_settings is None:
         return
 
@@ -34,6 +39,13 @@ def check_call_log(folder: RunFolder) -> None:
 
     if problem is not None:
         raise StoreError(f"{folder.path / LOG_FILE}: {problem}; {_RESTORE}")
+
+
+def check_models(folder: RunFolder, plugins: Plugins) -> None:
+    """Raise StoreError where a run's manifest contradicts what its models are."""
+    problem = next(manifest_problems(folder.manifest, plugins), None)
+    if problem is not None:
+        raise StoreError(f"{folder.path / MANIFEST}: {problem}")
 
 
 def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
@@ -54,7 +66,7 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
         return
 
     identity = read_identity(path)
-    if identity is None or identity.id != entry.id:
+    if identity is None or (identity.id, identity.begun_at) != (entry.id, entry.begun_at):
         begun_at = "an unknown time" if identity is None else identity.begun_at
         yield (
             f"is another record of calls, begun at {begun_at}; the run has one that was begun at"
@@ -111,10 +123,15 @@ def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -
 
 
 def call_findings(
-    name: str, folder: RunFolder, card: TradingCard | ScoringCard, specs: Sequence[EpisodeSpec]
+    name: str,
+    folder: RunFolder,
+    card: TradingCard | ScoringCard,
+    specs: Sequence[EpisodeSpec],
+    is_published: bool,
 ) -> Iterator[str]:
     """Yield how the counts of calls of a card (whose file has this name) differ from its complete
-    episodes, and how the record of calls differs from these.
+    episodes, and how the record of calls differs from these. `is_published`: the folder is a copy
+    for a board, which has no record of calls.
     """
     is_remote = folder.manifest.request_settings is not None
     calls = card.provenance.calls
@@ -138,7 +155,11 @@ def call_findings(
                     f" {MARK} counts"
                 )
 
-        if folder.manifest.call_log is not None:
+        if not is_published:
             yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, specs))
+            made = gather_calls(read_calls(folder.path), planned)
+            difference = value_difference(calls, made)
+            if difference is not None:
+                yield f"{name}: provenance.calls.{difference}, by {LOG_FILE}"
     except StoreError as error:  # a mark or the record of calls can't be read
         yield str(error).removeprefix(f"{folder.path}/")

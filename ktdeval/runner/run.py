@@ -131,7 +131,7 @@ def prepare_run(
         recorded = recorded_run(claim.path)
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         if recorded is not None:
-            check_call_log(recorded)  # before opening it creates a new one
+            check_call_log(recorded, plugins)  # before opening it creates a new one
 
         access = _open_access(models, config, claim.path, RunSignals(stop, plugins.emit), shared)
         if isinstance(access, RemoteAccess):

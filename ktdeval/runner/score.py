@@ -23,7 +23,7 @@ from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evalua
 from ktdeval.cards.compare import card_difference, path_text
 from ktdeval.cards.fields.calls import Calls, gather_calls
 from ktdeval.cards.fields.drift import Drift
-from ktdeval.cards.fields.provenance import Provenance
+from ktdeval.cards.fields.provenance import LIBRARIES, Provenance
 from ktdeval.cards.fields.roles import FurtherModelPart, RoleUsage
 from ktdeval.cards.fields.task import TaskPart, task_problems
 from ktdeval.cards.fields.windows import WindowPart
@@ -34,7 +34,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
 from ktdeval.plugins.task_files import task_specs
-from ktdeval.runner.call_checks import check_call_log
+from ktdeval.runner.call_checks import check_call_log, check_models
 from ktdeval.runner.canary import drift, load_record
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.plan import describe_any, target_task_of
@@ -55,8 +55,6 @@ from ktdeval.values.jsonio import (
 )
 from ktdeval.values.told import Tell, tell_nobody
 from ktdeval.values.typed import from_plain
-
-_PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
 
 
 @cache  # what this process has imported stays as it was
@@ -108,7 +106,7 @@ def describe_provenance(
 @cache
 def _versions() -> Mapping[str, str]:
     """Return the versions of what this process computes with."""
-    packages = {name: metadata.version(name) for name in _PACKAGES}
+    packages = {name: metadata.version(name) for name in LIBRARIES}
     return MappingProxyType(
         {"python": platform.python_version(), "platform": platform.platform(terse=True), **packages}
     )
@@ -386,17 +384,24 @@ def write_cards(
 
 
 def rescore(
-    path: Path, plugins: Plugins, changes: Mapping[str, Any], tell: Tell = tell_nobody
+    path: Path,
+    plugins: Plugins,
+    changes: Mapping[str, Any],
+    tell: Tell = tell_nobody,
+    is_published: bool = False,
 ) -> list[Path]:
     """Score a run folder again and return the cards; `changes` may name `data` and `data_args`
     (where the snapshot is now), `metrics` (instead of the extra ones), `rules`, `certificate`,
     `items`. A card of the run stays as it is, but for a certificate that it had none of: where its
     figures differ now, the new card lies in a folder of its own. `tell` is told of each episode.
-    Raises StoreError or DataError.
+    `is_published`: the folder is a copy for a board, without the record of calls. Raises StoreError
+    or DataError.
     """
     folder = open_run(path, plugins)
-    if folder.manifest.call_log is not None:
-        check_call_log(folder)
+    if is_published:
+        check_models(folder, plugins)
+    else:
+        check_call_log(folder, plugins)
 
     snapshot = None
     if folder.manifest.snapshot:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ktdeval.cards.compare import (
     steps_difference,
     value_difference,
 )
+from ktdeval.cards.fields.provenance import made_at
 from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError, VerificationError
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.session import TranscriptEntry
@@ -35,6 +37,7 @@ from ktdeval.runner.call_checks import call_findings, mark_difference
 from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, Record, count_said
+from ktdeval.runner.model_checks import card_claims, manifest_problems, unknown_model
 from ktdeval.runner.remote_run import run_file
 from ktdeval.runner.score import (
     check_ran,
@@ -43,7 +46,7 @@ from ktdeval.runner.score import (
     open_run,
     run_of,
 )
-from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder
+from ktdeval.runner.store import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Task
@@ -158,14 +161,22 @@ class Verification:
     #: steps whose orders are those of one submission that the model wrote; the others were held by
     #: the engine, or put together by an agent
     traced_steps: int
+    #: what could not be decided with the plugins that are installed, a line each
+    notes: tuple[str, ...] = ()
 
 
 def verify_card(
-    path: Path, plugins: Plugins, changes: Mapping[str, Any], tell: Tell = tell_nobody
+    path: Path,
+    plugins: Plugins,
+    changes: Mapping[str, Any],
+    tell: Tell = tell_nobody,
+    is_published: bool = False,
+    now: datetime | None = None,
 ) -> Verification:
     """Verify a card against the run folder it lies in; `changes` may say where the data are now, or
-    name other `items`; `tell` is told of each episode. Raises KtdevalError where the card is not
-    valid, or its run or snapshot is not there or was changed.
+    name other `items`; `tell` is told of each episode. `is_published`: the folder is a copy for a
+    board, without the record of calls; `now`: no card was made later. Raises KtdevalError where the
+    card is not valid, or its run or snapshot is not there or was changed.
     """
     card = load_evaluation(path)
     folder = open_run(run_of(path), plugins)
@@ -187,7 +198,14 @@ def verify_card(
 
     records = verify_records(folder, task, plugins, snapshot, tell)
     card_findings = list(_artefact_findings(folder, card.artefacts))
-    card_findings += call_findings(path.name, folder, card, complete)
+    card_findings += call_findings(path.name, folder, card, complete, is_published)
+
+    card_findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
+    moment = made_at(card.provenance)
+    if now is not None and moment is not None and moment > now:
+        card_findings.append(
+            f"{path.name}: provenance.created_at: {card.provenance.created_at} has not come yet"
+        )
 
     is_rescored = path.resolve().parent != folder.path.resolve() / "cards"
     if isinstance(card, TradingCard) and is_rescored:
@@ -197,7 +215,12 @@ def verify_card(
 
     labelled = _with_labels_of(card, snapshot) if "data" in changes else snapshot
     card_findings += _card_findings(path, card, folder, task, labelled, plugins)
-    return replace(records, findings=(*records.findings, *card_findings))
+    unknown = unknown_model(card, plugins)
+    return replace(
+        records,
+        findings=(*records.findings, *card_findings),
+        notes=() if unknown is None else (f"{path.name}: {unknown}",),
+    )
 
 
 def _complete_specs(folder: RunFolder, task: str) -> list[EpisodeSpec]:
@@ -214,12 +237,13 @@ def verify_records(
     tell: Tell = tell_nobody,
 ) -> Verification:
     """Execute a run's complete episodes of a task again, from what the model replied; no card is
-    looked at. `tell` is told of each episode.
+    looked at. Which models are behind a network is taken from their plugins, not from the run.
+    `tell` is told of each episode.
     """
     specs = _complete_specs(folder, task.name)
     factory = EpisodeFactory({task.name: task}, plugins, snapshot)
     records_file = ANSWERS if is_scoring(task) else LEDGER
-    findings: list[str] = []
+    findings = [f"{MANIFEST}: {line}" for line in manifest_problems(folder.manifest, plugins)]
     steps = 0
     traced = 0
 

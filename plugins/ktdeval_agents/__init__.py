@@ -213,5 +213,6 @@ def ktdeval_models() -> list[Spec]:
             maker("ktdeval_agents.recorded_vote:ElectedModel"),
             "Majority of recorded decisions; a run of it is made by `ktdeval vote`",
             ElectedParams,
+            remote=False,
         )
     ]

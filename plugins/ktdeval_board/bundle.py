@@ -240,7 +240,7 @@ def _remade_problems(
     findings: Sequence[str]
     try:
         bundle.card_path.unlink(missing_ok=True)
-        rescore(bundle.folder, plugins, source.changes)
+        rescore(bundle.folder, plugins, source.changes, is_published=True)
         card = _read_object(bundle.card_path)
         # The log of calls is not published, so that time, place and cost of the run can't be made
         # from the copy: they stay as they were.
@@ -248,7 +248,9 @@ def _remade_problems(
         card["provenance"] = redactor.redact_value(provenance, list[str]().append)
         validate_card(card, str(bundle.card_path))
         write_atomic(bundle.card_path, dumps_pretty(card))
-        findings = verify_card(bundle.card_path, plugins, source.changes).findings
+        findings = verify_card(
+            bundle.card_path, plugins, source.changes, is_published=True
+        ).findings
         if not findings:
             findings = _card_differences(_read_object(source.card_path), card)
     except KtdevalError as error:

@@ -229,7 +229,7 @@ class _Submission:
         if self.rules.baseline_of(chosen.card.model.name) is None:  # anyone can make its records
             yield from _storage_problems(self.request.storage)
 
-        yield from _call_problems(self.run)
+        yield from _call_problems(self.run, self.plugins)
 
     def check(self, staged: Sequence[StagedCard]) -> None:
         """Check the copy of the board as `ktdeval leaderboard check` does, and note the findings.
@@ -317,19 +317,12 @@ def _storage_problems(storage: Storage) -> Iterator[str]:
         )
 
 
-def _call_problems(run: RunFolder) -> Iterator[str]:
+def _call_problems(run: RunFolder, plugins: Plugins) -> Iterator[str]:
     """Yield how the run's record of calls, which is not published, contradicts its episodes."""
-    manifest = run.manifest
-    if manifest.call_log is not None:
-        try:
-            check_call_log(run)
-        except KtdevalError as error:
-            yield f"records: {error}"
-    elif manifest.request_settings is not None:
-        yield (
-            "records: the run does not say with which record of calls (calls.sqlite) it was begun;"
-            " submit the run itself"
-        )
+    try:
+        check_call_log(run, plugins)
+    except KtdevalError as error:
+        yield f"records: {error}"
 
 
 def _unexecuted(staged: Iterable[StagedCard], report: CheckReport) -> Iterator[StagedCard]:

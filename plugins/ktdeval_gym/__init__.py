@@ -43,11 +43,13 @@ def ktdeval_models() -> Sequence[Spec]:
             maker("ktdeval_gym.policy:PolicyModel"),
             "Decides by a policy that was trained",
             PolicyParams,
+            remote=False,
         ),
         Spec(
             "gym/actions",
             maker("ktdeval_gym.actions:ActionsModel"),
             "Submits the actions of an environment's episode",
             ActionsParams,
+            remote=False,
         ),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
@@ -24,18 +25,21 @@ def ktdeval_models() -> Sequence[Spec]:
         name: str, make: Callable[..., Model], summary: str, key: str, params: type
     ) -> Spec:
         extra = name if name in ("anthropic", "google") else "openai"
-        return Spec(name, make, f"{summary}; needs the extra {extra} and {key}", params)
+        return Spec(
+            name, make, f"{summary}; needs the extra {extra} and {key}", params, remote=True
+        )
 
     openai = maker("ktdeval_models.remote.openai:make_openai")
     anthropic = maker("ktdeval_models.remote.anthropic:AnthropicModel")
     google = maker("ktdeval_models.remote.google:GoogleModel")
 
     return [
-        *_keyless_models(),
+        *(replace(spec, remote=False) for spec in _keyless_models()),
         Spec(
             "replay",
             maker("ktdeval_models.replay:ReplayModel"),
             "Answers from the transcripts of an earlier run: replay/RUN",
+            remote=False,
         ),
         Spec(
             "trading_action",
@@ -43,6 +47,7 @@ def ktdeval_models() -> Sequence[Spec]:
             "A trading agent of anybody's behind HTTP, as Agent Market Arena asks it, at"
             " --base-url; needs the extra openai",
             remote.RemoteParams,
+            remote=True,
         ),
         provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", remote.OpenAIParams),
         provider(

@@ -58,6 +58,7 @@ def ktdeval_models() -> list[Spec]:
             maker(make),
             f"Holds the best by a trained {title}, see ktdeval train",
             TrainedParams,
+            remote=False,
         )
         for name, title in TITLES.items()
     ]

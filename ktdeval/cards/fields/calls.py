@@ -4,20 +4,23 @@ each other, with the episodes, and with the tokens that these report.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import field
 
+from ktdeval.calls.prices import PriceEntry
 from ktdeval.calls.record import CallRecord, call_figures
 from ktdeval.calls.served import is_other_model
 from ktdeval.calls.tally import EpisodeCalls
+from ktdeval.cards.compare import JsonPath
 from ktdeval.cards.fields.basics import Count, Counts, EpisodeId, Name, NonNegative, Problem
 from ktdeval.cards.fields.tokens import UsageCounts
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, count, dollars
 from ktdeval.errors import CardError
-from ktdeval.harness.messages import USAGE_FIELDS
+from ktdeval.harness.messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed import Value, from_plain
 
 
@@ -114,8 +117,12 @@ def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Pr
             yield (*_CALLS, name), "is not the sum over its episodes"
 
     yield from _model_problems(calls)
+    yield from _count_problems(calls)
     for id_, own in calls.episodes.items():
         where = (*_CALLS, "episodes", id_)
+        if own.openings == 0:
+            yield (*where, "openings"), "is 0 of an episode that asked"
+
         if own.answered + sum(own.failed_attempts.values()) != own.attempts:
             yield (*where, "attempts"), "are not those that were answered and those that failed"
 
@@ -127,15 +134,83 @@ def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Pr
             yield (*where, "tokens"), problem
 
 
+def unpaid_problems(
+    calls: Calls, own: str, prices: Mapping[str, PriceEntry | None]
+) -> Iterator[str]:
+    """Yield calls that can't have cost nothing. `own`: the card's model; `prices`: of all models, by
+    name.
+    """
+    parts: Mapping[str, Calls | ModelCalls] = calls.models or {own: calls}
+    for model, counted in parts.items():
+        price = prices.get(model)
+        tokens = Usage(*(counted.tokens.get(name, 0) for name in USAGE_FIELDS))
+        if counted.paid_usd == 0 and price is not None and price.cost(tokens):
+            yield f"provenance.calls.paid_usd: is 0 of {model}, but the tokens of its answers have a price"
+
+
+def several_models_problem(calls: Calls, asked: Collection[str]) -> str | None:
+    """Return why calls can't be of one model; `asked`: the further models of an agent's roles, and
+    an empty name for the card's own.
+    """
+    if calls.models or len(asked) < 2:
+        return None
+    return f"provenance.calls.models: are missing, but {len(asked)} models were asked"
+
+
+def uncounted_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[str]:
+    """Yield episodes that report tokens of a model, and no call of a provider. `usage`: that of
+    each finished episode.
+    """
+    for id_, used in usage.items():
+        if id_ not in calls.episodes and any(getattr(used, name) for name in USAGE_FIELDS):
+            yield f"provenance.calls.episodes: no calls are counted of episode {id_}, which took tokens"
+
+
+def _count_problems(calls: Calls) -> Iterator[Problem]:
+    """Yield numbers of requests, and times of answers, that no calls have."""
+    parts: list[tuple[Calls | ModelCalls, JsonPath]] = [(calls, _CALLS)]
+    for name, own in calls.models.items():
+        parts.append((own, (*_CALLS, "models", name)))
+
+    for counted, where in parts:
+        if not counted.requests and counted.attempts:
+            yield (*where, "requests"), f"is 0 with {counted.attempts:,} attempts"
+
+    seconds = (
+        calls.latency_s.median,
+        calls.latency_s.p90,
+        calls.latency_s.p99,
+        calls.latency_s.longest,
+    )
+    known = [each for each in seconds if each is not None]
+    if len(known) != (len(seconds) if calls.answered else 0):
+        yield (*_CALLS, "latency_s"), "are known exactly where a call was answered"
+    elif known != sorted(known):
+        yield (*_CALLS, "latency_s"), "are not in order"
+
+
 def _model_problems(calls: Calls) -> Iterator[Problem]:
     """Yield counts by model that do not add up to those of the card."""
     if not calls.models:
         return
 
+    paid = [own.paid_usd for own in calls.models.values()]
+    known = [each for each in paid if each is not None]
+    total = math.fsum(known) if len(known) == len(paid) else None
+    if not _is_sum(calls.paid_usd, total):
+        yield (*_CALLS, "paid_usd"), "is not the sum over its models"
+
     for name in ("requests", "attempts", "answered", "tokens", "served_by"):
         parts = [getattr(own, name) for own in calls.models.values()]
         if _sum(parts) != _sum([getattr(calls, name)]):
             yield (*_CALLS, "models"), f"{name} do not add up to {name} of the card"
+
+
+def _is_sum(stated: float | None, total: float | None) -> bool:
+    """Whether dollars are a sum, but for its last bits; null where a part is not known."""
+    if stated is None or total is None:
+        return stated is total
+    return math.isclose(stated, total, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _sum(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:

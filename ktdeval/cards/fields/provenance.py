@@ -4,12 +4,27 @@ it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
-from ktdeval.cards.fields.basics import Name, NonNegative, Time
+from ktdeval.cards.fields.basics import Name, NonNegative, Problem, Time
 from ktdeval.cards.fields.calls import Calls
 from ktdeval.cards.fields.words import Words
 from ktdeval.values.typed import Value
+
+LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
+"""Whose versions every card states."""
+
+_VERSION = re.compile(
+    r"(?P<release>\d{1,6}(\.\d{1,6}){0,5})"
+    r"((a|b|rc)\d{1,6})?(\.post\d{1,6})?(\.dev\d{1,6})?(\+[a-z0-9]+([.-][a-z0-9]+)*)?",
+    re.ASCII,
+)
+"""A version as packages have it (PEP 440, in its canonical form)."""
+
+_REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
 class Provenance(Value, frozen=True):
@@ -21,6 +36,66 @@ class Provenance(Value, frozen=True):
     wall_time_s: NonNegative | None  #: null where it was not measured
     environment: dict[str, Any]
     calls: Calls | None  #: what was asked of the provider, and paid; null where nothing was
+
+
+# ---- checked
+
+
+def made_at(provenance: Provenance) -> datetime | None:
+    """Return when a card was made, in UTC; None where it states no time."""
+    try:
+        moment = datetime.fromisoformat(provenance.created_at)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC)
+
+
+def provenance_problems(provenance: Provenance) -> Iterator[Problem]:
+    """Yield times and versions that none can be."""
+    where = ("provenance",)
+    if made_at(provenance) is None:
+        yield (*where, "created_at"), "is no time (ISO 8601)"
+
+    if not _VERSION.fullmatch(provenance.suite_version):
+        yield (*where, "suite_version"), "is no version, such as 0.1.0"
+
+    revision = provenance.source_revision
+    if revision is not None and not _REVISION.fullmatch(revision):
+        yield (*where, "source_revision"), "is no revision of the source (40 hexadecimal digits)"
+
+    for name, value in provenance.environment.items():
+        if not isinstance(value, str) or not value.strip():
+            yield (*where, "environment", name), "is no version, platform or plugin"
+
+
+def unknown_version(provenance: Provenance, installed: str) -> str | None:
+    """Return why the suite that is installed can't know the version that made a card."""
+    made_by = _release(provenance.suite_version)
+    own = _release(installed)
+    if made_by is None or own is None or made_by <= own:
+        return None
+    return (
+        f"provenance.suite_version: {provenance.suite_version} is not known to ktdeval {installed},"
+        " which checks it; use that version, or a later one"
+    )
+
+
+def _release(version: str) -> tuple[int, ...] | None:
+    """Return the numbers of a release, without zeros at the end; None of no version."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return None
+
+    numbers = [int(part) for part in match["release"].split(".")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+
+    return tuple(numbers)
+
+
+# ---- words
 
 
 WORDS = {

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from ktdeval.cards import NEVER_TRADED, TradingCard, recorded_cutoff
+from ktdeval.cards import NEVER_TRADED, TradingCard, made_at, recorded_cutoff
 from ktdeval.harness import CallParams
+from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.runner import card_claims
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.checking.registrations import PLAIN_NAME, card_problems, submitter_problems
 from ktdeval_board.documents import RecordFile, Records, Submission
@@ -37,6 +39,7 @@ class CardInputs:
     registrations: Registrations = NONE_FILED
     #: the board's market of the card, as it was opened; None if it was not yet
     market: Market | None = None
+    plugins: Plugins | None = None  #: None: the installed ones
 
     @cached_property
     def nearest(self) -> Division | None:
@@ -296,6 +299,11 @@ def _size(inputs: CardInputs) -> Iterator[str]:
         yield f"has {planned:,} episodes; at most {most:,} are taken"
 
 
+@rule("provenance", Stage.CARD)
+def _claims(inputs: CardInputs) -> Iterator[str]:
+    yield from card_claims(inputs.card, inputs.plugins or load_plugins())
+
+
 # -- submissions
 
 
@@ -316,6 +324,27 @@ class SubmissionInputs:
 @rule("registered", Stage.SUBMISSION)
 def _registered_submitter(inputs: SubmissionInputs) -> Iterator[str]:
     yield from submitter_problems(inputs.card, inputs.submission, inputs.registrations)
+
+
+@rule("provenance", Stage.SUBMISSION)
+def _made_at(inputs: SubmissionInputs) -> Iterator[str]:
+    card = inputs.card
+    moment = made_at(card.provenance)
+    if inputs.today is None or moment is None:
+        return
+    if inputs.rules.baseline_of(card.model.name) is not None:  # the board runs it itself
+        return
+
+    day = moment.date().isoformat()
+    if day > inputs.today:
+        yield f"created_at of the card: {day} has not come yet (today is {inputs.today})"
+
+    filed = inputs.registrations.by_id.get(card.registration or "")
+    if filed is not None and filed.drawn is not None and day < filed.drawn.drawn_on:
+        yield (
+            f"created_at of the card: {day} is before the key of its run was drawn"
+            f" ({filed.drawn.drawn_on})"
+        )
 
 
 @rule("submission", Stage.SUBMISSION)

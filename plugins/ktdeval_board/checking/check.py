@@ -13,12 +13,12 @@ import msgspec
 from ktdeval.errors import CardError, DataError, KtdevalError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import describe_any, open_snapshot
+from ktdeval.runner import describe_any, open_snapshot, unknown_model
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import content_hash
 from ktdeval.values.typed import Value, encode_canonical
 from ktdeval_board.checking.changes import changes_since
-from ktdeval_board.checking.content import check_content, check_files
+from ktdeval_board.checking.content import Given, check_content, check_files
 from ktdeval_board.checking.definitions import definition_problems
 from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.records import (
@@ -120,8 +120,9 @@ def check_board(
     rules = load_rules(folder)
     errata = load_errata(folder)
     findings = check_files(folder, rules)
+    given = Given(options.submitted, plugins)
     refused_documents, candidates = check_content(
-        folder, rules, errata, options.today, options.every, options.submitted
+        folder, rules, errata, options.today, options.every, given
     )
     findings += refused_documents
     if not options.execute:
@@ -297,6 +298,9 @@ class _Run:
         refused = recorded.refused(*(("metric", At(CARD, message)) for message in definitions))
         if refused:
             return Evidence(refused)
+        unknown = unknown_model(candidate.card, self._plugins)
+        if unknown is not None:
+            return Evidence(notes=(unknown,))
         if not _has_evidence(candidate):
             note = "its records are not in the repository, so that nothing could be executed again"
             return Evidence(notes=(note,))

@@ -5,11 +5,13 @@ stage checks each file once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ktdeval.cards import ScoringCard, TradingCard, parse_card, signature_path
 from ktdeval.errors import CardError, KtdevalError, SignatureError
+from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.values.jsonio import JsonValue, file_sha256
 from ktdeval.values.typed import from_plain
@@ -70,21 +72,31 @@ def check_files(folder: Path, rules: Rules) -> list[Finding]:
     return sorted(findings)
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a check is given besides the board."""
+
+    #: ids of cards that are being submitted, which come after all others
+    submitted: Collection[str] = ()
+    plugins: Plugins | None = None  #: by which models are known; None: the installed ones
+
+
 def check_content(
     folder: Path,
     rules: Rules,
     errata: Sequence[Erratum],
     today: str,
     every: bool = False,
-    submitted: Collection[str] = (),
+    given: Given = Given(),
 ) -> tuple[list[Finding], list[Candidate]]:
     """Check every document that submitters wrote, as far as possible without records and market.
 
     `today`: day of the check, YYYY-MM-DD; `every`: whether cards with a verdict on their very bytes
-    are validated again, too; `submitted`: ids of cards that are being submitted, which come after
-    all others. Returns what is refused, and the cards that are sound, in the order of their paths.
+    are validated again, too. Returns what is refused, and the cards that are sound, in the order of
+    their paths.
     """
-    documents = _Documents(BoardFolder(folder), rules, today, every)
+    known = load_plugins() if given.plugins is None else given.plugins
+    documents = _Documents(BoardFolder(folder), rules, today, every, known)
     documents.look_at_registrations(load_excuses(folder))
     candidates = []
     for files in listed_cards(folder):
@@ -95,7 +107,8 @@ def check_content(
     for path in listed_imports(folder):
         documents.decode(path, documents.read(path, rules.limits.bytes_of("card_mb")), Imported)
 
-    together = findings_of(Stage.TOGETHER, Together(candidates, documents.registrations, submitted))
+    everything = Together(candidates, documents.registrations, given.submitted)
+    together = findings_of(Stage.TOGETHER, everything)
     refused = {finding.path.replace(".submission.json", ".json") for finding in together}
     sound = [candidate for candidate in candidates if candidate.where not in refused]
 
@@ -106,7 +119,7 @@ def registrations_of(folder: Path, rules: Rules, today: str) -> tuple[list[Findi
     """Check the registrations of a board and the keys drawn for them; return what is refused, and
     those that are sound.
     """
-    documents = _Documents(BoardFolder(folder), rules, today, every=False)
+    documents = _Documents(BoardFolder(folder), rules, today, every=False, plugins=None)
     documents.look_at_registrations(load_excuses(folder))
     return documents.findings, documents.registrations
 
@@ -114,13 +127,16 @@ def registrations_of(folder: Path, rules: Rules, today: str) -> tuple[list[Findi
 class _Documents:
     """Takes documents from stage to stage."""
 
-    def __init__(self, board: BoardFolder, rules: Rules, today: str, every: bool) -> None:
+    def __init__(
+        self, board: BoardFolder, rules: Rules, today: str, every: bool, plugins: Plugins | None
+    ) -> None:
         self.findings: list[Finding] = []
         self.registrations = NONE_FILED
         self._board = board
         self._rules = rules
         self._today = today
         self._every = every
+        self._plugins = plugins
 
     def look_at_registrations(self, excuses: Sequence[Excuse]) -> None:
         """Check all registrations, and the keys drawn for them; the sound ones are then in
@@ -248,7 +264,9 @@ class _Documents:
         certified = is_certified(self._board, card)
         if is_new and not any(erratum.effect == "withdrawn" for erratum in own):
             market = self._market_of(card)
-            inputs = CardInputs(where, rules, card, certified, self.registrations, market)
+            inputs = CardInputs(
+                where, rules, card, certified, self.registrations, market, self._plugins
+            )
             self._found(Stage.CARD, inputs)
 
         if submission is not None:

@@ -131,7 +131,7 @@ def _check(job: Job) -> Result:
 
     plugins = load_plugins(job.plugins)
     try:
-        verified = verify_card(run / "cards" / CARD, plugins, job.changes)
+        verified = verify_card(run / "cards" / CARD, plugins, job.changes, is_published=True)
         if not verified.findings:
             _derive(job, run, plugins)
     except KtdevalError as error:

@@ -190,6 +190,9 @@ def _calls_of_a_model_that_makes_none(board: Specimen) -> None:
             "episodes": {},
         }
         card["provenance"]["calls"] = {**counts, **paid, **more}
+        card["sent_as"] = {}
+        if card["cost"].get("price"):
+            card["cost"]["price"]["source"] = "a list"
 
     board.change_card(change)
 
@@ -236,7 +239,7 @@ full("transcript_that_is_a_bomb", "size", "transcript", _with_all_that_follows(_
 full("episodes_in_the_place_of_each_other", _RULE, "ledger", _swap_episodes)
 full("replies_counted_otherwise_than_in_the_transcript", _RULE, "mark", _count_otherwise)
 full("calls_counted_otherwise_than_in_the_transcript", _RULE, "mark", _count_calls_otherwise)
-full("calls_of_a_model_that_makes_none", _RULE, "card", _calls_of_a_model_that_makes_none)
+full("calls_of_a_model_that_makes_none", "provenance", "card", _calls_of_a_model_that_makes_none)
 full(
     "better_episodes_with_all_that_follows",
     _RULE,

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from card_cases import typed
-from ktdeval.values.jsonio import content_hash
+from card_cases import PROVENANCE, typed
+from ktdeval.values.jsonio import content_hash, dumps_pretty
 from ktdeval_board.entries import Entry
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.selftest.specimen import (
@@ -47,7 +47,7 @@ _FRAME: Mapping[str, Any] = {
         "suite_version": "0",
         "source_revision": None,
         "wall_time_s": None,
-        "environment": {},
+        "environment": PROVENANCE["environment"],
         "calls": None,
     },
     "missing_episodes": [],
@@ -114,6 +114,16 @@ def card_of(run: Path) -> dict[str, Any]:
     (path,) = (run / "cards").glob("*.json")
     card: dict[str, Any] = json.loads(path.read_text())
     return card
+
+
+def made_on(run: Path, day: str) -> Path:
+    """Let the cards of a run state this day, whatever the clock says; return the run."""
+    for path in (run / "cards").glob("*.json"):
+        card = json.loads(path.read_text())
+        card["provenance"]["created_at"] = f"{day}T00:00:00+00:00"
+        path.write_text(dumps_pretty(card))
+
+    return run
 
 
 def submission_of(card: Mapping[str, Any], card_id: str, **facts: Any) -> dict[str, Any]:

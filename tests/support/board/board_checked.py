@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of
+from board_cards import card_of, made_on, put_card, put_json, put_records, rules_of, submission_of
 from card_cases import typed
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
@@ -34,7 +34,7 @@ def make_run(out: Path, market: Path, model: str = "builtin/chaos", **changes: A
         # decides enough of its steps to be ranked
         config = {"model_args": {"misbehaviour": 0.4}, **config}
     evaluate(RunConfig(model=model, out=str(out), **config), load_plugins())
-    return out
+    return made_on(out, ON)
 
 
 def make_board(path: Path, market: Path, run: Path, **changes: Any) -> Path:

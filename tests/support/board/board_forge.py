@@ -296,7 +296,12 @@ def scoring_card(
     artefacts = {f"episodes/{spec.id}/{name}": "a" * 64 for spec in specs for name in _FILES}
     return build_scoring_card(
         scoring_inputs(
-            specs=specs, answers=answers, scores=scores, snapshot=snapshot, artefacts=artefacts
+            specs=specs,
+            answers=answers,
+            scores=scores,
+            snapshot=snapshot,
+            artefacts=artefacts,
+            price=None,
         )
     ).plain
 

@@ -11,7 +11,7 @@ import msgspec
 
 import board_checked
 import board_runs
-from board_cards import put_json, verdict_of
+from board_cards import made_on, put_json, verdict_of
 from board_runs import CLAIMS, DIVISION, TODAY, make_run, plugins
 from ktdeval.cards import PrivateKey
 from ktdeval.runner import DrawnKey, Registrant, Registration, rescore
@@ -90,7 +90,7 @@ def claim_registration(run: Path, registration_id: str) -> Path:
     for card in (run / "cards").glob("*.json"):
         card.unlink()  # which would stay as it is
     rescore(run, plugins(), {})
-    return run
+    return made_on(run, TODAY)
 
 
 def submit(

@@ -12,6 +12,7 @@ import zstandard
 from click.testing import CliRunner, Result
 
 import board_teller
+from board_cards import made_on
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.values.jsonio import dumps_pretty, loads_strict, write_atomic
@@ -67,7 +68,7 @@ def make_run(out: Path, market: Path, /, **changes: Any) -> Path:
         "out": str(out),
         "quiet": True,
     }
-    return evaluate(RunConfig(**(given | changes)), plugins()).folder
+    return made_on(evaluate(RunConfig(**(given | changes)), plugins()).folder, TODAY)
 
 
 def submit(
@@ -125,7 +126,8 @@ def sums_board(home: Path) -> Path:
     init_board(
         board, NewBoard("qa", "Sums", ("sums",), TODAY, contact="board@example.org"), plugins()
     )
-    assert submit(board, evaluate(config, plugins()).folder).missing == ()
+    run = made_on(evaluate(config, plugins()).folder, TODAY)
+    assert submit(board, run).missing == ()
     return board
 
 

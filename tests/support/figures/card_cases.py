@@ -31,7 +31,11 @@ PROVENANCE = {
     "suite_version": "0.1.0",
     "source_revision": None,
     "wall_time_s": 1.5,
-    "environment": {"python": "3.11"},
+    "environment": {
+        "python": "3.11.9",
+        "platform": "Linux",
+        **dict.fromkeys(("numpy", "pandas", "pyarrow", "scipy", "zstandard"), "1.0"),
+    },
 }
 
 
@@ -103,6 +107,8 @@ def typed_inputs(fields: dict[str, Any]) -> dict[str, Any]:
     """Inputs of a card whose facts are given as JSON, with `calls` beside `provenance`."""
     calls = fields.pop("calls", None)
     fields["provenance"] = {**fields["provenance"], "calls": calls}
+    if calls is not None:
+        fields.setdefault("request_settings", {})
     return {
         name: from_plain(value, TYPES[name], name) if is_json(value) and name in TYPES else value
         for name, value in fields.items()

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from board_cards import made_on
 from board_keys import (
     OTHER,
     WHO,
@@ -114,6 +115,20 @@ def test_a_registered_system_under_its_drawn_key_is_taken_and_ranked(
         key_of(board, registration).mask_key,
     )
     assert "own key" not in entry.labels
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [
+        ("2026-03-01", "2026-03-01 is before the key of its run was drawn (2026-03-02)"),
+        ("2026-03-03", "2026-03-03 has not come yet (today is 2026-03-02)"),
+    ],
+)
+def test_a_card_was_made_between_the_drawing_of_its_key_and_today(
+    board: Path, own_run: Path, day: str, words: str
+) -> None:
+    force(board, made_on(own_run, day))
+    assert findings(board) == [("provenance", f"created_at of the card: {words}")]
 
 
 def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(

@@ -210,6 +210,55 @@ def test_a_rule_on_trading_cards_refuses_what_breaks_it_and_its_neighbour_passes
     assert sorted(rule for rule, _ in found_of_card(small, trading, change, of_rules)) == refused
 
 
+def of_model(model: str, settings: Any = None, /, **args: Any) -> Change:
+    """A model with its parameters and how its calls were put to a provider."""
+    return whole(model={"name": model, "args": args}, sent_as=settings)
+
+
+SENT = {"api": "responses", "reasoning_summary": None, "service_tier": None, "omit": []}
+LATER = part("provenance", suite_version="9.1")
+SYSTEMS: dict[str, tuple[Change, str]] = {
+    "a remote model as one of this machine": (
+        of_model("openai/gpt-5"),
+        "sent_as: is null, as of a model of this machine, but openai/gpt-5 is one behind a network",
+    ),
+    "a model of this machine as a remote one": (
+        of_model("builtin/momentum", {}),
+        "sent_as: is given, but builtin/momentum is a model of this machine",
+    ),
+    "a field of requests that no parameter names": (
+        of_model("openai/gpt-5", {**SENT, "extra_body": {"top_p": 0.1}}),
+        "sent_as: does not follow from the parameters of openai/gpt-5: extra_body.top_p",
+    ),
+    "a service tier that no parameter names": (
+        of_model("openai/gpt-5", {**SENT, "service_tier": "flex", "extra_body": {}}),
+        "sent_as: does not follow from the parameters of openai/gpt-5: service_tier",
+    ),
+    "a service tier that is not sent": (
+        of_model("openai/gpt-5", {**SENT, "extra_body": {}}, service_tier="flex"),
+        "sent_as: does not follow from the parameters of openai/gpt-5: service_tier",
+    ),
+    "a version that nobody knows": (LATER, "provenance.suite_version: 9.1 is not known"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), SYSTEMS.values(), ids=SYSTEMS)
+def test_a_card_says_of_its_models_and_versions_what_their_plugins_say(
+    small: Board, trading: Entry, change: Change, words: str
+) -> None:
+    found = found_of_card(small, trading, change)
+    assert [rule for rule, _ in found] == ["provenance"]
+    assert found[0][1].startswith(words)
+
+
+def test_a_remote_card_whose_settings_follow_from_its_parameters_passes(
+    small: Board, trading: Entry
+) -> None:
+    sent = {**SENT, "service_tier": "flex", "extra_body": {"top_p": 0.1}}
+    same = of_model("openai/gpt-5", sent, service_tier="flex", extra_body={"top_p": 0.1})
+    assert found_of_card(small, trading, same) == []
+
+
 def no_snapshot(card: Plain) -> None:
     without_key(card)
     card.update(snapshot=None, windows=[])
@@ -411,6 +460,9 @@ def test_a_required_certificate_is_there_bounds_every_score_and_is_verified(
 # -- submissions
 
 
+MADE_AT = "2026-06-30T23:59:59+00:00"
+
+
 def found_of_submission(
     board: Board,
     entry: Entry,
@@ -424,7 +476,8 @@ def found_of_submission(
     plain["submitted_on"] = "2026-07-01"
     change(plain)
     submission = from_plain(plain, type(entry.submission), "submission")
-    its_card = changed(entry, both(whole(knowledge_cutoff="unknown"), card)).card
+    made = both(whole(knowledge_cutoff="unknown"), part("provenance", created_at=MADE_AT))
+    its_card = changed(entry, both(made, card)).card
     inputs = SubmissionInputs(
         "s", changed_rules(board, rules), entry.card_id, its_card, submission, today
     )

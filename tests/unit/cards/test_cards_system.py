@@ -12,6 +12,7 @@ import pytest
 from card_cases import CALLS, PROVENANCE
 from compare_cards import make_card
 from ktdeval.cards import System, check_match, parse_card, split_patterns, system_labels
+from ktdeval.cards.fields.cost import NO_PRICE
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import dumps_pretty
 from loops import not_empty
@@ -27,6 +28,7 @@ def system(
 
 
 PLAIN = system()
+UNPRICED = {"value": None, "reason": NO_PRICE}
 BEHIND_A_NETWORK = {**PROVENANCE, "calls": CALLS}
 OTHERS = {
     "model": system("house/two"),
@@ -35,7 +37,7 @@ OTHERS = {
     "parameters of the agent": system(agent_args={"rounds": 2}),
     "settings of calls": system(call={"temperature": 0.0}),
     "how calls were put": system(
-        sent_as={"not_sent": ["temperature"]}, provenance=BEHIND_A_NETWORK
+        sent_as={"not_sent": ["temperature"]}, provenance=BEHIND_A_NETWORK, cost=UNPRICED
     ),
 }
 

@@ -1,0 +1,187 @@
+"""A run of a model behind a network whose owner presents it as one of a model of this machine: no
+calls, no record of them, nothing to pay.
+
+The run is made once, of `openai/stub-x` behind HTTP. Its owner changes a copy as anybody can, with
+everything computed anew that follows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import board_checked
+from forging import edit_json, renewed
+from ktdeval.calls.prices import FREE
+from ktdeval.cli.main import cli
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner.store import RunFolder
+from ktdeval_board.checking.check import CheckOptions, check_board
+from run_support import TASK, WINDOW, Done, episodes, ktdeval
+from stub_provider import KEY, Stub, running_stub, skip_without_sdks
+
+skip_without_sdks()
+
+MODEL = "openai/stub-x"
+CARD = f"cards/{TASK}.json"
+IS_REMOTE = f"sent_as: is null, as of a model of this machine, but {MODEL} is one behind a network"
+ENVIRONMENT = {"OPENAI_API_KEY": KEY}
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    with running_stub(names=("stub-x",)) as running:
+        yield running
+
+
+def draw(run: Path, stub: Stub, market: Path) -> Done:
+    words = ("--model", MODEL, "--model-args", "api=chat", "--base-url", stub.base_url)
+    plan = ("--tasks", TASK, "--windows", WINDOW, "--limit", 2, "--seeds", 2)
+    rest = ("--cache", "run", "--canary", 0, "--price", "input=2,output=8", "--quiet")
+    where = ("--data", market, "--mask-key", "0" * 32, "--out", run)
+    return ktdeval(*words, *plan, *rest, *where, cwd=run.parent, environment=ENVIRONMENT)
+
+
+@pytest.fixture(scope="module")
+def whole(stub: Stub, market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("whole") / "run"
+    done = draw(run, stub, market)
+    assert done.code == 0, done
+    return run
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
+def without_calls(run: Path) -> None:
+    """Say in manifest and marks that the model is one of this machine, and delete the calls."""
+
+    def change(manifest: dict[str, Any]) -> dict[str, Any]:
+        del manifest["call_log"]
+        return {**manifest, "sent_as": None, "price": FREE.to_json()}
+
+    edit_json(run / "manifest.json", change)
+    for folder in episodes(run):
+        edit_json(folder / "episode.json", lambda mark: {**mark, "calls": None})
+    (run / "calls.sqlite").unlink()
+
+
+def with_a_local_card(run: Path) -> None:
+    """The same on the card, with every figure that follows."""
+
+    def change(card: dict[str, Any]) -> dict[str, Any]:
+        card["sent_as"] = None
+        card["provenance"]["calls"] = None
+        card["cost"]["price"] = FREE.to_json()
+        return renewed(card)
+
+    edit_json(run / CARD, change)
+
+
+def said(*words: object) -> str:
+    done = CliRunner().invoke(cli, [str(word) for word in words])
+    assert done.exit_code != 0, done.output
+    return " ".join(f"{done.output} {done.exception}".split())
+
+
+def test_the_honest_run_verifies(run: Path) -> None:
+    assert ktdeval("card", "verify", run, cwd=run.parent).code == 0
+
+
+def test_no_card_is_made_of_such_a_run(run: Path) -> None:
+    without_calls(run)
+    (run / CARD).unlink()
+    scored = ktdeval("score", run, cwd=run.parent)
+    assert scored.code != 0
+    assert f"manifest.json: {IS_REMOTE}" in scored.err
+    assert not (run / CARD).exists()
+
+
+def test_such_a_run_is_not_resumed(run: Path, stub: Stub, market: Path) -> None:
+    without_calls(run)
+    (run / CARD).unlink()
+    shutil.rmtree(episodes(run)[0])
+    done = draw(run, stub, market)
+    assert done.code != 0
+    assert f"manifest.json: {IS_REMOTE}" in done.err
+
+
+def test_such_a_run_does_not_verify_with_a_card_that_agrees(run: Path) -> None:
+    without_calls(run)
+    with_a_local_card(run)
+    done = ktdeval("card", "verify", run, cwd=run.parent)
+    assert done.code != 0
+    assert IS_REMOTE in done.out + done.err
+
+
+PARTS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "the manifest names no record of calls": (
+        lambda run: edit_json(
+            run / "manifest.json",
+            lambda old: {name: part for name, part in old.items() if name != "call_log"},
+        ),
+        "the manifest does not say which record of calls",
+    ),
+    "another service tier than the parameters say": (
+        lambda run: edit_json(
+            run / "manifest.json",
+            lambda old: {**old, "sent_as": {**old["sent_as"], "extra_body": {"top_p": 0.1}}},
+        ),
+        f"sent_as: does not follow from the parameters of {MODEL}: extra_body.top_p",
+    ),
+    "a price of a model of this machine": (
+        lambda run: edit_json(run / "manifest.json", lambda old: {**old, "price": FREE.to_json()}),
+        f"price: is that of {FREE.source}; {MODEL} is one behind a network",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), PARTS.values(), ids=PARTS)
+def test_each_part_alone_is_found(run: Path, change: Callable[[Path], None], words: str) -> None:
+    change(run)
+    for command in (("card", "verify"), ("score",)):
+        done = ktdeval(*command, run, cwd=run.parent)
+        assert done.code != 0
+        assert words in done.out + done.err
+
+
+def test_a_board_refuses_it_by_hand_and_from_the_command(
+    run: Path, market: Path, tmp_path: Path
+) -> None:
+    without_calls(run)
+    with_a_local_card(run)
+    manifest = RunFolder.load(run).manifest
+    assert manifest.is_free  # the forgery is what it should be
+    board = board_checked.make_board(tmp_path / "board", market, run)
+    board_checked.submit(board, run)
+    report = check_board(board, load_plugins(), CheckOptions(today="2126-01-01", record=False))
+    found = [(finding.rule, finding.message) for finding in report.findings]
+    assert ("provenance", f"{IS_REMOTE}, whose calls are recorded and counted") in found
+    assert report.checked == ()
+    words = ("--submitter", "A team", "--contact", "team@example.org", "--attempts", 1)
+    cutoff = ("--cutoff", "2023-12-31", "--cutoff-source", "its model card", "--strategy", "free")
+    text = said("leaderboard", "submit", run, "--board", board, *words, *cutoff)
+    assert IS_REMOTE in text
+
+
+def test_the_card_alone_contradicts_itself(whole: Path, run: Path) -> None:
+    """A card with `sent_as` and the price of a local model is refused without its run."""
+    edit_json(
+        run / CARD,
+        lambda card: card["cost"].update(value=0.0, price=FREE.to_json()),
+    )
+    done = ktdeval("card", "validate", run / CARD, cwd=run.parent)
+    assert done.code != 0
+    assert (
+        f"cost.price: is that of {FREE.source}, though sent_as says that one is asked" in done.err
+    )
+    price = json.loads((whole / CARD).read_text())["cost"]["price"]
+    assert price["input"] == 2.0

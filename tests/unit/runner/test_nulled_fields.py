@@ -1,0 +1,328 @@
+"""The nulling sweep: each optional field of each document is made null, absent, empty and zero, with
+all hashes made anew. Somebody refuses the result, or the field stands in the table of harmless ones
+(the YAML file of this name) with its reason.
+
+The fields come from the types (`nulling`). A new one is reached by a sample and refused, or fails
+until it has a line in the table. `-s` prints how many were tried.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from card_cases import card, remote_card, ruined_card
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.check import parse_card
+from ktdeval.errors import KtdevalError
+from ktdeval.runner import DrawnKey, Registration
+from ktdeval.runner.marks import EpisodeMark
+from ktdeval.runner.store import ManifestFile
+from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.values.typed import from_plain, to_plain
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_board.checking.findings import Stage
+from ktdeval_board.checking.registrations import RegistrationInputs, card_problems
+from ktdeval_board.checking.rules import findings_of
+from ktdeval_board.registrations import Filed, Registrations, baselines_of
+from ktdeval_board.rules import load_rules
+from ktdeval_deanon.certificate.types import Certificate
+from ktdeval_grid.amend import amendment
+from ktdeval_grid.plan import GridPlan, check_plan as check_grid_plan
+from ktdeval_live.plan import LivePlan, check_plan as check_live_plan
+from nulled_runs import (
+    Subject,
+    card_refusal,
+    certificate_of,
+    certificate_refusal,
+    made_card_refusal,
+    manifest_refusal,
+    mark_refusal,
+    spec_refusal,
+    subject,
+)
+from nulling import Swept, sweep, type_fields
+from paths import REPOSITORY
+from scoring_cases import CARDS, scoring_card
+
+TABLE: Any = load_yaml(Path(__file__).with_suffix(".yaml"))
+PRACTICE = REPOSITORY / "leaderboards" / "practice"
+
+
+@pytest.fixture(scope="module")
+def one(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """A run of one model behind a network."""
+    return subject(tmp_path_factory.mktemp("nulled") / "one", market)
+
+
+@pytest.fixture(scope="module")
+def team(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """A run of a team that asks two."""
+    args = {"quick_model": "lucky/y"}
+    folder = tmp_path_factory.mktemp("nulled") / "team"
+    return subject(folder, market, agent="trade", agent_args=args, limit=1)
+
+
+def held(name: str, found: Swept) -> None:
+    """Hold what was found to the table, and print how much that is."""
+    harmless, elsewhere = TABLE["harmless"].get(name, {}), TABLE["unreached"].get(name, {})
+    print(
+        f"\n{name}: {found.tried} documents, {len(found.optional)} optional fields,"
+        f" {len(found.refused)} refused, {len(found.passed)} harmless,"
+        f" {len(found.unreached)} in no sample"
+    )
+    for field, silent in found.passed.items():
+        print(f"  {field}: {', '.join(silent)}")
+    assert found.passed.keys() == harmless.keys(), found.passed
+    left = {
+        field
+        for field in found.unreached
+        if not any(field == each or field.startswith(f"{each}.") for each in elsewhere)
+    }
+    assert sorted(left) == []
+
+
+# ---- cards
+
+
+def samples_of_cards(*subjects: Subject) -> list[tuple[Any, Callable[[Any], str | None]]]:
+    made = [card(), card((0, 1), {1}, limit=3), remote_card(), ruined_card()]
+    real = [(each.card, card_refusal(each)) for each in subjects]
+    return [*real, *((each, made_card_refusal(each)) for each in made)]
+
+
+@pytest.mark.slow
+def test_trading_cards(one: Subject, team: Subject) -> None:
+    # times of a run are those of the machine; the scoring cards have fixed ones
+    found = sweep(TradingCard, samples_of_cards(team, one), leave=("provenance.calls.latency_s",))
+    held("trading card", found)
+
+
+@pytest.mark.slow
+def test_scoring_cards() -> None:
+    made = [*(make() for name, make in CARDS.items() if "scoring" in name), scoring_card()]
+    held("scoring card", sweep(ScoringCard, [(each, made_card_refusal(each)) for each in made]))
+
+
+@pytest.mark.slow
+def test_certificates(tmp_path: Path) -> None:
+    honest = certificate_of(tmp_path)
+    held("certificate", sweep(Certificate, [(honest, certificate_refusal(honest))]))
+
+
+# ---- records
+
+
+@pytest.mark.slow
+def test_manifests(one: Subject, team: Subject) -> None:
+    samples = [(each.read("manifest.json"), manifest_refusal(each)) for each in (one, team)]
+    held("manifest", sweep(ManifestFile, samples))
+
+
+@pytest.mark.slow
+def test_marks_of_episodes(one: Subject, team: Subject) -> None:
+    samples = [(each.read("episodes/*/episode.json"), mark_refusal(each)) for each in (one, team)]
+    held("episode", sweep(EpisodeMark, samples))
+
+
+@pytest.mark.slow
+def test_specs_of_episodes(one: Subject, team: Subject) -> None:
+    samples = []
+    for each in (one, team):
+        spec = each.read("manifest.json")["episodes"][0]
+        del spec["id"]
+        samples.append((spec, spec_refusal(each)))
+
+    held("spec", sweep(EpisodeSpec, samples))
+
+
+# ---- registrations
+
+
+def practice_registration() -> tuple[Any, Callable[[Any], str | None]]:
+    """A registration of the practice board, and what refuses a changed one, of the same run, for
+    which its key was drawn.
+    """
+    rules = load_rules(PRACTICE)
+    (path,) = sorted((PRACTICE / "registrations").glob("2bb59f6e*.json"))
+    drawn = from_plain(json.loads((PRACTICE / "keys" / path.name).read_text()), DrawnKey, "key")
+    cards = (each for each in PRACTICE.glob("cards/**/*.json") if each.stem.isalnum())
+    run_card: Any = next(
+        made
+        for made in (parse_card(each.read_text(), "card") for each in cards)
+        if getattr(made, "registration", "") == path.stem
+    )
+    division = next(each for each in rules.divisions if each.id == drawn.registration.division)
+
+    def refused(changed: Any) -> str | None:
+        registration = from_plain(changed, Registration, "registration")
+        asked = Filed("r", registration)
+        everyone = Registrations((asked,), baselines_of(rules))
+        inputs = RegistrationInputs("r", rules, asked, everyone, drawn.drawn_on)
+        for finding in findings_of(Stage.REGISTRATION, inputs):
+            return finding.message
+
+        key = replace(drawn, id=registration.id, registration=registration)
+        known = Registrations((Filed("r", registration, key),), baselines_of(rules))
+        claimed = replace(run_card, registration=registration.id)
+        return next(card_problems(claimed, division, known), None)
+
+    honest = to_plain(drawn.registration)
+    assert refused(honest) is None
+    return honest, refused
+
+
+def test_registrations() -> None:
+    held("registration", sweep(Registration, [practice_registration()]))
+
+
+# ---- plans
+
+
+GRID = {
+    "name": "mine",
+    "models": [
+        {
+            "name": "openai/gpt-4.1",
+            "args": {"api": "chat"},
+            "base_url": "https://example.org/v1",
+            "price": {"input": 2.0, "output": 8.0},
+            "options": {"temperature": 0.5},
+            "label": "gpt",
+        }
+    ],
+    "agents": [{"name": "react", "args": {}, "label": "react"}],
+    "tasks": ["blinded_open_research"],
+    "windows": ["W1"],
+    "seeds": 2,
+    "seed": 3,
+    "data": "synthetic",
+    "data_args": {"seed": 7},
+    "options": {"max_output_tokens": 500},
+    "prune": [
+        {
+            "name": "few",
+            "reason": "too few days to tell",
+            "cells": [
+                {
+                    "models": ["gpt"],
+                    "agents": ["react"],
+                    "tasks": ["blinded*"],
+                    "masks": ["blinded"],
+                    "modes": ["open_research"],
+                    "windows": ["W1"],
+                    "seeds": [3],
+                }
+            ],
+        }
+    ],
+    "tables": ["ama-1"],
+    "concurrency": 2,
+    "max_cost": 5.0,
+    "max_tokens": 10_000,
+    "max_hours": 2.0,
+    "mask_key": "0" * 32,
+}
+
+
+def test_plans_of_grids() -> None:
+    before = from_plain(GRID, GridPlan, "plan")
+
+    def refused(changed: Any) -> str | None:
+        try:
+            after = from_plain(changed, GridPlan, "plan")
+            check_grid_plan(after, "plan")
+            amendment(before, after)
+        except KtdevalError as error:
+            return str(error)
+        return None
+
+    assert refused(GRID) is None
+    held("grid plan", sweep(GridPlan, [(GRID, refused)]))
+
+
+LIVE = {
+    "name": "test",
+    "first": "2026-03-02",
+    "last": "2026-03-13",
+    "markets": {
+        "cn": {
+            "data": "synthetic",
+            "task": "blinded_open_research",
+            "data_args": {"seed": 7},
+            "source": "drop",
+            "source_args": {"folder": "x"},
+            "delay_minutes": 5.0,
+        }
+    },
+    "entrants": [
+        {
+            "name": "gpt",
+            "model": "openai/gpt-4.1",
+            "agent": "react",
+            "model_args": {"api": "chat"},
+            "agent_args": {},
+            "options": {"temperature": 0.5},
+            "markets": ["cn"],
+        }
+    ],
+    "publish": {
+        "remote": "https://example.org/test.git",
+        "branch": "test",
+        "stamp": {
+            "url": "https://example.org/tsr",
+            "certificate": "root.pem",
+            "signer": "own.pem",
+            "required": False,
+        },
+    },
+    "shadow_days": 2,
+    "seed": 4,
+    "mask_key": "0" * 32,
+}
+
+
+def test_plans_of_live_tests() -> None:
+    before = from_plain(LIVE, LivePlan, "plan")
+
+    def refused(changed: Any) -> str | None:
+        """Without all hashes of the chain made anew: its first link has the id of the plan."""
+        after = from_plain(changed, LivePlan, "plan")
+        try:
+            check_live_plan(after, "plan")
+        except KtdevalError as error:
+            return str(error)
+        return None if after.id == before.id else "plan.json is not the plan of the chain"
+
+    held("live plan", sweep(LivePlan, [(LIVE, refused)]))
+
+
+# ---- the sweep itself
+
+
+def test_at_least_two_hundred_fields_are_of_the_types() -> None:
+    from msgspec import inspect
+
+    types = (TradingCard, ManifestFile, EpisodeMark, EpisodeSpec, Registration, GridPlan, LivePlan)
+    assert sum(len(set(type_fields(inspect.type_info(each)))) for each in types) >= 500
+
+
+def test_a_new_optional_field_is_tried_and_must_be_placed() -> None:
+    @dataclasses.dataclass
+    class Document:
+        kept: str
+        new: str | None = None
+
+    found = sweep(
+        Document, [({"kept": "x", "new": "y"}, lambda made: "no" if made["kept"] != "x" else None)]
+    )
+    assert found.passed == {"new": ["null", "absent", "empty"]}
+    assert (found.refused, found.unreached) == ({"kept"}, set())
+    with pytest.raises(AssertionError):
+        held("of no table", found)

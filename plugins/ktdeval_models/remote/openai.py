@@ -336,9 +336,14 @@ class ChatModel(OpenAIAdapter):
         body: Mapping[str, Any],  # noqa: ARG002
     ) -> Reply:
         """Return the reply in an answer."""
-        choices = part(answer, "choices", list, self.caller)
+        usage = self._counted(answer.get("usage"))
+        served_by = served_text(*(text_of(answer.get(name)) for name in _SERVED))
+        if answer.get("choices") in (None, []):
+            return base.empty_reply(usage, served_by, "choices", self.caller)
+
         choice: Mapping[str, Any] = {}
-        if choices and isinstance(choices[0], dict):
+        choices = part(answer, "choices", list, self.caller)
+        if isinstance(choices[0], dict):
             choice = choices[0]
 
         message = part(choice, "message", dict, self.caller)
@@ -366,9 +371,9 @@ class ChatModel(OpenAIAdapter):
             content=refusal or content,
             tool_calls=calls,
             finish_reason="refusal" if refusal else ending.finish,
-            usage=self._counted(answer.get("usage")),
+            usage=usage,
             reasoning=reasoning,
-            served_by=served_text(*(text_of(answer.get(name)) for name in _SERVED)),
+            served_by=served_by,
             notes=ending.notes,
         )
 
@@ -494,6 +499,11 @@ class ResponsesModel(OpenAIAdapter):
         thoughts: list[str] = []
         calls: list[ToolCall] = []
 
+        usage = _usage(part(answer, "usage", dict, self.caller), ("input_tokens", "output_tokens"))
+        served_by = text_of(answer.get("model"))
+        if answer.get("output") in (None, []) and word == "completed":
+            return base.empty_reply(usage, served_by, "output", self.caller)
+
         for item in base.parts(answer, "output", self.caller):
             kind = item.get("type")
             if kind == "message":
@@ -512,14 +522,13 @@ class ResponsesModel(OpenAIAdapter):
 
         content = "\n".join(refusals or texts)
         ending = self.ending(word, content, calls, request)
-        usage = part(answer, "usage", dict, self.caller)
         return Reply(
             content=content,
             tool_calls=tuple(calls),
             finish_reason="refusal" if refusals else ending.finish,
-            usage=_usage(usage, ("input_tokens", "output_tokens")),
+            usage=usage,
             reasoning="\n".join(filter(None, thoughts)),
-            served_by=text_of(answer.get("model")),
+            served_by=served_by,
             notes=ending.notes,
         )
 

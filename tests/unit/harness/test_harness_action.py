@@ -179,7 +179,16 @@ def test_a_whole_number_may_be_written_as_a_fraction():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "hold", "{", "[" * 100_000, '{"orders": [NaN]}', '{"orders": Infinity}', "9" * 5000],
+    [
+        "",
+        "null",
+        "hold",
+        "{",
+        "[" * 100_000,
+        '{"orders": [NaN]}',
+        '{"orders": Infinity}',
+        "9" * 5000,
+    ],
 )
 def test_text_that_is_not_json_is_bad_json(text):
     assert problems(text) == (

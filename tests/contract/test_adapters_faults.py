@@ -119,6 +119,9 @@ def faulty(fault: dict[str, Any], wire: str) -> Prepared:
 def test_a_fault_has_one_class_on_every_wire_and_the_run_goes_on(name: str, wire: str) -> None:
     fault = FAULTS[name]
     _, answer, calls_in = WIRES[wire]
+    if wire not in fault.get("wires", WIRES):
+        pytest.skip("this wire has no form for it")
+
     good = Prepared(answer("submit_action", HOLD))
     with prepared(faulty(fault, wire), good) as server:
         (record,) = Play(TASK, model_at(server, wire), MARKET).run(1)

@@ -368,7 +368,9 @@ class ChatModel(OpenAIAdapter):
         if isinstance(choices[0], dict):
             choice = choices[0]
 
-        message = part(choice, "message", dict, self.caller)
+        message: Mapping[str, Any] = {}
+        if choice.get("message") is not None or not choice.get("finish_reason"):
+            message = part(choice, "message", dict, self.caller)  # Azure leaves a filtered one out
         texts = read_content(message.get("content"), self.caller)
         calls = tuple(self._calls(message))
         refusal = text_of(message.get("refusal")) or texts.refusal

@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema
+from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema, read_valid
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.plain_schema import plainly_follows
 from ktdeval.trading.types import Order
@@ -390,3 +390,13 @@ def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):
         return
     valid = VALIDATOR.is_valid(json.loads(text))
     assert (FORM.read(text).submission.action is not None) == valid
+
+
+@pytest.mark.parametrize("text", ["", " ", "null", '""'])
+def test_a_call_without_arguments_is_an_empty_object_where_the_schema_requires_no_field(text):
+    free, strict = (
+        jsonschema.Draft202012Validator({"type": "object", "required": r}) for r in ([], ["a"])
+    )
+    assert read_valid(text, free) == ({}, None)
+    value, feedback = read_valid(text, strict)
+    assert (value, feedback.failure) == (None, "bad_json")

@@ -253,7 +253,7 @@ def _replies() -> dict[str, Parser]:
         "provider error": Parser(
             lambda data: refusal_of(400, data, {"retry-after": "1"}),
             (refusal,),
-            ("ktdeval/calls/refusals.py",),
+            ("ktdeval/calls/http_errors.py", "ktdeval/calls/refusals.py"),
         ),
         "provider error body": Parser(
             lambda data: read_refusal(429, _json_or_text(data)), (refusal,), ()

@@ -13,7 +13,6 @@ from ktdeval.calls.context import (
 from ktdeval.calls.http_errors import (
     Caller as Caller,
     ContentFiltered as ContentFiltered,
-    Refusal as Refusal,
     bad_response as bad_response,
     error_of as error_of,
     http_error as http_error,
@@ -21,16 +20,19 @@ from ktdeval.calls.http_errors import (
     json_reply as json_reply,
     network_error as network_error,
     one_line as one_line,
-    read_refusal as read_refusal,
-    refusal_of as refusal_of,
     refused_body as refused_body,
-    retry_after_s as retry_after_s,
 )
 from ktdeval.calls.prices import Price as Price, find_price as find_price
 from ktdeval.calls.record import (
     ANSWERED as ANSWERED,
     CACHED as CACHED,
     CallRecord as CallRecord,
+)
+from ktdeval.calls.refusals import (
+    Refusal as Refusal,
+    read_refusal as read_refusal,
+    refusal_of as refusal_of,
+    retry_after_s as retry_after_s,
 )
 from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
 from ktdeval.calls.served import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -42,6 +43,9 @@ _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
 #: Attempts of a call before a server that never worked in this run ends it: its address is
 #: probably wrong, and more attempts would only cost time or money
 _FIRST_CONTACTS = 3
+#: Share of the limit from which on a cut reply was cut by it: some servers count a few tokens less
+_CUT_BY_LIMIT = 0.9
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,7 @@ class ModelClient:
         self._is_reached = resumed.was_answered
         self._is_answered = resumed.was_answered
         self._was_looked_up_again = False
+        self._is_told_of_cut = False
         self._unrecorded: StoreError | None = None
 
     def look_up_context(self) -> None:
@@ -390,10 +395,10 @@ class ModelClient:
 
         try:
             reply = sound(self._model.reply(call.request), self._without_secrets)
+        except ContextExceeded as error:
+            self.context.refused(call.request, error)
+            raise self.context.explained(call.request, error) from None
         except ModelError as error:
-            if isinstance(error, ContextExceeded):
-                self.context.refused(call.request, error)
-
             if error.kind in _THROTTLING:
                 pause_s = error.retry_after_s
                 slot.is_throttled = True
@@ -408,6 +413,7 @@ class ModelClient:
             call.latency_s = time.perf_counter() - began
 
         slot.is_answered = True
+        self._tell_of_cut(call.request, reply)
         self.context.counted(call.request, reply.usage, call.size)
         if self.context.context is None and not self._was_looked_up_again:
             self._was_looked_up_again = True
@@ -419,6 +425,27 @@ class ModelClient:
                 )  # the server may have answered a cut prompt
 
         return reply
+
+    def _tell_of_cut(self, request: ModelRequest, reply: Reply) -> None:
+        """Tell the user of the first reply of the run that was cut, and what to raise."""
+        with self._lock:
+            is_told = self._is_told_of_cut
+            self._is_told_of_cut = is_told or reply.finish_reason == "length"
+
+        if is_told or reply.finish_reason != "length":
+            return
+
+        limit = request.params.max_output_tokens
+        written = reply.usage.output_tokens or limit
+        problem = f"a reply was cut at {written:,} tokens"
+        advice = "raise --max-output-tokens"
+        if written < _CUT_BY_LIMIT * limit:
+            problem += f", below --max-output-tokens {limit}: its context was full"
+            advice = "give the model a longer context, or take a task and an agent that show less"
+
+        _LOG.warning(
+            "%s: %s; %s (said once; cards count all: truncated)", self.name, problem, advice
+        )
 
     def _without_secrets(self, text: str) -> str:
         # A server may echo the key that it was sent.

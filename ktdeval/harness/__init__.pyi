@@ -57,7 +57,11 @@ from ktdeval.harness.phases import (
     research as research,
 )
 from ktdeval.harness.plain_schema import in_words as in_words
-from ktdeval.harness.reading import json_object as json_object, label_key as label_key
+from ktdeval.harness.reading import (
+    is_no_arguments as is_no_arguments,
+    json_object as json_object,
+    label_key as label_key,
+)
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.signals import (
     ROLE_HEADING as ROLE_HEADING,

@@ -198,10 +198,13 @@ def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
 def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submission | None]:
     """Return the value of a text and the feedback; no feedback if the value follows the schema.
 
-    The value is None if the text is empty, not JSON, or has a field twice in an object.
+    A call without arguments has the value {} where the schema requires no field. The value is None
+    if such a text is not enough, or is not JSON, or has a field twice in an object.
     """
     no_json = "must be one JSON object, without NaN or Infinity"
     if is_no_arguments(text):
+        if validator.is_valid({}):
+            return {}, None
         return None, problem("bad_json", "(whole)", no_json)
 
     try:

@@ -6,6 +6,7 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness.action import read_valid
 from ktdeval.harness.agent import StepSession
+from ktdeval.harness.feedback import with_cut
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.values.jsonio import JsonObject
 
@@ -38,7 +39,7 @@ def ask_forced(
             feedback = CALL_AGAIN if not calls else ONE_CALL
 
         session.count_failure(failure)
-        _answer(messages, reply, feedback.replace("{tool}", tool.name))
+        _answer(messages, reply, with_cut(reply, feedback.replace("{tool}", tool.name)))
 
     return None
 

@@ -28,6 +28,7 @@ from ktdeval.harness.messages import (
     ToolProtocol,
     ToolSpec,
 )
+from ktdeval.harness.reading import is_no_arguments
 from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope, split_thought
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.kinds import Schema
@@ -315,12 +316,12 @@ def _as_text(message: Message, protocol: ToolProtocol) -> Message:
 
 
 def _call(key: str, call: ToolCall) -> str:
-    """Return a call as text; its arguments stay exactly as they were written."""
-    fields = f'"{key}": {_json(call.name)}'
-    if call.arguments.strip():
-        fields += f', "arguments": {call.arguments}'
+    """Return a call as text; its arguments stay exactly as they were written, `{}` without any."""
+    arguments = call.arguments
+    if is_no_arguments(arguments):
+        arguments = "{}"
 
-    return f"{{{fields}}}"
+    return f'{{"{key}": {_json(call.name)}, "arguments": {arguments}}}'
 
 
 def _json(value: JsonValue) -> str:

@@ -21,8 +21,13 @@ def json_object(text: str) -> Mapping[str, Any]:
 
 
 def is_no_arguments(text: str) -> bool:
-    """Whether a call has no arguments: no text, or an empty one in quotes."""
-    return text.strip() in ("", '""')
+    """Whether a call has no arguments: a blank text, or JSON that says nothing, which servers write
+    for an object without fields: null, or a blank text in quotes.
+    """
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1].strip()
+    return text in ("", "null")
 
 
 def label_key(label: str) -> str:

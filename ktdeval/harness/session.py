@@ -560,10 +560,13 @@ class GuardedSession:
             name = "withheld"
 
         opaque = call_.opaque
+        redact_json = self._parts.guard.redact_json
         if opaque not in self._opaque:  # an agent's, not the provider's
             opaque = None
+        elif opaque is not None and opaque.has_words:
+            opaque = replace(opaque, data=redact_json(opaque.data))
 
-        arguments = self._parts.guard.redact_json(call_.arguments)
+        arguments = redact_json(call_.arguments)
         return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
 
     def _clear_id(self, text: str) -> str:

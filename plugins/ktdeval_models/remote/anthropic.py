@@ -318,6 +318,11 @@ class AnthropicModel(RemoteAdapter):
         the round sends back. Raises ModelError `bad_response` if it is not a message, or ended for
         an unknown reason.
         """
+        usage = _usage(answer.get("usage"))
+        served_by = text_of(answer.get("model"))
+        if answer.get("stop_reason") == "end_turn" and answer.get("content") is None:
+            return base.empty_reply(usage, served_by, "content", self.caller)
+
         texts: list[str] = []
         thoughts: list[Body] = []
         calls: list[ToolCall] = []
@@ -357,9 +362,9 @@ class AnthropicModel(RemoteAdapter):
             content=content,
             tool_calls=tuple(calls),
             finish_reason=ending.finish,
-            usage=_usage(answer.get("usage")),
+            usage=usage,
             reasoning="\n\n".join(filter(None, thought_texts)),
-            served_by=text_of(answer.get("model")),
+            served_by=served_by,
             notes=ending.notes,
         )
 
@@ -490,7 +495,7 @@ def _cut(call: ToolCall) -> ToolCall:
 
     The part that arrived may look complete; so cut, it can't pass as the model's decision.
     """
-    return replace(call, arguments=call.arguments[:-1])
+    return replace(call, arguments=call.arguments[:-1] or "{")
 
 
 def _text_or_empty(message: Message) -> str:

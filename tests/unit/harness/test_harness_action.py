@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema
+from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema, read_valid
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.plain_schema import plainly_follows
 from ktdeval.trading.types import Order
@@ -179,7 +179,16 @@ def test_a_whole_number_may_be_written_as_a_fraction():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "hold", "{", "[" * 100_000, '{"orders": [NaN]}', '{"orders": Infinity}', "9" * 5000],
+    [
+        "",
+        "null",
+        "hold",
+        "{",
+        "[" * 100_000,
+        '{"orders": [NaN]}',
+        '{"orders": Infinity}',
+        "9" * 5000,
+    ],
 )
 def test_text_that_is_not_json_is_bad_json(text):
     assert problems(text) == (
@@ -381,3 +390,13 @@ def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):
         return
     valid = VALIDATOR.is_valid(json.loads(text))
     assert (FORM.read(text).submission.action is not None) == valid
+
+
+@pytest.mark.parametrize("text", ["", " ", "null", '""'])
+def test_a_call_without_arguments_is_an_empty_object_where_the_schema_requires_no_field(text):
+    free, strict = (
+        jsonschema.Draft202012Validator({"type": "object", "required": r}) for r in ([], ["a"])
+    )
+    assert read_valid(text, free) == ({}, None)
+    value, feedback = read_valid(text, strict)
+    assert (value, feedback.failure) == (None, "bad_json")

@@ -102,7 +102,7 @@ def test_a_visible_code_is_understood_in_any_vendor_style():
     assert shown["stocks"] == ["600519.SH", "000001.SZ"]
 
 
-@pytest.mark.parametrize("text", ["", "  ", "{}"])
+@pytest.mark.parametrize("text", ["", "  ", "{}", "null", " null ", '""', '" "'])
 def test_no_arguments_may_be_written_as_nothing(text):
     assert ask(text, which=refresh)[0] == {"context": "ctx"}
 
@@ -124,7 +124,7 @@ NO_JSON = [
     '{"a": 1}{',
     "1" * 5000,
 ]
-NO_OBJECT = ["[]", "null", "5", '"text"', "true"]
+NO_OBJECT = ["[]", "5", '"text"', "true"]
 DOUBLED = ('{"lookback": 5, "lookback": 60}', '{"weights": {"a": 0.1, "a": 0.2}}')
 EACH_ONCE = ("bad_json", "arguments", "each field once in an object")
 

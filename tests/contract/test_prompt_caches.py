@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from adapter_server import LOOK, SUBMIT, ask
+from ktdeval.calls.prices import load_price_table
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
+from paths import REPOSITORY
 from prompt_caches import ClaudeCache, OpenAICache, Served
 from prompts_page import asked_of, claude_serves
 from stub_provider import KEY, Stub, running_stub
 
+PRICES = REPOSITORY / "plugins/ktdeval_models/prices.yaml"
 NAME = "claude-sonnet-5"
 RULES = Message("system", "You trade by these rules. " * 200)
 STATE = "The day: " + "1.25, " * 2000
@@ -284,3 +287,37 @@ def test_a_team_reads_most_of_its_prompts(agent: str, heeds_choice: bool, least:
     asked = asked_of(agent, "blinded_fixed_candidate")
     assert claude_serves(asked, heeds_choice=heeds_choice).read_pct >= least
     assert claude_serves(asked, is_marked=False).read_pct == 0.0
+
+
+# --- what it costs
+
+CLAUDE_PRICES = {
+    pattern: price
+    for pattern, price in load_price_table(PRICES).items()
+    if pattern.startswith("anthropic/")
+}
+
+
+@pytest.mark.parametrize("pattern", CLAUDE_PRICES)
+def test_each_claude_model_has_the_price_of_writing_for_five_minutes(pattern: str) -> None:
+    price = CLAUDE_PRICES[pattern]
+    assert price.cache_write == pytest.approx(1.25 * price.input)
+
+
+def test_tokens_read_and_written_are_paid_at_their_own_prices() -> None:
+    usage = {
+        "input_tokens": 10,
+        "cache_creation_input_tokens": 300,
+        "cache_read_input_tokens": 4000,
+        "output_tokens": 50,
+    }
+    message = {
+        "type": "message",
+        "model": NAME,
+        "content": [{"type": "text", "text": "Hold."}],
+        "stop_reason": "end_turn",
+        "usage": usage,
+    }
+    reply = claude().decode(message, report(), {})
+    dollars = CLAUDE_PRICES[f"anthropic/{NAME}"].cost(reply.usage)
+    assert dollars == pytest.approx((10 * 2 + 300 * 2.5 + 4000 * 0.2 + 50 * 10) / 1e6)

@@ -97,6 +97,10 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    #: lengths of beginnings of `content` with which other requests of the step begin, too,
+    #: ascending: for providers that are told what to keep in their prompt caches. Part of no
+    #: record, no key and no comparison.
+    shared: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def to_json(self) -> JsonValue:
         """Return a JSON object without empty fields."""

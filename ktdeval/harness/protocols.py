@@ -269,8 +269,12 @@ def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[M
     """
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     parts: list[str] = []
+    shared: tuple[int, ...] = ()
     for message in messages:
         if message.role == "user":
+            if not parts:
+                shared = message.shared
+
             parts.append(message.content)
             continue
         if message.role == "tool":
@@ -278,8 +282,9 @@ def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[M
             continue
 
         if parts:
-            yield Message("user", "\n\n".join(parts))
+            yield Message("user", "\n\n".join(parts), shared=shared)
             parts = []
+            shared = ()
 
         if message.role == "system":
             yield message
@@ -287,7 +292,7 @@ def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[M
             yield _as_text(message, protocol)
 
     if parts:
-        yield Message("user", "\n\n".join(parts))
+        yield Message("user", "\n\n".join(parts), shared=shared)
 
 
 def _result(message: Message, names: Mapping[str, str]) -> str:

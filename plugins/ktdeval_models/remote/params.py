@@ -196,11 +196,11 @@ class AnthropicParams(RemoteParams):
             " the model is known to take"
         ),
     )
-    prompt_cache: Literal["5m", "1h"] | None = option(
-        None,
+    prompt_cache: Literal["5m", "off"] = option(
+        "5m",
         help=(
-            "let the provider cache prompts for so long: cheaper reading, dearer writing, the same"
-            " replies"
+            "let the provider keep for so long what requests begin with alike (rules, day, reports):"
+            " a tenth of the price to read, a quarter more to write, the same replies; off: never"
         ),
     )
 

@@ -94,4 +94,4 @@ def _is_trace_of_a_start(name: str) -> bool:
     """Whether a run that was killed before it wrote its manifest can have left a file of this
     name.
     """
-    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE))
+    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, f".{LOG_FILE}."))

@@ -37,4 +37,4 @@ from ktdeval.calls.served import (
     served_model as served_model,
     served_text as served_text,
 )
-from ktdeval.calls.stop import StopSignal as StopSignal
+from ktdeval.calls.stop import Fence as Fence, StopSignal as StopSignal

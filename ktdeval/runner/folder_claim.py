@@ -75,7 +75,7 @@ class FolderClaim:
             self._lock = None
 
     def check(self) -> None:
-        """Raise StoreError where another process has taken the folder over, which only a claim at a
+        """Raise FencedError where another process has taken the folder over, which only a claim at a
         store can lose.
         """
 

@@ -7,6 +7,7 @@ later finds that generation, and knows that the unit is no longer its own.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -15,12 +16,15 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ktdeval.errors import FencedError
 from ktdeval.stores.beats import Heartbeats, HolderId, below
 from ktdeval.stores.store import MissingKey, Store, StoreUnavailable, checked_key
 from ktdeval.values.jsonio import Closing
 from ktdeval.values.typed import Value, decode_json, encode_canonical
 
 _GENERATION = re.compile(r"(\d{4,})\.json")
+#: An answer of the store that a claim is held is taken for current for this part of a lease
+_FRESH_SHARE = 1 / 60
 
 
 class ClaimRecord(Value):
@@ -67,6 +71,7 @@ class ClaimBoard(Closing):
     ) -> None:
         self.store = store
         self.beats = Heartbeats(store, prefix, worker, lease_s, clock, previous_ended)
+        self.clock = clock
         self._claims = below(prefix, "claims")
         self._done = below(prefix, "done")
         self._ours: dict[
@@ -229,16 +234,43 @@ class Claim:
         self.generation = record.generation
         self.earlier = tuple(record.earlier)  #: holders before, the latest first
         self._may_be_recorded = False  # a call of `finish` failed, but its write may have arrived
+        self._is_lost = False
+        self._asked_at_s = -math.inf  # when the store was last asked, on this observer's clock
 
     def is_ours(self) -> bool:
-        """Return whether nobody has taken the unit over: ask before each write that others see."""
+        """Return whether nobody has taken the unit over. If somebody has, threads of this process
+        may claim it again.
+        """
+        is_ours = self._ask()
+        if not is_ours:
+            self._board._give_back(self)
+
+        return is_ours
+
+    def check(self) -> None:
+        """Raise FencedError if the unit was taken over: call it before each effect, such as a paid
+        call or a write.
+
+        The store is asked at most once in a sixtieth of the lease. A process that was paused finds
+        that more has passed, and asks. The unit is this thread's until `release` or `finish`.
+        """
+        fresh_s = self._board.beats.me.lease_s * _FRESH_SHARE
+        is_fresh = self._board.clock() - self._asked_at_s < fresh_s
+        if self._is_lost or not (is_fresh or self._ask()):
+            raise FencedError(
+                f"{self._board.store.place}: another worker has taken {self.unit} over from"
+                f" {self._board.beats.me.worker}, which showed no sign of life for a lease"
+            )
+
+    def _ask(self) -> bool:
+        """Ask the store whether the claim is held; once lost, it is lost for good."""
+        asked_at_s = self._board.clock()  # before the answer: a pause in between counts
         store = self._board.store
         is_taken_over = store.exists(self._board._key(self.unit, self.generation + 1))
         # without its own file the unit is done, and its claims compacted
         is_ours = not is_taken_over and store.exists(self._board._key(self.unit, self.generation))
-        if not is_ours:
-            self._board._give_back(self)
-
+        self._asked_at_s = asked_at_s
+        self._is_lost = self._is_lost or not is_ours
         return is_ours
 
     def renew(self) -> bool:

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from ktdeval.calls import Allowance, Amount, StopSignal
+from ktdeval.calls import Allowance, Amount, Fence, StopSignal
 from ktdeval.errors import StoreError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
@@ -32,13 +32,18 @@ class Parts(Closing):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def resolve(
-        self, system: System, plan: GridPlan, mask_key: str, before: GridSystem | None
+        self,
+        system: System,
+        plan: GridPlan,
+        mask_key: str,
+        before: GridSystem | None,
+        fence: Fence,
     ) -> RunPart:
         """Open the part of a system that is being resolved. Its model is asked how it takes tools,
-        unless that is known from `before`. Raises KtdevalError.
+        unless that is known from `before`; `fence` is called before each call. Raises KtdevalError.
         """
         config = self._config(system, plan, mask_key)
-        shared = SharedRun(allowance=self.allowance)
+        shared = SharedRun(allowance=self.allowance, fence=fence)
         if before is not None:
             config = _with_protocol(config, before)
             shared = replace(shared, further_protocols=before.further_protocols)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ktdeval.errors import KtdevalError
+from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunPart
 from ktdeval.stores import Claim
 from ktdeval.values.typed import encode_canonical
@@ -64,11 +64,12 @@ class UnitRunner:
 
     def run(self, turn: Turn, claim: Claim, requeued: int) -> None:
         """Run a claimed unit to its end, and record it as done or failed; after an interrupt, leave
-        it to whoever comes next. `requeued`: how often it was requeued.
+        it to whoever comes next, and after it was taken over, to whoever has it. `requeued`: how
+        often it was requeued.
         """
         try:
             ended = self._run_or_continue(turn, claim)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, FencedError):
             claim.release()
             return
         except KtdevalError as problem:  # its part can't be opened, or the store fails
@@ -88,9 +89,11 @@ class UnitRunner:
             holder = continue_unit(self.place, self.parts.worker, turn.system, unit, part)
 
         if holder == self.parts.worker:
-            outcome = part.run(part.specs[unit])
+            outcome = part.run(part.specs[unit], claim.check)
             if part.stop.reason is not None:
                 self.stopped.setdefault(turn.system, part.stop.reason)
+
+            claim.check()  # what ended a unit that is another worker's by now is no failure
 
             if outcome.error is not None:
                 needed = None
@@ -120,8 +123,7 @@ class UnitRunner:
         )
         if claim.finish(encode_canonical(done).encode() + b"\n"):
             self.place.store.delete(failed_key(unit))
-
-        self.view.done.add(unit)
+            self.view.done.add(unit)
 
     def _record_failure(self, turn: Turn, claim: Claim, requeued: int, ended: _Ended) -> None:
         failure = UnitFailed(
@@ -138,8 +140,8 @@ class UnitRunner:
         if claim.is_ours():
             data = encode_canonical(failure).encode() + b"\n"
             self.place.store.replace(failed_key(turn.unit.id), data)
+            self.view.note_failure(failure)
 
-        self.view.note_failure(failure)
         claim.release()
 
     def ask_at_start(self, slug: str, claim: Claim) -> None:
@@ -147,15 +149,15 @@ class UnitRunner:
         try:
             part = self.part(slug)
             continue_canary(self.place, slug, part)
-            part.ask_at_start()
-        except KeyboardInterrupt:
+            part.ask_at_start(claim.check)
+        except (KeyboardInterrupt, FencedError):
             claim.release()
         except KtdevalError as problem:
             self.stopped.setdefault(slug, problem)
             claim.release()
         else:
-            claim.finish(_DONE)
-            self.view.done.add(claim.unit)
+            if claim.finish(_DONE):
+                self.view.done.add(claim.unit)
 
 
 def _now() -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from call_runs import call_of, entries_in
+from killing import killed
 from ktdeval.calls.call_log import LOG_FILE, CallLog, read_calls
 from ktdeval.calls.database import (
     RECORD,
@@ -24,7 +25,6 @@ from ktdeval.calls.database import (
     read_labels,
 )
 from ktdeval.runner.part import Progress, episode_progress
-from killing import killed
 
 
 def no_byte(path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.errors import StoreError
+from ktdeval.errors import FencedError, StoreError
 from ktdeval.stores import (
     BadKey,
     ClaimBoard,
@@ -337,3 +337,41 @@ def test_the_example_of_the_page_runs(
     exec(example, {})
     board = ClaimBoard(LocalStore(tmp_path / "grid"), "", "observer", LEASE_S)
     assert board.done_data("episode-1") == b"result"
+
+
+def test_a_fence_asks_the_store_again_after_a_sixtieth_of_the_lease(of: Workers) -> None:
+    one, two = of.board("one"), of.board("two")
+    claim = one.claim("u")
+    assert claim is not None
+    claim.check()
+    assert two.claim("u") is None
+    of.clock.pass_s(LEASE_S)  # as in a process that was stopped for a lease
+    assert two.claim("u") is not None
+    with pytest.raises(FencedError, match="has taken u over from one"):
+        claim.check()
+
+
+def test_a_fence_that_was_just_let_through_does_not_ask_and_no_lost_claim_comes_back(
+    of: Workers,
+) -> None:
+    one, two = of.board("one"), of.board("two")
+    claim = one.claim("u")
+    assert claim is not None
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    claim.check()
+    taken = two.claim("u")
+    assert taken is not None
+    claim.check()  # within the time for which an answer is fresh
+    of.clock.pass_s(LEASE_S / 60)
+    for _ in range(2):
+        with pytest.raises(FencedError):
+            claim.check()
+
+    assert one.claim("u") is None  # the thread that lost it has not released it yet
+    taken.release()
+    with pytest.raises(FencedError):
+        claim.check()
+
+    claim.release()
+    assert one.claim("u") is not None

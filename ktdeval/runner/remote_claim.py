@@ -22,6 +22,7 @@ LEASE_VARIABLE = "KTDEVAL_LEASE_S"
 
 _LEASE_S = 30.0
 _UNIT = "run"
+_FRESH_PARTS = 60  #: That nobody has taken the run over is asked so often in a lease at most
 _LOOKS = 10  #: How often another process is looked at during its lease
 
 
@@ -53,7 +54,7 @@ class RemoteClaim(FolderClaim):
         if self._claim is None:
             return
         try:
-            self._claim.check()
+            self._claim.check(lease_s() / _FRESH_PARTS)
         except FencedError as error:
             raise FencedError(
                 f"{self._remote.mirror.url}: another process has taken this run over; this one"

@@ -23,8 +23,6 @@ from ktdeval.values.jsonio import Closing
 from ktdeval.values.typed import Value, decode_json, encode_canonical
 
 _GENERATION = re.compile(r"(\d{4,})\.json")
-#: An answer of the store that a claim is held is taken for current for this part of a lease
-_FRESH_SHARE = 1 / 60
 
 
 class ClaimRecord(Value):
@@ -247,14 +245,14 @@ class Claim:
 
         return is_ours
 
-    def check(self) -> None:
+    def check(self, fresh_s: float = 0.0) -> None:
         """Raise FencedError if the unit was taken over: call it before each effect, such as a paid
         call or a write.
 
-        The store is asked at most once in a sixtieth of the lease. A process that was paused finds
-        that more has passed, and asks. The unit is this thread's until `release` or `finish`.
+        An answer of the store counts for `fresh_s` seconds: a small part of a lease, so that a
+        process that was paused for one finds that more has passed, and asks. The unit stays this
+        thread's until `release` or `finish`.
         """
-        fresh_s = self._board.beats.me.lease_s * _FRESH_SHARE
         is_fresh = self._board.clock() - self._asked_at_s < fresh_s
         if self._is_lost or not (is_fresh or self._ask()):
             raise FencedError(

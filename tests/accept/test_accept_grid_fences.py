@@ -57,7 +57,7 @@ def plan_of(stub: Stub, market: Path, folder: Path) -> Path:
         tasks=[TASK_APART],
         windows=str(words[3]).split(","),
         data=str(market),
-        concurrency=2 * EPISODES,
+        concurrency=8,
         options={"limit": STEPS, "cache": "run", "canary": 1},
         tables=[],
         pages=[],

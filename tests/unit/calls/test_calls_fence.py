@@ -21,17 +21,15 @@ class Fenced:
 
     def __init__(self, folder: Path) -> None:
         self._place = folder
-        self._now_s = 0.0
-        board = ClaimBoard(open_store(folder), "", "one", LEASE_S, lambda: self._now_s)
+        board = ClaimBoard(open_store(folder), "", "one", LEASE_S)
         claim = board.claim("e")
         assert claim is not None
         self.claim: Claim = claim
 
     def take_over(self) -> None:
-        """Take it over as a process does that knows that the first has ended; a while passes."""
+        """Take it over as a process does that knows that the first has ended."""
         other = ClaimBoard(open_store(self._place), "", "one", LEASE_S, previous_ended=True)
         assert other.claim("e") is not None
-        self._now_s += LEASE_S
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
+
 from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.stores import ClaimBoard, Store
@@ -113,6 +115,7 @@ class GridSession:
     ) -> WorkerReport:
         """Work on the grid as one record of it has it."""
         view = GridView(place.store, board, Liveness(self._options.lease_s), self._launch)
+        view.warn = _warn
         runner = UnitRunner(record, place, parts, view)
         gathering = Gathering(record, place, board, view, runner.part, self._at_end)
         worker = Worker(record, board, view, runner, gathering, self._options.shard, only)
@@ -132,6 +135,10 @@ class GridSession:
     def _wait(self, seconds: float) -> None:
         if self._stopping.wait(seconds):
             raise KeyboardInterrupt
+
+
+def _warn(sentence: str) -> None:
+    click.echo(f"ktdeval: warning: {sentence}", err=True)
 
 
 def _settle(parts: Parts) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, MissingKey, Store
 from ktdeval.values.typed import Value, decode_json
-from ktdeval_grid.control import Control, read_control
+from ktdeval_grid.control import Control, SeenControl, control_in_force
 from ktdeval_grid.records import (
     DONE,
     FAILED,
@@ -81,6 +81,7 @@ class GridStatus(Value):
     #: limits that stopped units exceed, by the name of their option, each with the least that lets
     #: them go on; null: no budget stopped a unit
     needed: dict[str, float] | None = None
+    warnings: tuple[str, ...] = ()  #: a sentence each
 
     @property
     def is_finished(self) -> bool:
@@ -97,6 +98,7 @@ class Found:
     done: Mapping[str, UnitDone]
     failed: Mapping[str, UnitFailed]
     running: frozenset[str]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass
@@ -107,6 +109,7 @@ class GridWatch:
     board: ClaimBoard
     _done: dict[str, UnitDone] = field(default_factory=dict)
     _failed: dict[str, tuple[str, UnitFailed]] = field(default_factory=dict)
+    _control: SeenControl | None = None
 
     def look(self) -> Found:
         """Read what the store has now. Raises UsageError: there is no grid; StoreError."""
@@ -122,7 +125,9 @@ class GridWatch:
             if unit not in done and unit not in running:
                 failed[unit] = failure
 
-        return Found(record, read_control(self.store), done, failed, running)
+        self._control = control_in_force(self.store, self._control and self._control.control)
+        warnings = (self._control.warning,) if self._control.warning else ()
+        return Found(record, self._control.control, done, failed, running, warnings)
 
     def _read_done(self, units: set[str]) -> None:
         for stat in self.store.list(DONE):
@@ -223,6 +228,7 @@ def summarise(found: Found, place: str, now: datetime | None = None) -> GridStat
         pruned=pruned,
         unresolved=unresolved,
         needed=_needed(found),
+        warnings=found.warnings,
     )
 
 

@@ -218,3 +218,12 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 def test_a_summary_without_a_time_says_no_time_left(grid: HandMade) -> None:
     found = reader_of(grid.store).look()
     assert summarise(found, "here").total.eta_s is None
+
+
+def test_a_malformed_control_is_a_warning_under_the_table(grid: HandMade, tmp_path: Path) -> None:
+    change_control(grid.store, Pause())
+    (tmp_path / "control.json").write_text('{"paused": 1}')
+    status = status_of(grid)
+    assert status.paused
+    assert status_lines(status)[-1].startswith("warning: ")
+    assert "control.json: paused: expected `bool`" in status_lines(status)[-1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from ktdeval.calls.budget import Allowance, Amount, Budget, Reservation
+from ktdeval.calls.budget import Allowance, Budget, Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, Resumed
 from ktdeval.calls.context import ContextExceeded, ContextWindow, given_context, stated_context
 from ktdeval.calls.limiter import ProviderLimiter, Slot
@@ -196,11 +196,6 @@ class ModelClient:
         `beside` this one, too.
         """
         self._budget.share(allowance)
-
-    @property
-    def drawn_and_unused(self) -> Amount:
-        """What the budget has drawn from its allowance, and not used."""
-        return self._budget.drawn_and_unused
 
     def for_episode(
         self, episode_id: str, notify: Notify = lambda *_: None, fence: Fence = no_fence

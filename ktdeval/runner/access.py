@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from ktdeval.calls.budget import Amount
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
 from ktdeval.calls.client import ClientSettings, ModelClient
@@ -100,10 +99,6 @@ class ModelAccess:
         """Continue an episode, which is not being run here, with the calls and paid replies that
         another run folder has of it.
         """
-
-    def drawn_and_unused(self) -> Amount:
-        """Return what was drawn from an allowance, and not used."""
-        return Amount(0.0, 0)
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""
@@ -259,10 +254,6 @@ class RemoteAccess(ModelAccess):
         calls = self.log.take_over(label, other)
         for client in (self.client, *self._further_clients.values()):
             client.take_over(calls)
-
-    def drawn_and_unused(self) -> Amount:
-        """Return what was drawn from the allowance of several processes, and not used."""
-        return self.client.drawn_and_unused
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""

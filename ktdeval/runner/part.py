@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from ktdeval.calls.budget import Amount
 from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.database import count_calls, read_episode
 from ktdeval.calls.prices import PriceEntry
@@ -135,10 +134,6 @@ class RunPart(Closing):
                 protocols[each.choice.asked_as] = each.protocol
 
         return protocols
-
-    def drawn_and_unused(self) -> Amount:
-        """Return what was drawn from the shared budget, and not used."""
-        return self._run.access.drawn_and_unused()
 
     def is_complete(self, spec: EpisodeSpec) -> bool:
         """Whether an episode is finished here."""

@@ -6,11 +6,12 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from ktdeval.calls import Allowance, Amount, Fence, StopSignal
+from ktdeval.calls import Fence, StopSignal
 from ktdeval.errors import StoreError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
 from ktdeval.values.jsonio import Closing
+from ktdeval_grid.allowance import GridAllowance
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.plan import GridPlan, System
 from ktdeval_grid.records import GridRecord, GridSystem
@@ -25,7 +26,7 @@ class Parts(Closing):
     place: GridPlace
     worker: str
     plugins: Plugins
-    allowance: Allowance | None = None  #: of the whole grid; None without a budget
+    allowance: GridAllowance | None = None  #: of the whole grid; None without a budget
     #: when the worker began, in seconds of `time.monotonic`; `max_hours` are counted from here
     began_s: float = field(default_factory=time.monotonic)
     _open: dict[str, RunPart] = field(default_factory=dict)
@@ -93,10 +94,6 @@ class Parts(Closing):
             max_tokens=plan.max_tokens,
             quiet=True,
         )
-
-    def drawn_and_unused(self) -> list[Amount]:
-        """Return what each open part has drawn from the allowance, and not used."""
-        return [part.drawn_and_unused() for part in self._open.values()]
 
     def interrupt(self) -> None:
         """Stop the episodes of all parts after the steps under way."""

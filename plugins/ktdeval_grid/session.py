@@ -14,7 +14,7 @@ import click
 from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.stores import ClaimBoard, Store
-from ktdeval_grid.allowance import GridAllowance, grid_allowance
+from ktdeval_grid.allowance import grid_allowance
 from ktdeval_grid.gathering import AtEnd, Gathering
 from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.names import WorkerName
@@ -142,12 +142,10 @@ def _warn(sentence: str) -> None:
 
 
 def _settle(parts: Parts) -> None:
-    """Close all parts, and give back what they have drawn and not used."""
-    unused = parts.drawn_and_unused()
+    """Close all parts, and give back what their calls have drawn and not used."""
     parts.close()
-    if isinstance(parts.allowance, GridAllowance):
-        for amount in unused:
-            parts.allowance.give_back(amount)
+    if parts.allowance is not None:
+        parts.allowance.give_back_all()
 
 
 def failed_units(store: Store) -> frozenset[str]:

@@ -64,6 +64,8 @@ class Worker:
                         break
 
                     running = self._without_ended(running)
+                    if self.runner.parts.allowance is not None:
+                        self.runner.parts.allowance.give_back_idle()
             finally:
                 if running:
                     self.runner.parts.interrupt()

@@ -38,6 +38,7 @@ from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as
 from ktdeval.runner.models import split_model as split_model
 from ktdeval.runner.part import (
     CANARY_CALLS as CANARY_CALLS,
+    CHECK_CALLS as CHECK_CALLS,
     EpisodeUsage as EpisodeUsage,
     Progress as Progress,
     RunPart as RunPart,

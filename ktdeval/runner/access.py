@@ -100,6 +100,10 @@ class ModelAccess:
         another run folder has of it.
         """
 
+    def paid(self) -> dict[str, float | None]:
+        """Return the US dollars of each episode's calls, as of `CallLog.paid`."""
+        return {} if self.log is None else self.log.paid()
+
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""
 

@@ -163,6 +163,12 @@ class RunPart(Closing):
             mark.steps, mark.wall_s, spent.input_tokens, spent.output_tokens, cost_usd
         )
 
+    def paid(self) -> dict[str, float | None]:
+        """Return the US dollars of the calls of each episode, finished or not, and of `canary` and
+        `check`; None where a price is not known.
+        """
+        return self._run.access.paid()
+
     def write_card(
         self, run: RunFolder, task: str, errors: Mapping[str, str], fence: Fence = no_fence
     ) -> Path:

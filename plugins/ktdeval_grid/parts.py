@@ -95,6 +95,10 @@ class Parts(Closing):
             quiet=True,
         )
 
+    def paid(self) -> dict[str, dict[str, float | None]]:
+        """Return the US dollars of the calls that open parts record, by system and episode."""
+        return {slug: part.paid() for slug, part in list(self._open.items())}
+
     def interrupt(self) -> None:
         """Stop the episodes of all parts after the steps under way."""
         for part in list(self._open.values()):

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunPart
-from ktdeval.stores import Claim
-from ktdeval.values.typed import encode_canonical
+from ktdeval.stores import Claim, MissingKey, Store
+from ktdeval.values.typed import decode_json, encode_canonical
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.parts import Parts
 from ktdeval_grid.plan import System, systems
@@ -18,8 +18,10 @@ from ktdeval_grid.records import (
     GridSystem,
     UnitDone,
     UnitFailed,
+    WorkerPaid,
     failed_key,
     needed_by,
+    paid_key,
 )
 from ktdeval_grid.taking_over import continue_canary, continue_unit
 from ktdeval_grid.units import Turn
@@ -52,6 +54,7 @@ class UnitRunner:
             system.slug: system for system in systems(self.record.plan)
         }
         self._recorded = {system.slug: system for system in self.record.systems}
+        self._paid: WorkerPaid | None = None  # as it was published last
 
     def has_questions(self, system: GridSystem) -> bool:
         """Whether a system's model is asked the fixed questions at its start."""
@@ -136,6 +139,7 @@ class UnitRunner:
             launch=self.view.launch,
             failed_at=_now(),
             needed=ended.needed,
+            cost_usd=self.parts.paid().get(turn.system, {}).get(turn.unit.id),
         )
         if claim.is_ours():
             data = encode_canonical(failure).encode() + b"\n"
@@ -143,6 +147,24 @@ class UnitRunner:
             self.view.note_failure(failure)
 
         claim.release()
+
+    def publish_paid(self) -> None:
+        """Write what the calls of units that are not done have cost so far, for those who watch."""
+        store = self.place.store
+        key = paid_key(self.parts.worker)
+        before = self._paid
+        if before is None:  # an earlier process of this name may have written what its parts hold
+            before = _published(store, key)
+
+        usd = dict(before.usd)
+        for slug, paid in self.parts.paid().items():
+            usd[slug] = {unit: cost for unit, cost in paid.items() if unit not in self.view.done}
+
+        now = WorkerPaid(usd=usd)
+        if now != before:
+            store.replace(key, encode_canonical(now).encode() + b"\n")
+
+        self._paid = now
 
     def ask_at_start(self, slug: str, claim: Claim) -> None:
         """Ask the fixed questions of a system, continuing where another worker left them."""
@@ -158,6 +180,13 @@ class UnitRunner:
         else:
             if claim.finish(_DONE):
                 self.view.done.add(claim.unit)
+
+
+def _published(store: Store, key: str) -> WorkerPaid:
+    try:
+        return decode_json(store.read(key), WorkerPaid, f"{store.place}: {key}")
+    except MissingKey:
+        return WorkerPaid()
 
 
 def _now() -> str:

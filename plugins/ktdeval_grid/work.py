@@ -80,6 +80,7 @@ class Worker:
                 while not self.is_stopping:
                     if self.view.look():
                         self._forget_done()
+                        self.runner.publish_paid()
 
                     self._fill(pool, running)
                     if not running and not self._is_draining and self._is_over():
@@ -95,6 +96,7 @@ class Worker:
         for future in running:
             future.result()
 
+        self.runner.publish_paid()
         if self.is_stopping:
             raise KeyboardInterrupt
 

@@ -132,7 +132,8 @@ class GridWatch:
             if unit not in done and unit not in running:
                 failed[unit] = failure
 
-        self._control = control_in_force(self.store, self._control and self._control.control)
+        before = None if self._control is None else self._control.control
+        self._control = control_in_force(self.store, before)
         warnings = (self._control.warning,) if self._control.warning else ()
         paid = furthest_paid(self._read_paid())
         return Found(record, self._control.control, done, failed, running, warnings, paid)

@@ -3,7 +3,7 @@ which of them are tried again.
 """
 
 from ktdeval.calls.addresses import check_base_url as check_base_url
-from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount
+from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount, Drawing as Drawing
 from ktdeval.calls.call_log import read_calls as read_calls
 from ktdeval.calls.context import (
     Context as Context,
@@ -40,4 +40,4 @@ from ktdeval.calls.served import (
     served_model as served_model,
     served_text as served_text,
 )
-from ktdeval.calls.stop import StopSignal as StopSignal
+from ktdeval.calls.stop import Fence as Fence, StopSignal as StopSignal

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from ktdeval.calls.budget import Allowance, Amount, Budget, Reservation
+from ktdeval.calls.budget import Allowance, Budget, Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, Resumed
 from ktdeval.calls.context import ContextExceeded, ContextWindow, given_context, stated_context
 from ktdeval.calls.limiter import ProviderLimiter, Slot
@@ -31,7 +31,7 @@ from ktdeval.calls.record import (
 )
 from ktdeval.calls.retry import Notify, RetryPolicy
 from ktdeval.calls.served import is_other_model
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, Usage, sound
 from ktdeval.secrets.redaction import hide_keys
@@ -71,6 +71,7 @@ class _Asker:
     label: str  #: id of the episode, or one of `NO_EPISODE`
     opening: int = 0  #: how often the episode had been opened; 0 for a check
     step: int | None = None  #: None for a check
+    fence: Fence = no_fence  #: called before each attempt
 
 
 @dataclass(slots=True)
@@ -201,30 +202,32 @@ class ModelClient:
         """
         self._budget.share(allowance)
 
-    @property
-    def drawn_and_unused(self) -> Amount:
-        """What the budget has drawn from its allowance, and not used."""
-        return self._budget.drawn_and_unused
-
-    def for_episode(self, episode_id: str, notify: Notify = lambda *_: None) -> EpisodeModel:
+    def for_episode(
+        self, episode_id: str, notify: Notify = lambda *_: None, fence: Fence = no_fence
+    ) -> EpisodeModel:
         """Return the model for the calls of one episode (or of `check`).
 
         `notify` is called when a call waits; reason `budget` means that it waits for other calls.
-        `EpisodeModel.reply` raises ModelError if the call failed for good, and RunStop or
-        KeyboardInterrupt if the run is over.
+        `fence` is called before each attempt. `EpisodeModel.reply` raises ModelError if the call
+        failed for good, RunStop or KeyboardInterrupt if the run is over, FencedError if the episode
+        is another process's.
         """
-        asker = _Asker(episode_id, self._log.new_opening(episode_id))
+        asker = _Asker(episode_id, self._log.new_opening(episode_id), fence=fence)
         return EpisodeModel(self, asker, notify)
 
     def ask_fresh(
-        self, request: ModelRequest, label: str, notify: Notify = lambda *_: None
+        self,
+        request: ModelRequest,
+        label: str,
+        notify: Notify = lambda *_: None,
+        fence: Fence = no_fence,
     ) -> Reply:
         """Ask the provider even if the cache has a reply; errors as of `for_episode`.
 
         The reply is stored in this run's log, so a resumed run need not pay for it again.
         """
         key = request_key(self._model, request)
-        call = _Call(request, _Asker(label), key, notify, is_cached=False)
+        call = _Call(request, _Asker(label, fence=fence), key, notify, is_cached=False)
         paid = self._paid_replies.get(call.position)
         if paid is not None:
             return self._reuse(call, paid, time.perf_counter())
@@ -365,6 +368,7 @@ class ModelClient:
         if self._unrecorded is not None:  # a further reply would be paid and lost
             raise StoreError(str(self._unrecorded)) from self._unrecorded
 
+        call.asker.fence()
         self._log.check_room()
         attempts = 1 + self._settings.max_retries
 
@@ -382,6 +386,7 @@ class ModelClient:
             self._fail(call, reservation, error, was_sent=call.attempts_made > made_before)
 
         with undone_on_error(settle), self._limiter.slot(name_pause) as slot:
+            call.asker.fence()  # budget and slot may have been waited for
             reply = self._send(call, slot)
 
         self._keep(call, reservation, reply)

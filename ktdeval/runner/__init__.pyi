@@ -42,6 +42,7 @@ from ktdeval.runner.model_checks import (
 from ktdeval.runner.models import split_model as split_model
 from ktdeval.runner.part import (
     CANARY_CALLS as CANARY_CALLS,
+    CHECK_CALLS as CHECK_CALLS,
     EpisodeUsage as EpisodeUsage,
     Progress as Progress,
     RunPart as RunPart,

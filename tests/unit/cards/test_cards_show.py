@@ -468,7 +468,10 @@ def test_tables_fit_a_terminal_of_80_columns() -> None:
     made["model"]["name"] = "a-house-with-a-long-name/a-model-with-a-long-name-2025-08-07"
     made["failures"] = {f"a_kind_of_failure_{number}": 1000 + number for number in range(12)}
     wide = {"low": 12.34, "high": 345.67}
-    made["metrics"]["turnover"] |= {"value": 34.56, "quartiles": wide}  # the tiny market's is absurd
+    made["metrics"]["turnover"] |= {
+        "value": 34.56,
+        "quartiles": wide,
+    }  # the tiny market's is absurd
     text = text_of(made) + plain_text(summary_lines([typed(made), typed(made)]))
     tables = text[text.index("Metrics") : text.index("Notes")].splitlines()
     assert "a_kind_of_failure_11 1,011" in text

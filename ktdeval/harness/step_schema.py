@@ -89,9 +89,9 @@ def shown_labels(state: ObservedState) -> list[str]:
 # ---- decisions
 
 
-def decisions_of(schema: Schema, labels: Sequence[str]) -> Schema:
+def decisions_of(schema: Mapping[str, Any], labels: Sequence[str]) -> Schema:
     """Return a schema of decisions that asks for one on each of these labels."""
-    made = copy.deepcopy(schema)
+    made = copy.deepcopy(dict(schema))
     decisions = made["properties"]["decisions"]
     if 0 < len(labels) <= MOST_ITEMS:
         decisions |= {"minItems": len(labels), "maxItems": len(labels)}
@@ -104,13 +104,13 @@ def decisions_of(schema: Schema, labels: Sequence[str]) -> Schema:
 # ---- orders
 
 
-def orders_of(schema: Schema, state: ObservedState, *, shorts: bool) -> Schema:
+def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) -> Schema:
     """Return a schema of orders within what a state shows: labels, their number, sides, sizes.
 
     `shorts`: whether an asset that is not held can be sold. A bound is a round number, so that it
     stays the same for many steps, and no order that the rules allow lies beyond it.
     """
-    made = copy.deepcopy(schema)
+    made = copy.deepcopy(dict(schema))
     orders = made["properties"]["orders"]
     labels = shown_labels(state)
     if 0 < len(labels) <= MOST_ITEMS:

@@ -31,7 +31,8 @@ MOST_LABELS = 250
 MOST_VALUES = 1_000  #: values of all enumerations of a schema
 MOST_ITEMS = 900  #: greatest length of a list
 
-_WEIGHT_STEPS = 20  # a bound of weights is a multiple of 1/20
+# A bound of weights has one decimal: llguidance 1.9 refuses 0.2 where the greatest is 0.25.
+_WEIGHT_STEPS = 10
 # An order fills at the next price, which may be lower than the rounded one that is shown.
 _ROOM = 4.0
 _DIGIT = re.compile("[0-9]")
@@ -139,10 +140,8 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
         return
 
     held = [abs(position.weight or 0.0) for position in state.positions.values()]
-    largest = max(held, default=0.0)
-    bound = limit
-    if largest > limit:
-        bound = math.ceil(largest * _WEIGHT_STEPS) / _WEIGHT_STEPS
+    largest = max([limit, *held])
+    bound = math.ceil(round(largest * _WEIGHT_STEPS, 6)) / _WEIGHT_STEPS
 
     field["maximum"] = min(field["maximum"], bound)
     if field["minimum"] < 0:

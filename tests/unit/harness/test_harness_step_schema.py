@@ -115,8 +115,8 @@ def test_who_holds_nothing_and_may_not_sell_short_can_only_buy() -> None:
         ([], False, (0, 0.1)),
         ([["a", 1, 0.09]], False, (0, 0.1)),
         # It may be reduced in parts: to 0.11.
-        ([["a", 1, 0.12]], False, (0, 0.15)),
-        ([["a", -1, -0.32]], True, (-0.35, 0.35)),
+        ([["a", 1, 0.12]], False, (0, 0.2)),
+        ([["a", -1, -0.32]], True, (-0.4, 0.4)),
         ([], True, (-0.1, 0.1)),
     ],
 )
@@ -126,6 +126,14 @@ def test_a_weight_is_bounded_by_the_limit_or_by_a_greater_one_that_is_held(
     shown = state(positions={**HELD, "rows": held})
     weight = fields_of(shown, shorts=shorts)[0]["target_weight"]
     assert (weight["minimum"], weight["maximum"]) == bounds
+
+
+def test_a_bound_of_weights_has_one_decimal_so_that_engines_admit_the_weights_below_it() -> None:
+    bounds = {}
+    for limit in (0.05, 0.1, 0.25, 0.3, 0.65, 1.0):
+        shown = state(constraints={"max_weight": limit})
+        bounds[limit] = fields_of(shown)[0]["target_weight"]["maximum"]
+    assert bounds == {0.05: 0.1, 0.1: 0.1, 0.25: 0.3, 0.3: 0.3, 0.65: 0.7, 1.0: 1.0}
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,6 @@ class RunConfig:
 
     model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval models`)")
     tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval tasks`)")
-    set: Parameters = option(
-        factory=dict,
-        help=(
-            "prompt=compact: fewer tokens (fewer assets and bars, three digits), each task as"
-            " TASK_compact"
-        ),
-    )
     agent: str = option("react", help="agent scaffold around the model (see `ktdeval agents`)")
     model_args: Parameters = option(factory=dict, help="parameters of the model")
     agent_args: Parameters = option(factory=dict, help="parameters of the agent")
@@ -80,6 +73,13 @@ class RunConfig:
     )
     metrics: tuple[str, ...] = option(
         (), help="further metrics besides the task's own (see `ktdeval metrics`)"
+    )
+    set: Parameters = option(
+        factory=dict,
+        help=(
+            "prompt=compact: fewer tokens (fewer assets and bars, three digits), each task as"
+            " TASK_compact"
+        ),
     )
     rules: Literal["strict", "paper"] = option(
         "strict", help="which rule set where a paper's rule and the right rule differ"

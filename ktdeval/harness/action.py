@@ -16,9 +16,11 @@ from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.harness.plain_schema import plainly_follows
 from ktdeval.harness.reading import is_no_arguments
+from ktdeval.harness.step_schema import orders_of, with_schema
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
+from ktdeval.observation.state import ObservedState
 from ktdeval.observation.tables import as_object
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.executor import REJECTIONS
@@ -85,6 +87,16 @@ class SubmissionForm(Protocol):
 
 
 @runtime_checkable
+class FitsStep(Protocol):
+    """Form whose tool says, at each step, what the rules say of that step."""
+
+    def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
+        """Return the tool of a step that shows `state`. `researches`: research tools may show more
+        assets than that.
+        """
+
+
+@runtime_checkable
 class ReadsText(Protocol):
     """Form that may take a reply without a call for a submission."""
 
@@ -113,8 +125,17 @@ class ActionForm:
         self._scales = scales
         self._validator = Draft202012Validator(schema)
         del offered["$schema"]
+        self._shorts = shorts
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, offered)
         """The tool that a model submits with."""
+
+    def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
+        """Return the tool of one step: of labels, sides and sizes as its state has them. Where
+        research may show more assets, it is the plain one, which is the same at every step.
+        """
+        if researches:
+            return self.tool
+        return with_schema(self.tool, orders_of(self.tool.parameters, state, shorts=self._shorts))
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`, with counts. Any text gives a Reading."""

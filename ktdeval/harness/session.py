@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.errors import ModelError, PluginError
-from ktdeval.harness.action import ReadsText, breaking
+from ktdeval.harness.action import FitsStep, ReadsText, breaking
 from ktdeval.harness.agent import (
     Agent,
     Decision,
@@ -39,8 +39,9 @@ from ktdeval.harness.messages import (
 from ktdeval.harness.model_parts import DrawsChance, RecallsVectors
 from ktdeval.harness.predictions import FactorHistory, Predictions, predictions_of
 from ktdeval.harness.session_parts import NamedModel, SessionParts
+from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.harness.tools import call
-from ktdeval.observation.state import ObservedState
+from ktdeval.observation.state import NOTHING_SHOWN, ObservedState
 from ktdeval.observation.tables import as_object
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.ledger import CountsRecord
@@ -79,7 +80,8 @@ class TranscriptEntry(Value):
     #: one JSON object for each model call. `kept` is how many messages of the call before begin
     #: this one too, `sent` the messages after these as they were sent, `tools` the names of the
     #: tools offered, `tool_choice`, `seed`, and `reply` (raw) or `error` (kind of ModelError);
-    #: `role` where a role of a team asked, `model` where a further model was asked.
+    #: `schemas` of those whose schema is this step's own, by name, where it is not the one recorded
+    #: last; `role` where a role of a team asked, `model` where a further model was asked.
     exchanges: tuple[dict[str, JsonValue], ...]
     #: arguments of the submit tool that the decision took as they were; None where there are none
     submission: str | None
@@ -129,6 +131,7 @@ class GuardedSession:
         self._teach = teach
         self._history = history
         self._tools = {tool.name: tool for tool in parts.tools}
+        self._submit_tool = parts.form.tool
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
         self._opaque: set[Opaque] = set()
@@ -136,6 +139,7 @@ class GuardedSession:
         self._calls = 0
         self._observed: ObservedState | None = None
         self._previous: tuple[Message, ...] = ()
+        self._offered = OfferedSchemas((*parts.specs, parts.form.tool))
         self._received: set[str] = set()  # arguments of the model's calls, as received
         self._accepted: list[tuple[str, Submission]] = []
         self._memory_on_failure: JsonValue = None
@@ -160,6 +164,10 @@ class GuardedSession:
 
         self._memory_on_failure = memory
         self._observed = state
+        form = self._parts.form
+        if isinstance(form, FitsStep):
+            self._submit_tool = form.tool_for(state or NOTHING_SHOWN, bool(self._parts.tools))
+
         try:
             decision = agent.decide(observation, self, memory)
         except ModelError:  # counted in `ask` under its kind
@@ -193,8 +201,10 @@ class GuardedSession:
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Return the tool to submit with, and its JSON Schema: `submit_action` in trading."""
-        return self._parts.form.tool
+        """Return the tool to submit with, and its JSON Schema of this step: `submit_action` in
+        trading. All roles of a step share it.
+        """
+        return self._submit_tool
 
     @property
     def tool_budget(self) -> int:
@@ -307,6 +317,8 @@ class GuardedSession:
             "tool_choice": sent.tool_choice,
             "seed": sent.params.seed,
         }
+        if schemas := self._offered.changed(sent.tools):
+            exchange["schemas"] = schemas
         if sent.role is not None:
             exchange["role"] = self.withhold(encodable(sent.role))
         if sent.model is not None:

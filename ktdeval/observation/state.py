@@ -17,6 +17,7 @@ from typing import Any
 
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import Payload
+from ktdeval.observation.compact import compacted, unpacked
 from ktdeval.observation.entries import (
     ObservedAccount,
     ObservedAsset,
@@ -51,7 +52,7 @@ class ObservedState:
     @cached_property
     def values(self) -> Mapping[str, Any]:
         """Sections by name as plain JSON values, with the numbers as shown."""
-        return {name: loads_strict(text) for name, text in self.sections.items()}
+        return {name: unpacked(loads_strict(text)) for name, text in self.sections.items()}
 
     # --- the state as typed entries
 
@@ -164,11 +165,17 @@ NOTHING_SHOWN = ObservedState({})
 """State of a task that gives none."""
 
 
-def observe(lens: Lens, payload: Mapping[str, Payload]) -> ObservedState:
-    """Return a day's payload as its lens shows it. Raises PluginError: a value is not a payload
-    type; DataError: an asset or day that the snapshot lacks.
+def observe(
+    lens: Lens, payload: Mapping[str, Payload], *, is_compact: bool = False
+) -> ObservedState:
+    """Return a day's payload as its lens shows it, `is_compact` with its tables of figures packed.
+    Raises PluginError: a value is not a payload type; DataError: an asset or day that the snapshot
+    lacks.
     """
-    return ObservedState(lens.render_fields(payload))
+    sections = lens.render_fields(payload)
+    if is_compact:
+        sections = compacted(sections)
+    return ObservedState(sections)
 
 
 def state_of_values(values: Mapping[str, JsonValue]) -> ObservedState:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from ktdeval.errors import ProviderError
 from ktdeval.harness import (
@@ -91,7 +90,9 @@ class ByAssetAgent:
         """
         words = wordings()
         shortest = state.limits.min_reason_chars
-        tool = ToolSpec(session.submit_tool.name, words["by_asset_tool"], _schema(shortest))
+        tool = ToolSpec(
+            session.submit_tool.name, words["by_asset_tool"], stance_schema(shortest, [label])
+        )
         shown = about(label, state)
         messages = [
             Message("system", system),
@@ -320,13 +321,3 @@ def _order(answer: Answer, weight: float) -> dict[str, JsonValue]:
         "confidence": answer.confidence,
         "reason": answer.reason,
     }
-
-
-@cache
-def _schema(shortest: int) -> dict[str, JsonValue]:
-    """Return the schema of an answer: that of decisions, for one, with at least `shortest`
-    characters in its reason.
-    """
-    schema = stance_schema(shortest)
-    schema["properties"]["decisions"] |= {"minItems": 1, "maxItems": 1}
-    return schema

@@ -90,6 +90,8 @@ def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
 
     if config.mask_config.is_coarse:
         files.append("coarse")
+    if config.is_compact:
+        files.append("compact")
 
     return tuple(files)
 
@@ -168,7 +170,7 @@ class KtdfinScene:
     ) -> Observation:
         """Return the prompt of one step."""
         payload = self._state(self.tool_context(step, view, account), last)
-        state = observe(self.lens, payload)
+        state = observe(self.lens, payload, is_compact=self._config.is_compact)
         day = self.lens.day_handle(view.day)
         return Observation(
             step,

@@ -22,6 +22,7 @@ _DUTIES = "duties.yaml"
 _USER = "prompts/user.md"
 _LESSON = "prompts/lesson.md"
 _COARSE = "prompts/coarse.md"
+_COMPACT = "prompts/compact.md"
 _CLOSE = "prompts/sell_close.md"
 _EXIT = "prompts/exit.md"
 # tables that an option adds, and their descriptions
@@ -59,6 +60,8 @@ def files_of(config: MarketConfig) -> tuple[str, ...]:
 
     if config.mask_config.is_coarse:
         files.append(_COARSE)
+    if config.is_compact:
+        files.append(_COMPACT)
     if config.warm_up:
         files.append(_LESSON)
     if config.sell:
@@ -167,6 +170,8 @@ def _tables(config: MarketConfig) -> str:
     if config.mask_config.is_coarse:
         coarse = Template(text(_COARSE)).substitute(config.coarse_words)
         parts.append(coarse.rstrip("\n"))
+    if config.is_compact:
+        parts.append(text(_COMPACT).rstrip("\n"))
 
     return "".join(parts)
 

@@ -214,3 +214,22 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
         )
     )
     assert (nothing.assets, nothing.answers) == ((), {})
+
+
+def test_feedback_names_the_assets_that_lack_a_decision_or_have_several() -> None:
+    made, lens = form(shown=(0, 1))
+    first, second = lens.asset_handle(0), lens.asset_handle(1)
+    rule = "must have exactly one decision for each asset shown"
+
+    def said(*labels: str) -> str:
+        read = made.read(submission_text(*((label, "BUY") for label in labels))).submission
+        problem = json.loads(read.feedback)["error"]["problems"][0]
+        assert problem["at"] == "decisions"
+        return str(problem["rule"])
+
+    assert said(first) == f"{rule}: lacks {second}"
+    assert said() == f"{rule}: lacks {first}, {second}"
+    assert said(first, first) == f"{rule}: lacks {second}, has more than one for {first}"
+    assert said(first, second, "gold") == (
+        f"{rule}: has 1 for no asset shown; use labels exactly as shown"
+    )

@@ -38,6 +38,7 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.model_parts import DrawsChance, RecallsVectors
 from ktdeval.harness.predictions import FactorHistory, Predictions, predictions_of
+from ktdeval.harness.reading import with_offered_names
 from ktdeval.harness.session_parts import NamedModel, SessionParts
 from ktdeval.harness.tools import call
 from ktdeval.observation.state import ObservedState
@@ -244,7 +245,7 @@ class GuardedSession:
 
         exchange["reply"] = reply.to_json()
         self._received.update(call_.arguments for call_ in reply.tool_calls)
-        reply = with_distinct_ids(reply)
+        reply = with_offered_names(with_distinct_ids(reply), sent.tools)
         self._opaque.update(call_.opaque for call_ in reply.tool_calls if call_.opaque is not None)
         self.counts.usage += reply.usage
         if reply.finish_reason in _FINISH_FAILURES:

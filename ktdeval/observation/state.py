@@ -139,6 +139,11 @@ class ObservedState:
         last_step = as_object(self.values.get("last_step"))
         return tuple(ObservedOrder.of(row) for row in table_rows(last_step.get("orders")))
 
+    @property
+    def shows_last_orders(self) -> bool:
+        """Whether the task shows what became of the step before."""
+        return "orders" in as_object(self.values.get("last_step"))
+
     @cached_property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:
         """Of a day of a warm-up, what came after it, by label of the asset."""

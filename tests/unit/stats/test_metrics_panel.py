@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -368,7 +369,8 @@ def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(
         ), one.name
     most, hhi = max(len(record.positions) for record in of.steps), compute("hhi", of).value
     assert hhi is None or 1 / most - 1e-12 <= hhi <= 1, "between equal weights and a single name"
-    assert 0 <= value("turnover", of, "paper") <= 2 * 252
+    moved = compute("turnover", of, "paper").value
+    assert moved is None or 0 <= moved <= 2 * 252
 
 
 @given(st.lists(st.floats(-0.09, 0.09), min_size=2, max_size=60))
@@ -394,7 +396,7 @@ def test_the_table_of_metrics_is_whole() -> None:
     assert len(headline) == 10
     assert [metric.name for metric in metrics if not metric.headline] == list(panel.DIAGNOSTICS)
     for one in metrics:
-        assert one.formula.startswith(f"{one.name}/1: ")
+        assert re.match(rf"{one.name}/[1-9]: ", one.formula)
         assert one.unit
         assert one.source
     assert {metric.name for metric in metrics if metric.range[0] is None} == {

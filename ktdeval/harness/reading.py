@@ -26,7 +26,7 @@ def json_object(text: str) -> Mapping[str, Any]:
 # Where a submission has a side: the list, and the field of its items
 SIDE_FIELDS: Mapping[str, str] = {"orders": "side", "decisions": "decision"}
 # What models write around a tool's name: `functions.submit_action`, `functions.submit_action:0`
-_WRAPPED_NAME = re.compile(r"(?:[A-Za-z_-]+[.:/]+)*(?P<name>[A-Za-z0-9_-]+)(?::[0-9]+)?")
+_WRAPPED_NAME = re.compile(r"(?:[A-Za-z_-]+[.:/]+)*(?P<name>[A-Za-z_][A-Za-z0-9_-]*)(?::[0-9]+)?")
 
 
 def side_word(word: str) -> str:

@@ -90,13 +90,15 @@ class ObservedState:
     @cached_property
     def assets(self) -> Mapping[str, ObservedAsset]:
         """Candidates, then the other positions, by label. An asset that is both has the cells of
-        both; those of the candidate count.
+        both; those of the candidate count. Figures of other holdings come from their own table.
         """
+        figures_held = rows_by_asset(self.values.get("holdings"))
         assets: dict[str, ObservedAsset] = {}
         for label in (*self.candidates, *self.positions):
             cells: dict[str, Any] = {}
             if label in self.positions:
                 cells.update(self.positions[label].cells)
+                cells.update(figures_held.get(label, {}))
             if label in self.candidates:
                 cells.update(self.candidates[label].cells)
             assets[label] = ObservedAsset.of(cells)

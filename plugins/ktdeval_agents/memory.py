@@ -21,6 +21,7 @@ MOST_ASSETS = 60
 _REASON_CHARACTERS = 300
 _NO_ORDER = "no order"
 _NO_TRADE = ("HOLD", _NO_ORDER)
+_NOTHING = "nothing traded"  # a decision that asked for no trade, such as BUY of what is held
 _RESTS = ("closed", "not_listed", "suspended")  # status of an asset whose last price stays
 
 
@@ -67,7 +68,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.fill = fill.words
                 entry.is_rejected = not fill.is_traded
             elif state.shows_last_orders and entry.decision not in _NO_TRADE:
-                entry.fill = _NO_ORDER
+                entry.fill = _NOTHING
 
     def due(self) -> list[Entry]:
         """Return the entries with an outcome that the model has not reflected on."""

@@ -64,8 +64,9 @@ def _memory_text(rules: ParameterSet, with_news: bool) -> str:
         return str(words["stream_explained"].format(contents=contents))
 
     layer = "reflection" if "reflection" in rules.layers else "long"
-    reflections = words["reflections"][layer]
-    return str(words["layers_explained"].format(contents=contents, reflections=reflections))
+    layers = words["layer_contents"]["with_news" if with_news else "without_news"]
+    layers = layers.format(reflections=words["reflections"][layer])
+    return str(words["layers_explained"].format(contents=contents, layers=layers))
 
 
 # ---- profiles and queries
@@ -101,7 +102,11 @@ def profile_lines(today: Day, histories: Mapping[str, str]) -> list[str]:
         if not about and kind:
             about = wordings()["unknown"].format(label=label, kind=kind)
 
-        profile = " ".join(filter(None, (about, histories.get(label, ""))))
+        history = histories.get(label, "")
+        if history and not about:
+            history = f"{label}, {history[0].lower()}{history[1:]}"
+
+        profile = " ".join(filter(None, (about, history)))
         if profile:
             lines.append(f"- {profile}")
 

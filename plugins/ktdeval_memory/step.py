@@ -121,7 +121,10 @@ class Step:
     def _request(self, today: Day) -> str:
         words = wordings()
         choice = words["choice"] if today.state.limits.asks_decisions else ""
-        return str(words["decide"].format(choice=choice))
+        weighed = words["weighed"][
+            "with_news" if "news" in today.state.sections else "without_news"
+        ]
+        return str(words["decide"].format(choice=choice, shown=weighed))
 
     # --- the warm-up
 

@@ -230,7 +230,7 @@ def remembered(state: ObservedState) -> TeamMemory:
         ),
         (
             [("b", "BUY", "filled", None, 1, 100.0)],  # of another asset
-            "BUY to 10 % of NAV (no order); the price then changed by -2.10 % to the next close."
+            "BUY to 10 % of NAV (nothing traded); the price then changed by -2.10 % to the next close."
             " so",
         ),
     ],

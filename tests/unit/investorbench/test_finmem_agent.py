@@ -172,8 +172,8 @@ def test_named_memories_are_credited_by_the_outcome_after_the_look_back(
     expected = (50 * 0.92**3 + (18 if nav > 100 else -18 if nav < 100 else 0)) * 0.92**2
     assert named["importance"] == pytest.approx(expected)
     made = (
-        "outcome of your decision of day_+0 (no order): asset_1 has changed by +3.03 %,"
-        f" the account has made {nav - 100:+.2f} %. rain"
+        "outcome of your decision of day_+0 (no order): the price of asset_1 changed by +3.03 %,"
+        f" the NAV changed by {nav - 100:+.2f} %. rain"
     )
     assert made in prompts[4]
 
@@ -348,7 +348,10 @@ def test_a_warm_up_leaves_its_documents_and_reasons_with_what_came_after() -> No
     assert len(asked) == 4
     assert asked[1].messages[1].content.count("- M") == 3  # rain, its reason and sun
     first = asked[-1].messages[1].content
-    assert "day_-3, warm-up; asset_1 then changed by 10.0 %, which called for BUY: wet" in first
+    assert (
+        "day_-3, warm-up; the price of asset_1 then changed by +10.00 % to its next close, which"
+        " called for BUY: wet"
+    ) in first
     assert all(
         f"news:  {word}" in first or f"news: {word}" in first for word in ("rain", "sun", "wind")
     )

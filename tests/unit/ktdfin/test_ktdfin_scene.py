@@ -532,7 +532,7 @@ def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_not_a_schema_failure(
         ).value
         == 0.0
     )
-    assert "a submission that breaks a rule" in model.requests[0].messages[0].content
+    assert "A submission that breaks a rule" in model.requests[0].messages[0].content
 
 
 @pytest.mark.parametrize(

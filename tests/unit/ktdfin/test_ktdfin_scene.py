@@ -190,12 +190,10 @@ def test_memory_only_shows_what_the_account_counts_and_no_figure_of_the_market(m
         ],
     }
     assert state["last_step"]["orders"] == {
-        "columns": [
-            *("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares")
-        ],
+        "columns": [*("stock_id", "side", "target_weight", "status", "rule", "filled_shares")],
         "rows": [
-            [label(4), "BUY", 0.05, None, "filled", None, 1200],
-            [None, "BUY", None, None, "rejected", "universe", 0],
+            [label(4), "BUY", 0.05, "filled", None, 1200],
+            [None, "BUY", None, "rejected", "universe", 0],
         ],
     }
     assert state["last_step"]["splits_and_dividends"] == {

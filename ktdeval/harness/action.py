@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.harness.plain_schema import plainly_follows
-from ktdeval.harness.reading import is_no_arguments
+from ktdeval.harness.reading import is_no_arguments, with_side_words
 from ktdeval.harness.step_schema import orders_of, with_schema
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
@@ -139,7 +139,7 @@ class ActionForm:
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`, with counts. Any text gives a Reading."""
-        value, feedback = read_valid(text, self._validator)
+        value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
             return Reading(feedback, count_attempts(value, "orders", self._lens))
 
@@ -216,8 +216,13 @@ def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
     return count
 
 
-def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submission | None]:
+def read_valid(
+    text: str,
+    validator: Draft202012Validator,
+    spelled: Callable[[JsonValue], JsonValue] | None = None,
+) -> tuple[Any, Submission | None]:
     """Return the value of a text and the feedback; no feedback if the value follows the schema.
+    `spelled` rewrites a value before it is checked, where a form takes several spellings.
 
     A call without arguments has the value {} where the schema requires no field. The value is None
     if such a text is not enough, or is not JSON, or has a field twice in an object.
@@ -235,6 +240,8 @@ def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submiss
     except ValueError:
         rule = no_json
     else:
+        if spelled is not None:
+            value = spelled(value)
         if plainly_follows(value, validator.schema):
             return value, None
 

@@ -17,8 +17,10 @@ SUBMIT_NOW = (
     "The research phase is over. Submit your decision for this step now: call {tool} exactly once."
 )
 NO_SUBMISSION = (
-    "That reply held no call of {tool}, so nothing was submitted. Call {tool} exactly once."
+    "That reply was text, and nothing was submitted: only a call of the tool {tool} submits. Call"
+    " {tool} exactly once."
 )
+EMPTY_REPLY = "That reply was empty, so nothing was submitted. Call {tool} exactly once."
 WRONG_TOOL = "The research phase is over, so no tool but {tool} is run. Call {tool} exactly once."
 RESEARCH_ENDED = "This ends the research phase. Nothing was submitted yet."
 CONTRADICTORY = (
@@ -134,11 +136,13 @@ def _answer_without_submission(messages: list[Message], reply: Reply, session: S
     if _is_empty(reply):
         # An empty assistant turn is not re-sent: several providers refuse one.
         session.count_failure("empty_reply")
+        feedback = EMPTY_REPLY
     else:
         session.count_failure("no_submission")
         messages.append(Message("assistant", reply.content))
+        feedback = NO_SUBMISSION
 
-    request = NO_SUBMISSION.format(tool=session.submit_tool.name)
+    request = feedback.format(tool=session.submit_tool.name)
     messages.append(Message("user", with_cut(reply, request)))
 
 

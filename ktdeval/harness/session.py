@@ -38,13 +38,14 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.model_parts import DrawsChance, RecallsVectors
 from ktdeval.harness.predictions import FactorHistory, Predictions, predictions_of
+from ktdeval.harness.reading import with_offered_names
 from ktdeval.harness.session_parts import NamedModel, SessionParts
 from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.harness.tools import call
 from ktdeval.observation.state import NOTHING_SHOWN, ObservedState
 from ktdeval.observation.tables import as_object
 from ktdeval.trading.constraints import Breach
-from ktdeval.trading.ledger import CountsRecord
+from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, CountsRecord
 from ktdeval.trading.types import DECIDED, Action
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
@@ -145,6 +146,7 @@ class GuardedSession:
         self._memory_on_failure: JsonValue = None
         self._embedded: list[dict[str, JsonValue]] = []
         self._predicted: Predictions | None = None
+        self._last_failure = ""  # kind of the last submission that was not accepted
         self.counts = StepCounts()  #: of this step so far
         #: what ended the episode in this step, whether or not the agent caught it
         self.ended: BaseException | None = None
@@ -180,6 +182,10 @@ class GuardedSession:
             raise PluginError(
                 f"agent {type(agent).__name__}: decide() must return a Decision with {problem}"
             )
+
+        # whether the form or a rule of trading failed in the end can't be told from counts
+        if decision.provenance == "fallback" and self._last_failure == "constraint":
+            self.counts.fail(CONSTRAINT_AFTER_RETRIES)
 
         text = self.accepted_text(decision)
         embedded = tuple(self._embedded) or UNSET
@@ -249,7 +255,7 @@ class GuardedSession:
 
         exchange["reply"] = reply.to_json()
         self._received.update(call_.arguments for call_ in reply.tool_calls)
-        reply = with_distinct_ids(reply)
+        reply = with_offered_names(with_distinct_ids(reply), sent.tools)
         self._opaque.update(call_.opaque for call_ in reply.tool_calls if call_.opaque is not None)
         self.counts.usage += reply.usage
         if reply.finish_reason in _FINISH_FAILURES:
@@ -421,7 +427,7 @@ class GuardedSession:
 
         if submission.action is None:
             if submission.failure is not None:
-                self.counts.fail(submission.failure)
+                self.count_failure(submission.failure)
 
             return submission
 
@@ -431,7 +437,7 @@ class GuardedSession:
         if self._breaches is not None:
             breaches = self._breaches(submission.action)
             if breaches:
-                self.counts.fail("constraint")
+                self.count_failure("constraint")
                 return breaking(breaches)
 
         redact = self._parts.guard.redact  # a ledger may be quoted
@@ -465,6 +471,7 @@ class GuardedSession:
 
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
+        self._last_failure = kind
         self.counts.fail(kind)
 
     @_ends_episode

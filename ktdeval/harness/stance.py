@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from ktdeval.harness.action import SUBMIT_TOOL, Reading, count_attempts, problem, read_valid
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
+from ktdeval.harness.reading import with_side_words
 from ktdeval.harness.step_schema import decisions_of, with_schema
 from ktdeval.market.venue import Fees
 from ktdeval.masking.lens import Lens
@@ -192,7 +193,7 @@ class StanceForm:
 
     def read(self, text: str) -> Reading:
         """Return the submission in `text`, or the feedback that says why there is none."""
-        value, feedback = read_valid(text, self._validator)
+        value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
             return Reading(feedback, count_attempts(value, "decisions", self._lens))
 

@@ -91,13 +91,15 @@ class ObservedState:
     @cached_property
     def assets(self) -> Mapping[str, ObservedAsset]:
         """Candidates, then the other positions, by label. An asset that is both has the cells of
-        both; those of the candidate count.
+        both; those of the candidate count. Figures of other holdings come from their own table.
         """
+        figures_held = rows_by_asset(self.values.get("holdings"))
         assets: dict[str, ObservedAsset] = {}
         for label in (*self.candidates, *self.positions):
             cells: dict[str, Any] = {}
             if label in self.positions:
                 cells.update(self.positions[label].cells)
+                cells.update(figures_held.get(label, {}))
             if label in self.candidates:
                 cells.update(self.candidates[label].cells)
             assets[label] = ObservedAsset.of(cells)
@@ -139,6 +141,11 @@ class ObservedState:
         """Orders of the step before, in the order submitted."""
         last_step = as_object(self.values.get("last_step"))
         return tuple(ObservedOrder.of(row) for row in table_rows(last_step.get("orders")))
+
+    @property
+    def shows_last_orders(self) -> bool:
+        """Whether the task shows what became of the step before."""
+        return "orders" in as_object(self.values.get("last_step"))
 
     @cached_property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:

@@ -263,6 +263,8 @@ def _short_sales(venue: Venue) -> str:
     short = venue.short
     if short is None:
         return "no short sales"
+    if not (short.borrow_pct_a_year or short.initial_margin_pct or short.maintenance_margin_pct):
+        return "short sales without interest or margin"
     return (
         f"short sales at {short.borrow_pct_a_year:g} % interest a year, initial margin"
         f" {short.initial_margin_pct:g} %, maintenance margin {short.maintenance_margin_pct:g} %"

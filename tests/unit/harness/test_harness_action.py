@@ -305,6 +305,13 @@ def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission(
     assert (reading.unknown_assets, reading.unmask_attempts) == (1, unmask_attempts)
 
 
+@pytest.mark.parametrize("side", ["buy", "Buy", " BUY ", "ＢＵＹ"])
+def test_a_side_counts_in_any_case_as_a_label_does(side):
+    (order_,) = FORM.read(text_of(order(side=side))).submission.action
+    assert order_.side == "BUY"
+    assert FORM.read(text_of(order(side="purchase"))).submission.failure == "schema"
+
+
 def test_real_identities_are_counted_also_in_an_invalid_submission():
     reading = FORM.read(
         text_of(

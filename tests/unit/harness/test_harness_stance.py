@@ -87,7 +87,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
     assert made.read(submission_text((first, "BUY"), ("AAA", "BUY"))).unmask_attempts == 1
     # as of orders
     for unread in (
-        submission_text((first, "buy"), ("AAA", "BUY")),
+        submission_text((first, "LONG"), ("AAA", "BUY")),
         submission_text((first, "BUY"), ("AAA", "BUY"), orders=[]),
     ):
         assert (made.read(unread).submission.failure, made.read(unread).unmask_attempts) == (
@@ -95,7 +95,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
             1,
         )
     for text in (
-        submission_text((first, "buy"), (second, "BUY")),
+        submission_text((first, "LONG"), (second, "BUY")),
         submission_text((first, "BUY"), (second, "HOLD"), orders=[]),
         "{}",
         "[]",

@@ -261,6 +261,23 @@ def test_hidden_identities_among_the_arguments_are_counted():
     assert ask({"stock_ids": [ONE]})[1].unmask_attempts == 0
 
 
+@pytest.mark.parametrize(
+    ("offered", "attempts"),
+    [
+        ("1234567890", 0),  # 2009-02-13 23:31:30: a count or an id, no day
+        ("1111111111", 0),
+        ("1000000000", 0),
+        ("1234567890123", 0),
+        ("1704153600", 1),  # 2024-01-02 00:00
+        ("1704153600000", 1),
+        ("1704178800", 1),  # 15:00 in Shanghai
+        ("20240102", 1),
+    ],
+)
+def test_digits_count_as_a_hidden_day_where_they_are_one(offered, attempts):
+    assert ask({"stock_ids": [ONE], "note": offered})[1].unmask_attempts == attempts
+
+
 def test_a_tool_may_refuse_an_argument_itself():
     shown, outcome = ask("{}", which=picky)
     assert outcome.failure == "bad_arguments"

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import Reply, ToolCall, Usage
 from ktdeval.harness.phases import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
@@ -135,6 +137,25 @@ def test_an_invalid_submission_gets_feedback_and_another_try(
     if failure == "no_submission":
         feedback = [message.content for message in model.requests[-1].messages[-2:]]
         assert feedback == ["I would rather talk.", NO_SUBMISSION.format(tool="submit_action")]
+
+
+def test_a_text_is_told_that_it_was_text_and_an_empty_reply_that_it_was_empty() -> None:
+    _, model = play(Reply("Done."), Reply("I would buy."), Reply(""), submit(number=92))
+    told = [request.messages[-1].content for request in model.requests[2:4]]
+    assert told[0].startswith("That reply was text, and nothing was submitted")
+    assert told[1].startswith("That reply was empty")
+    assert all(text.endswith("Call submit_action exactly once.") for text in told)
+
+
+@pytest.mark.parametrize(
+    "name", ["functions.submit_action", "functions.submit_action:0", "default_api:submit_action"]
+)
+def test_a_submission_under_the_namespace_of_a_models_training_counts(name: str) -> None:
+    whole = submit(number=91)
+    (call,) = whole.tool_calls
+    wrapped = replace(whole, tool_calls=(replace(call, name=name),))
+    record, _ = play(Reply("Done."), wrapped)
+    assert (record.provenance, record.failures) == ("model", {})
 
 
 def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:

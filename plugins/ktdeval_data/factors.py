@@ -154,9 +154,7 @@ def _of_divisors(bars: pd.DataFrame, reading: Reading, has_factor: bool) -> str:
     return f"the factor is {names}"
 
 
-def _of_references(
-    bars: pd.DataFrame, column: str, params: LongParams, has_factor: bool
-) -> str:
+def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_factor: bool) -> str:
     """Fill the factor of bars without one, in place, from reference prices: on an ex-day the
     exchange sets the last close lower, by which the factor rises; return a note.
     """

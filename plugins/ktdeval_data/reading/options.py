@@ -39,7 +39,9 @@ class Reading:
 
     def beside(self) -> Reading:
         """Return how the other files are read, which have headers and codes of their own."""
-        return replace(self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={})
+        return replace(
+            self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={}
+        )
 
     def note(self, words: str) -> None:
         """Keep a note, once."""

@@ -59,6 +59,7 @@ _TEXT_FIELDS = (
     "industry",
     "index_code",
     "traded",
+    "complete",
     "special",
     "list_date",
     "code_then",
@@ -197,6 +198,7 @@ def _notice(source: _Source, columns: Mapping[str, str], reading: Reading) -> No
             )
 
     reading.columns_of.update(columns)
+    reading.header.extend(source.header)
     if isinstance(source, TextTable):
         reading.titles.append(source.layout.title)
 

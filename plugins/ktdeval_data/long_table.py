@@ -36,6 +36,8 @@ from ktdeval_data.bar_columns import (
     apply_named_units,
     forget_empty_volumes,
     leave_out_rates,
+    leave_out_unfinished,
+    name_unread,
     reading_of,
     refuse_lost_zeros,
     refuse_other_currencies,
@@ -354,7 +356,7 @@ def _read_bars(
     where = params.bars
     required = _REQUIRED if listing.venues[params.venue].has_boards else _REQUIRED_OF_CLOSES
     not_required = [name for name in _REQUIRED if name not in required]
-    optional = (*not_required, *_OPTIONAL, *EVENTS, "currency")
+    optional = (*not_required, *_OPTIONAL, *EVENTS, "complete", "currency")
     repeated = ("date", "code", "currency")
     bars = read_table(Path(where), required, optional, mapping, repeated, reading)
     if bars.empty:
@@ -373,6 +375,8 @@ def _read_bars(
         refuse_lost_zeros(bars["code"], where)
 
     bars["code"] = listing.codes(bars["code"])
+    bars = leave_out_unfinished(bars, where, reading)
+    name_unread(reading)
     for flag in ("traded", "special"):
         if flag in bars:
             bars[flag] = parse_flags(bars[flag], f"{where}: {flag}")

@@ -22,6 +22,8 @@ _ROWS = 200  # that decide the layout
 _TITLES = 30  # a header is within the first so many lines
 _NUMBER = re.compile(r"[+-]?[$¥¥]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 _SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
+_FEW = 5  # rows that tell no volume from an adjusted close
+_RANGE_OF_FACTOR = 1.25  # most over least factor in the first rows
 _EVENTS = ("capitalgains", "repaired")
 _FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
 
@@ -244,10 +246,50 @@ def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
         elif all(_NUMBER.fullmatch(cell) for cell in cells):
             numeric.append(place)
 
-    for name, place in zip(_order_of_prices(whole, numeric), numeric, strict=False):
+    prices = _order_of_prices(whole, numeric)
+    for name, place in zip(prices, numeric, strict=False):
         names[place] = name
 
+    if prices:
+        bars = [_figures(row, numeric) for row in whole]
+        for name, index in _beside_prices(bars, prices).items():
+            names[numeric[index]] = name
+
     return names
+
+
+def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> dict[str, int]:
+    """Return which numeric columns behind the four prices are volume and amount, by their numbers:
+    an average price is neither, and amount / volume is a price of the day.
+    """
+    low = [bar[prices.index("low")] for bar in bars]
+    high = [bar[prices.index("high")] for bar in bars]
+
+    def is_price(values: Sequence[float]) -> bool:
+        return all(a <= value <= b for a, value, b in zip(low, values, high, strict=True))
+
+    others = {}
+    for index in range(4, len(bars[0])):
+        values = [bar[index] for bar in bars]
+        if not is_price(values) and not _follows(
+            [bar[prices.index("close")] for bar in bars], values
+        ):
+            others[index] = values
+
+    for volume, counts in others.items():
+        for amount, paid in others.items():
+            pairs = list(zip(paid, counts, strict=True))
+            if all(count > 0 for _, count in pairs) and is_price([a / b for a, b in pairs]):
+                return {"volume": volume, "amount": amount}
+
+    return {"volume": next(iter(others))} if others else {}
+
+
+def _follows(closes: Sequence[float], values: Sequence[float]) -> bool:
+    """Whether values go with the closes, as adjusted closes do."""
+    ratios = [value / close for value, close in zip(values, closes, strict=True) if close]
+    least, most = min(ratios, default=0.0), max(ratios, default=0.0)
+    return len(ratios) >= _FEW and least > 0 and most < least * _RANGE_OF_FACTOR
 
 
 def _are_codes(cells: Sequence[str]) -> bool:
@@ -258,7 +300,7 @@ def _are_codes(cells: Sequence[str]) -> bool:
 
 
 def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> list[str]:
-    """Return names of numeric columns in their order: four prices, then volume.
+    """Return names of the first four numeric columns in their order: prices.
 
     The values show which prices are high and low.
     """
@@ -283,11 +325,11 @@ def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> l
     names[lowest[-1]] = "low"
     left = [place for place in range(4) if not names[place]]
     if len(left) != 2:
-        return ["open", "high", "low", "close", "volume"]
+        return ["open", "high", "low", "close"]
 
     names[left[0]] = "open"
     names[left[1]] = "close"
-    return [*names, "volume"]
+    return names
 
 
 def _figures(row: Sequence[str], places: Sequence[int]) -> list[float]:

@@ -13,8 +13,8 @@ Decimal = Literal["auto", "point", "comma"]
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read. What the reader notices is added to `notes`, `columns_of`, `titles`,
-    `times` and `signs`.
+    """How files are read. What the reader notices is added to `notes`, `columns_of`, `header`,
+    `titles`, `times` and `signs`.
     """
 
     columns: tuple[str, ...] = ()  #: of a file without a header; `-` for one that is not read
@@ -25,6 +25,7 @@ class Reading:
     decimal: Decimal = "auto"  #: mark between the whole and the parts of a number
     notes: list[str] = field(default_factory=list)  #: in words
     columns_of: MutableMapping[str, str] = field(default_factory=dict)  #: field -> its column
+    header: list[str] = field(default_factory=list)  #: names of all columns
     titles: list[str] = field(default_factory=list)  #: above headers
     times: list[str] = field(
         default_factory=list,
@@ -38,7 +39,9 @@ class Reading:
 
     def beside(self) -> Reading:
         """Return how the other files are read, which have headers and codes of their own."""
-        return replace(self, columns=(), code="", columns_of={}, times=[], titles=[], signs={})
+        return replace(
+            self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={}
+        )
 
     def note(self, words: str) -> None:
         """Keep a note, once."""

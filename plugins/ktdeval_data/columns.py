@@ -18,12 +18,15 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import categories, parse_code, place, with_places
 from ktdeval.values.bounded import open_parquet
 from ktdeval.values.fields import near_matches
+from ktdeval.values.first_bytes import GZIP, PARQUET, ZIP, other_kind
 from ktdeval_data.reading.codes import code_in_name, code_in_title
 from ktdeval_data.reading.days import looks_like_day, parse_days
+from ktdeval_data.reading.lines import first_bytes
 from ktdeval_data.reading.names import UNITS, coin_volumes, match_names, names_of, squeezed, unit_in
 from ktdeval_data.reading.numbers import to_numbers
 from ktdeval_data.reading.options import Reading
 from ktdeval_data.reading.text_table import TextTable, Wanted, as_one, open_table
+from ktdeval_data.reading.workbook import is_workbook
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "date": ("trade_date", "datetime", "day"),
@@ -111,7 +114,7 @@ def _table_files(path: Path) -> list[Path]:
 
         return files
 
-    if not path.name.lower().endswith(_ALL_SUFFIXES):
+    if not path.name.lower().endswith(_ALL_SUFFIXES) and not _is_table(path):
         advice = _UNPACK.get(path.suffix.lower(), "")
         expected = (
             f"unknown kind of file; expected one of {', '.join(_ALL_SUFFIXES)}, or a folder of them"
@@ -125,6 +128,24 @@ def _table_files(path: Path) -> list[Path]:
         raise DataError(f"{path}: {problem}")
 
     return [path]
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a file of another suffix is a table by its first bytes. Raises DataError: by these it
+    is something else.
+    """
+    if not path.is_file():
+        return False
+
+    head = first_bytes(path)
+    if head.startswith((PARQUET, GZIP)) or is_workbook(path, head):
+        return True
+
+    other = other_kind(head)
+    if other and not head.startswith(ZIP):
+        raise DataError(f"{path}: can't read: by its first bytes it is {other}")
+
+    return False
 
 
 def stem(path: Path) -> str:
@@ -239,7 +260,7 @@ def _open(
         known.update(names_of(field, ALIASES))
 
     try:
-        if file.suffix.lower() == ".parquet":
+        if _is_parquet(file):
             if reading.columns:
                 raise UsageError(
                     f"{file}: --columns is of files without a header, and this one has names; use"
@@ -251,6 +272,15 @@ def _open(
         return open_table(file, known, reading)
     except _UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
+
+
+def _is_parquet(file: Path) -> bool:
+    """Whether a file is Parquet by its first bytes, or by its name where these tell nothing."""
+    head = first_bytes(file)
+    if head.startswith(PARQUET):
+        return True
+
+    return file.suffix.lower() == ".parquet" and b"\0" in head and not other_kind(head)
 
 
 def _code_of(

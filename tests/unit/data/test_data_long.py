@@ -407,7 +407,7 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
         (tmp_path / "empty").mkdir(exist_ok=True)
         with pytest.raises(DataError, match=message):
             read_long(LongParams(**{**paths, "bars": str(tmp_path / name)}))
-    (tmp_path / "broken.parquet").write_bytes(b"no parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no parquet")
     with pytest.raises(DataError, match="can't read"):
         read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.parquet")}))
     packed = gzip.compress((BARS * 500).encode())

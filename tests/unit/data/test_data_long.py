@@ -718,7 +718,8 @@ def test_a_code_is_taken_from_file_names_of_a_folder_only(tmp_path: Path) -> Non
     assert as_text["code"].tolist() == ["000001.SZ", "600519.SH"]
 
     with pytest.raises(
-        DataError, match=r"no column for 'code' \(tried code, .*\); map one of date, close"
+        DataError,
+        match=r"no column for 'code' \(tried code, .*\(date, close\) holds codes; .*--code CODE",
     ):
         columns.read_table(folder / "600519.SH.csv", ["code", "date", "close"], [], {})
     # A folder whose files lack another column too names that one.

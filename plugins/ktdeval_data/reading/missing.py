@@ -79,7 +79,7 @@ def _other_shape(header: Header, reading: Reading) -> str:
 
 def _advice(header: Header, fields: Sequence[str], reading: Reading) -> str:
     """Return which columns fit, by their cells, and the option that names them."""
-    mapped = {}
+    mapped: dict[str, str] = {}
     unclear: dict[str, None] = {}
     lacking = []
     for field in fields:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions
+from ktdeval.market.code_advice import advice_on_codes
 from ktdeval.market.document_checks import check_documents, check_minutes
 from ktdeval.market.duplicates import (
     bar_examples,
@@ -68,7 +69,6 @@ _COARSE = 1e-3  # part of a price by which rounding to a tick may move it
 
 
 _NO_CODES = {
-    "unknown_codes": "correct the code column, or name their market (--venue us_equity)",
     "unknown_symbols": "no option helps: correct the code column in the file",
 }
 """Fix by kind of fault if no code of the source is known: to drop them would leave nothing."""
@@ -172,7 +172,8 @@ def _unknown_codes(raw: RawMarket) -> Iterator[Finding]:
     for finding in findings:
         if len(unknown) == len(raw.codes):
             # The repair would drop all codes.
-            yield dataclasses.replace(finding, repairs=(), fix=_NO_CODES[finding.kind])
+            fix = _NO_CODES.get(finding.kind) or advice_on_codes(of_boards)
+            yield dataclasses.replace(finding, repairs=(), fix=fix)
         else:
             yield finding
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
+from ktdeval.values.first_bytes import first_words
 from ktdeval_data.reading.days import looks_like_day
 from ktdeval_data.reading.names import squeezed, vendor_names
 from ktdeval_data.reading.numbers import POINT, decimal_mark
@@ -24,6 +25,7 @@ _NUMBER = re.compile(r"[+-]?[$¥¥]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万
 _SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
 _FEW = 5  # rows that tell no volume from an adjusted close
 _RANGE_OF_FACTOR = 1.25  # most over least factor in the first rows
+_COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")  # of rows, as `1834`, `20 rows`
 _EVENTS = ("capitalgains", "repaired")
 _FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
 
@@ -57,7 +59,20 @@ class Layout:
             return False
 
         words = cells[0]
-        return not words[0].isdigit() and bool(_SPOKEN.search(words))
+        if words[0].isdigit():
+            return self._is_count(words, line)
+
+        return bool(_SPOKEN.search(words))
+
+    def _is_count(self, words: str, line: str) -> bool:
+        """Whether the only cell of a line counts rows: it is no day, nor a code of a cut row."""
+        if not _COUNT.fullmatch(words) or looks_like_day(words, stamps=True):
+            return False
+
+        is_bare = self.delimiter == BLANKS or self.delimiter not in line.replace(words, "")
+        first_cells = [row[0] for row in self.sample if row and row[0]]
+        has_days = bool(first_cells) and looks_like_day(first_cells[0], stamps=True)
+        return has_days or is_bare
 
 
 def split(line: str, delimiter: str) -> list[str]:
@@ -84,6 +99,7 @@ def find_layout(
         raise DataError(f"{where}: can't read: No columns; the file is empty")
 
     first_lines = numbered[:_ROWS]
+    _refuse_words(first_lines, known, where)
     delimiter = _delimiter([line for _, line in first_lines])
     rows = [(number, split(line, delimiter)) for number, line in first_lines]
     place = _header_place([cells for _, cells in rows], known)
@@ -117,6 +133,24 @@ def find_layout(
         below=_joined(numbered[place + 1 : first]),
         decimal=_decimal(sample, delimiter),
         sample=sample,
+    )
+
+
+def _refuse_words(numbered: Sequence[tuple[int, str]], known: Collection[str], where: str) -> None:
+    """Raise DataError for a file of one line that is neither a header nor a row, such as a server's
+    refusal.
+    """
+    if len(numbered) > 1:
+        return
+
+    number, line = numbered[0]
+    cells = split(line, _delimiter([line]))
+    if _is_data(cells) or any(squeezed(cell) in known for cell in cells):
+        return
+
+    raise DataError(
+        f"{where}: line {number} is all that it holds, and no table: {first_words(line)}; download"
+        " the file again"
     )
 
 

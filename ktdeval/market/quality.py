@@ -397,9 +397,11 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
 def _named_otherwise(raw: RawMarket) -> BoolArray:
     """[rows] moves into prices of another unit, back from them, and to another company."""
     scales = price_scales(raw)
-    rows = np.flatnonzero(raw.table.traded)
     named = np.zeros(len(scales), dtype=np.bool_)
-    named[rows[1:]] = (scales[rows[1:]] != 0) | (scales[rows[:-1]] != 0)
+    if scales.any():
+        rows = np.flatnonzero(raw.table.traded)
+        named[rows[1:]] = (scales[rows[1:]] != 0) | (scales[rows[:-1]] != 0)
+
     named[[first for _, first in breaks_after_gaps(raw)]] = True
 
     return named

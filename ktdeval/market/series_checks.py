@@ -79,10 +79,13 @@ def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
 def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
     """Bring prices that are a power of ten off those before and after to their unit."""
     scales = price_scales(raw)
+    if not scales.any():
+        return raw, 0
+
     table = raw.table
     columns = {}
     for name in PRICE_FIELDS:
-        prices = table[name] / 10.0**scales
+        prices = table[name] / 10.0 ** scales.astype(np.float64)
         in_fen = (scales != 0) & raw.in_fen[table.column]
         columns[name] = table.in_source(np.where(in_fen, np.round(prices, 2), prices))
 
@@ -161,12 +164,12 @@ def _reused_tickers(raw: RawMarket) -> Finding:
     return finding_of("reused_tickers", len(examples), examples)
 
 
-def price_scales(raw: RawMarket) -> FloatArray:
+def price_scales(raw: RawMarket) -> IntArray:
     """[rows] power of ten by which a bar's prices are off those of its code before and after; 0
     where they are not. The series steps there and back: a split or a reverse split does not.
     """
     table = raw.table
-    scales = np.zeros(len(table.row))
+    scales = np.zeros(len(table.row), dtype=np.int8)
     for series in _moving_series(raw, float(_STEP)):
         level = _levels(series)
         starts = np.flatnonzero(np.append(True, level[1:] != level[:-1]))
@@ -180,7 +183,9 @@ def price_scales(raw: RawMarket) -> FloatArray:
                 run = series.rows[starts[place] : starts[place + 1]]
                 scales[run] = values[place] - usual
 
-    return np.where(_is_whole_bar(table, scales != 0), scales, 0.0)
+    if scales.any():
+        scales[~_is_whole_bar(table, scales != 0)] = 0
+    return scales
 
 
 def _levels(series: _Series) -> IntArray:
@@ -219,7 +224,7 @@ def _misplaced_prices(raw: RawMarket) -> Finding:
         days = table.label(int(run[0]))
         if len(run) > 1:
             days = f"{days}…{table.days[table.row[run[-1]]]}"
-        times = f"{10.0 ** scales[run[0]]:.12g}"
+        times = f"{10.0 ** int(scales[run[0]]):.12g}"
         examples.append(f"{days}: prices are {times} times those before and after")
 
     return finding_of("misplaced_prices", len(rows), examples)

@@ -308,7 +308,7 @@ def _alone(table: BarTable, judged: BoolArray, power: IntArray) -> BoolArray:
     settled = (count >= _SETTLED_BARS) & (agreeing >= _SETTLED * count)
     suspects = judged & (power != 0) & (power != NO_POWER) & settled[table.column]
     if not suspects.any():
-        return suspects
+        return np.asarray(suspects)
 
     rows = np.flatnonzero(suspects)
     scale = 10.0 ** -power[rows].astype(np.float64)
@@ -317,7 +317,7 @@ def _alone(table: BarTable, judged: BoolArray, power: IntArray) -> BoolArray:
     exact &= average <= table["high"][rows] * PRICE_SLACK
 
     suspects[rows] = exact
-    return suspects
+    return np.asarray(suspects)
 
 
 def _board(raw: RawMarket, code: str) -> str:

@@ -72,9 +72,9 @@ def vendor_names() -> Mapping[str, tuple[str, ...]]:
     for row in csv_rows(Path(__file__).with_name("names.csv")):
         names.setdefault(row["field"], []).append(squeezed(row["name"]))
 
-    for name, row in columns_beside().items():
-        if row["role"] != NOT_READ:
-            names.setdefault(row["role"], []).append(name)
+    for name, beside in columns_beside().items():
+        if beside["role"] != NOT_READ:
+            names.setdefault(beside["role"], []).append(name)
 
     return {field: tuple(of_field) for field, of_field in names.items()}
 

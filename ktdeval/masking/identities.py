@@ -199,20 +199,14 @@ class IdentityIndex:
         return next(self._scan(normalise(text), "prompt"), None) is not None
 
     def names_identity(self, text: str) -> bool:
-        """Whether a tool's argument is a hidden identity. Any well-formed code counts, known or
-        not. Digits count as a moment only at a quarter of an hour: 1234567890 names no day.
-        """
+        """Whether a tool's argument is a hidden identity: any well-formed code, known or not."""
         if not (self._assets or self._dates):
             return False
         if WITHHELD in text or self.is_code(text):
             return True
-
-        normalised = normalise(text[:_LONGEST_ARGUMENT])
-        for hit in self._scan(normalised, "answer"):
-            is_date = hit.kind == "calendar date"
-            if not (is_date and names_no_day(normalised[hit.start : hit.end])):
-                return True
-        return False
+        said = normalise(text[:_LONGEST_ARGUMENT])
+        hits = self._scan(said, "answer")
+        return any(not names_no_day(said[hit.start : hit.end]) for hit in hits)
 
     def is_code(self, text: str) -> bool:
         """Whether codes are hidden and the whole text is one, in any vendor's style, known or not."""

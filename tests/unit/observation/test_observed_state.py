@@ -132,7 +132,7 @@ def test_the_same_numbers_are_in_the_prompt_and_in_the_state() -> None:
         },
     )
     assert state.text == (
-        '{"day":"day_+0","account":{"cash":1.23457e6,"nav":0.12346},"candidates":{"columns":'
+        '{"day":"day_+0","account":{"cash":1234570.0,"nav":0.12346},"candidates":{"columns":'
         f'["stock_id","close","volume"],"rows":[["{lens.asset_handle(1)}",12.3457,7.654321e6]]}}}}'
     )
     assert (state.account.cash, state.account.nav) == (1_234_570.0, 0.12346)

@@ -15,7 +15,7 @@ import ktdeval
 from ktdeval.errors import ConfigError, StoreError, UsageError, explained
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import open_snapshot
+from ktdeval.runner import open_snapshot, own_model
 from ktdeval.values.jsonio import content_hash, make_folder, new_folder
 from ktdeval.values.typed import to_plain
 from ktdeval_live.chain import Begun, Chain, Joined
@@ -119,7 +119,7 @@ def _systems(
 
 def _system(entry: Entry, base: MarketSnapshot, plugins: Plugins) -> dict[str, str]:
     config = entry.config()
-    plugins.make_model(config.model, config.model_args)
+    own_model(config, plugins)
     plugins.make_agent(config.agent, config.agent_args)
     return {entry.name: entry.spec(base, config, plugins).id}
 

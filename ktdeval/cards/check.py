@@ -39,6 +39,7 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.fields import near_matches, user_path
+from ktdeval.values.formats import check_stated
 from ktdeval.values.jsonio import (
     MOST_LEVELS,
     JsonValue,
@@ -238,6 +239,9 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
         expected = " or ".join(kinds)
         raise CardError(f"{where}: {at(('kind',), f'expected {expected}, was {_short(name)}')}")
 
+    line = line_of(text or dumps_pretty(card), ("schema_version",))
+    stated_at = f"{where}: line {line}: schema_version"
+    check_stated("card", card, stated_at, "read it with the ktdeval that made it", CardError)
     kind = kinds[name]
     try:
         typed = from_plain(card, kind.type, where, CardError)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ktdeval.calls.addresses import why_unreachable
 from ktdeval.calls.cache_admin import CacheAdmin
 from ktdeval.errors import KtdevalError
@@ -20,6 +18,7 @@ def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
 
     Raises StoreError: the cache of replies can't be read.
     """
+    _check_cache(config)
     models = {config.model: as_remote(own_model(config, plugins))}
     for further in further_models(config, plugins):
         models[further.choice.name] = further.remote
@@ -43,12 +42,22 @@ def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
     return None
 
 
+def _check_cache(config: RunConfig) -> None:
+    """Raise StoreError where the cache of replies is no such file, or of another version."""
+    if config.cache == "run":
+        return
+
+    path = cache_path(config.cache)
+    if path.exists() and path.stat().st_size:
+        CacheAdmin(path).close()
+
+
 def _has_replies(config: RunConfig, model: RemoteModel) -> bool:
     """Whether the cache has replies of a model, which need no server."""
     if config.cache == "run":
         return False
 
-    path = Path(cache_path(config.cache))
+    path = cache_path(config.cache)
     if not path.exists():
         return False
 

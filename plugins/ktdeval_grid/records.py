@@ -17,10 +17,12 @@ import msgspec
 from ktdeval.cards import PriceEntry
 from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.harness import ToolProtocol
+from ktdeval.values.formats import format_version
 from ktdeval.values.typed import Value
 from ktdeval_grid.plan import GridPlan
 
-GRID_VERSION = 1
+FORMAT = "grid"
+GRID_VERSION = format_version(FORMAT)
 GRID = "grid.json"
 PLANS = "plans"
 FAILED = "failed"

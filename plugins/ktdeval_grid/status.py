@@ -14,11 +14,13 @@ import msgspec
 
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, MissingKey, Store
+from ktdeval.values.formats import check_version, stated_version
 from ktdeval.values.typed import Value, decode_json
 from ktdeval_grid.control import Control, read_control
 from ktdeval_grid.records import (
     DONE,
     FAILED,
+    FORMAT,
     GRID,
     PLANS,
     GridRecord,
@@ -186,7 +188,11 @@ def load_record(store: Store) -> GridRecord:
             " one by `ktdeval grid PLAN.yaml`"
         ) from error
 
-    return decode_json(data, GridRecord, f"{store.place}: {key}")
+    where = f"{store.place}: {key}"
+    head = decode_json(data, dict[str, msgspec.Raw], where)
+    version = stated_version(head, where)
+    check_version(FORMAT, version, where, "use the ktdeval that began it, or choose another --out")
+    return decode_json(data, GridRecord, where)
 
 
 def summarise(found: Found, place: str, now: datetime | None = None) -> GridStatus:

@@ -16,13 +16,14 @@ from ktdeval.errors import ConfigError, StoreError, UsageError, explained
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import open_snapshot, own_model
+from ktdeval.values.formats import format_version
 from ktdeval.values.jsonio import content_hash, make_folder, new_folder
 from ktdeval.values.typed import to_plain
 from ktdeval_live.chain import Begun, Chain, Joined
 from ktdeval_live.clock import Clock, in_text
 from ktdeval_live.coverage import begun_files
 from ktdeval_live.entries import Entry
-from ktdeval_live.folder import CHAIN, PLAN, LiveFolder, write_plan
+from ktdeval_live.folder import CHAIN, FORMAT, PLAN, LiveFolder, write_plan
 from ktdeval_live.increments import days_before
 from ktdeval_live.plan import Entrant, LivePlan, check_plan
 from ktdeval_live.publishing import begin_repository
@@ -61,6 +62,7 @@ def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFol
             files=begun_files(inside),
             systems=systems,
             software=ktdeval.__version__,
+            version=format_version(FORMAT),
         )
         Chain(inside / CHAIN).append(first, in_text(clock.now()))
 

@@ -82,6 +82,8 @@ class GridRecord(Value):
     snapshot: str | None  #: id of the market; null where no task asks about one
     begun_at: str  #: time in UTC, ISO 8601
     systems: tuple[GridSystem, ...]
+    #: hash of the code of ktdeval and of each plugin, by name; none in grids without it
+    code: dict[str, str] = msgspec.field(default_factory=dict)
     launch: str | None = None  #: launch that resolved it; of a worker on its own, its process
 
     def units(self) -> Iterator[tuple[GridSystem, GridUnit]]:

@@ -22,6 +22,7 @@ from ktdeval_grid.records import (
     FAILED,
     FORMAT,
     GRID,
+    LAUNCHES,
     PLANS,
     GridRecord,
     GridSystem,
@@ -119,9 +120,11 @@ class GridWatch:
         # Of an amended plan, units may have been read that are no longer of the grid.
         done = {unit: entry for unit, entry in self._done.items() if unit in units}
         running = frozenset(self._running(units - done.keys()))
+        latest = _latest_launch(self.store)
         failed: dict[str, UnitFailed] = {}
         for unit, (_, failure) in self._failed.items():
-            if unit not in done and unit not in running:
+            is_over = unit in done or unit in running or _is_stale(failure, latest)
+            if not is_over:
                 failed[unit] = failure
 
         return Found(record, read_control(self.store), done, failed, running)
@@ -159,6 +162,25 @@ class GridWatch:
             state = self.board.state(unit)
             if state.holder is not None and not (state.released or state.expired or state.done):
                 yield unit
+
+
+def _latest_launch(store: Store) -> int:
+    """Return the number of the latest launch; 0 where workers were started without one."""
+    names = [_name(stat.key) for stat in store.list(LAUNCHES)]
+    return max((int(name) for name in names if _is_number(name)), default=0)
+
+
+def _is_stale(failure: UnitFailed, latest: int) -> bool:
+    """Whether a budget stopped a unit in a launch that a later one has taken up: it is waiting
+    again, with the budget of now.
+    """
+    is_earlier = _is_number(failure.launch) and int(failure.launch) < latest
+    return failure.is_stopped and is_earlier
+
+
+def _is_number(launch: str) -> bool:
+    """Whether a launch is a driver's, which are counted."""
+    return launch.isascii() and launch.isdigit()
 
 
 def reader_of(store: Store, name: str = "observer") -> GridWatch:

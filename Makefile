@@ -18,7 +18,7 @@ help:
 	@echo "make test-ray  grids on two nodes of a Ray cluster, with the extra ray"
 	@echo "make test-inspect ktdeval's tasks as evaluations of Inspect, with inspect-ai in an environment of its own"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
-	@echo "make test-llm    runs of a real, very small language model on this machine: about ten minutes on two cores, half of them to compile llama.cpp"
+	@echo "make test-llm    quick runs of a real, very small language model on this machine, after llama.cpp is compiled; LLM= adds the long ones: up to an hour on two busy cores"
 	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
@@ -82,11 +82,12 @@ test-schemas: $(VENV)/.installed-dev
 	@command -v npm >/dev/null && npm ci --no-audit --no-fund --silent --prefix tests/support/schemas/ajv || echo "no npm here: ajv is skipped"
 	$(PYTEST) -rs tests/contract/test_schema_engines.py
 
-# Not part of test-all: the model's server is compiled into an environment of its own, which is kept.
+# Not part of test-all: the model's server is compiled into an environment of its own, which is kept. LLM= runs the long cases, too.
 LLM_VENV ?= .venv-llm
+LLM ?= -m "not slow"
 test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 	env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 KTDEVAL_LLM_VENV=$(abspath $(LLM_VENV)) \
-		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 tests/llm
+		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 $(LLM) tests/llm
 
 test-all: test test-rest
 	@echo "not run: make test-inspect, make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"

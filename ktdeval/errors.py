@@ -45,6 +45,12 @@ class StoreError(KtdevalError):
     """A run folder can't be created, read, locked or written, or belongs to another run."""
 
 
+class FencedError(StoreError):
+    """Another process has taken over the work that this one was doing: it makes no further call,
+    writes nothing more, and its result is dropped. Nothing failed.
+    """
+
+
 class CardError(KtdevalError):
     """A result card is not valid."""
 

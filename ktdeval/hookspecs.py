@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 hookspec = pluggy.HookspecMarker("ktdeval")
 hookimpl = pluggy.HookimplMarker("ktdeval")
 
+COMPACT = "_compact"
+"""Ends the name of a task that is shown in fewer tokens: `market_blinded_compact`."""
+
 
 @dataclass(frozen=True)
 class Spec:

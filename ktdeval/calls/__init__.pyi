@@ -6,7 +6,7 @@ from ktdeval.calls.addresses import (
     check_base_url as check_base_url,
     why_unreachable as why_unreachable,
 )
-from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount
+from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount, Drawing as Drawing
 from ktdeval.calls.call_log import read_calls as read_calls
 from ktdeval.calls.context import (
     Context as Context,
@@ -16,7 +16,6 @@ from ktdeval.calls.context import (
 from ktdeval.calls.http_errors import (
     Caller as Caller,
     ContentFiltered as ContentFiltered,
-    Refusal as Refusal,
     bad_response as bad_response,
     error_of as error_of,
     http_error as http_error,
@@ -24,10 +23,7 @@ from ktdeval.calls.http_errors import (
     json_reply as json_reply,
     network_error as network_error,
     one_line as one_line,
-    read_refusal as read_refusal,
-    refusal_of as refusal_of,
     refused_body as refused_body,
-    retry_after_s as retry_after_s,
 )
 from ktdeval.calls.prices import Price as Price, find_price as find_price
 from ktdeval.calls.record import (
@@ -35,10 +31,16 @@ from ktdeval.calls.record import (
     CACHED as CACHED,
     CallRecord as CallRecord,
 )
+from ktdeval.calls.refusals import (
+    Refusal as Refusal,
+    read_refusal as read_refusal,
+    refusal_of as refusal_of,
+    retry_after_s as retry_after_s,
+)
 from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
 from ktdeval.calls.served import (
     is_other_model as is_other_model,
     served_model as served_model,
     served_text as served_text,
 )
-from ktdeval.calls.stop import StopSignal as StopSignal
+from ktdeval.calls.stop import Fence as Fence, StopSignal as StopSignal

@@ -7,7 +7,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from ktdeval.calls.limiter import FairQueue
 from ktdeval.calls.prices import Price
@@ -19,6 +19,7 @@ from ktdeval.values.jsonio import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
+_LOOK_AGAIN_S = 0.1  #: A call that waits for those of other processes tries again after this time
 _ROUNDING = 1 + 1e-9  #: Factor that raises a bound, so that sums of rounded figures stay below it
 
 
@@ -83,6 +84,7 @@ class Reservation:
     tokens: int = 0
     dollars: float = 0.0
     is_open: bool = True
+    is_drawn: bool = False  #: whether it was drawn from the allowance of several processes
 
 
 class Amount(NamedTuple):
@@ -92,17 +94,28 @@ class Amount(NamedTuple):
     tokens: int
 
 
-class Allowance(Protocol):
-    """Budget of several processes, from which each draws before it spends."""
+Drawing = Literal["drawn", "later", "never"]
+"""Whether a call may be made; `later`: calls under way, of any process, may give back some of what
+they drew; `never`: the limits leave less than it may use.
+"""
 
-    def draw(self, least: Amount) -> Amount | None:
-        """Return an amount of at least `least` that this process may use from now on; None if the
-        limits leave less than that.
+
+class Allowance(Protocol):
+    """Budget of several processes. Each call draws the most that it may use before it is made, and
+    settles what it has used.
+    """
+
+    def draw(self, most: Amount) -> Drawing:
+        """Draw the most that a call may use."""
+
+    def settle(self, drawn: Amount, used: Amount) -> None:
+        """End a call that has drawn an amount, of which it has used so much, or more. It raises
+        nothing: its caller has a paid reply to record.
         """
 
-    def needed(self, least: Amount) -> Mapping[str, float]:
-        """Return the limits that leave less than `least`, by the name of their option, each with
-        the smallest value that would leave it.
+    def needed(self, most: Amount) -> Mapping[str, float]:
+        """Return the limits that leave less than `most`, by the name of their option, each with the
+        smallest value that would leave it.
         """
 
 
@@ -119,9 +132,6 @@ class _Use:
     out: int = 0  #: calls with a reservation
     stretch: float = 1.0  #: factor on bounds
     allowance: Allowance | None = None
-    #: highest use that was drawn from the allowance
-    allowed_usd: float = 0.0
-    allowed_tokens: int = 0
 
 
 class Budget:
@@ -161,20 +171,6 @@ class Budget:
         """Draw all further use from an allowance, before the first call is made."""
         with self._queue.lock:
             self._use.allowance = allowance
-            self._use.allowed_usd = self._use.spent_usd + self._use.possibly_usd
-            self._use.allowed_tokens = self._use.spent_tokens + self._use.possibly_tokens
-
-    @property
-    def drawn_and_unused(self) -> Amount:
-        """What was drawn from the allowance, and not used; nothing without an allowance."""
-        if self._use.allowance is None:
-            return Amount(0.0, 0)
-
-        with self._queue.lock:
-            use = self._use
-            dollars = use.allowed_usd - use.spent_usd - use.possibly_usd - use.reserved_usd
-            used_tokens = use.spent_tokens + use.possibly_tokens + use.reserved_tokens
-            return Amount(max(dollars, 0.0), max(use.allowed_tokens - used_tokens, 0))
 
     def beside(self, price: Price | None, spent_usd: float = 0.0) -> Budget:
         """Return this budget as another model of the run uses it, which has its own price: limits,
@@ -185,7 +181,6 @@ class Budget:
         other._price = price
         with self._queue.lock:
             self._use.spent_usd += spent_usd
-            self._use.allowed_usd += spent_usd
 
         return other
 
@@ -194,9 +189,9 @@ class Budget:
     ) -> Reservation:
         """Reserve the most that a call may use.
 
-        If that does not fit next to the calls under way, calls `on_wait` once and waits. Raises
-        KeyboardInterrupt or RunStop if the run was stopped, BudgetError if the call does not fit
-        even alone.
+        If that does not fit next to the calls under way, those of other processes among them, calls
+        `on_wait` once and waits. Raises KeyboardInterrupt or RunStop if the run was stopped,
+        BudgetError if the call does not fit even alone.
         """
         reservation = Reservation(request)
         if self._is_bounded:
@@ -217,8 +212,10 @@ class Budget:
             if not is_first:
                 return None
 
+            tokens = usage.input_tokens + usage.output_tokens
             self._use.spent_usd += cost or 0.0
-            self._use.spent_tokens += usage.input_tokens + usage.output_tokens
+            self._use.spent_tokens += tokens
+            self._settle_drawn(reservation, Amount(cost or 0.0, tokens))
             if self._is_bounded:
                 reads, writes = reservation.bound
                 self._use.stretch = max(
@@ -243,18 +240,39 @@ class Budget:
 
             self._use.possibly_usd += reservation.dollars
             self._use.possibly_tokens += reservation.tokens
+            used = Amount(reservation.dollars, reservation.tokens)
+            self._settle_drawn(reservation, used)
 
         return reservation.dollars
 
     def release(self, reservation: Reservation) -> float:
         """End the reservation of a call that was not made or is not billed; return 0 US dollars."""
         with self._ended(reservation):
+            self._settle_drawn(reservation, Amount(0.0, 0))
             return 0.0
+
+    def _settle_drawn(self, reservation: Reservation, used: Amount) -> None:
+        """Settle with the allowance what a call has used of what it had drawn."""
+        if reservation.is_drawn and self._use.allowance is not None:
+            reservation.is_drawn = False
+            drawn = Amount(reservation.dollars, reservation.tokens)
+            self._use.allowance.settle(drawn, used)
 
     def _take(self, reservation: Reservation) -> float:
         """Reserve and return 0; return infinity if the call has to wait for others to end."""
         tokens, dollars = self._most(reservation.bound)
-        problem = self._problem(tokens, dollars) or self._refusal(tokens, dollars)
+        problem = self._problem(tokens, dollars)
+        if problem is None and self._use.allowance is not None:
+            drawing = self._use.allowance.draw(Amount(dollars, tokens))
+            reservation.is_drawn = drawing == "drawn"
+            if drawing == "later":
+                return _LOOK_AGAIN_S
+            if drawing == "never":
+                problem = (
+                    "the budget that all workers share is used up: the next call may cost up to"
+                    f" {dollars:.4f} USD and take up to {tokens} tokens (--max-cost, --max-tokens)"
+                )
+
         if problem is None:
             reservation.tokens, reservation.dollars = tokens, dollars
             self._use.reserved_tokens += tokens
@@ -315,39 +333,9 @@ class Budget:
             needed["max_tokens"] = used
 
         if self._use.allowance is not None:
-            needed.update(self._use.allowance.needed(self._missing(tokens, dollars)))
+            needed.update(self._use.allowance.needed(Amount(dollars, tokens)))
 
         return needed
-
-    def _refusal(self, tokens: int, dollars: float) -> str | None:
-        """Draw from the allowance what a further call may use; return why it can't, or None."""
-        use = self._use
-        if use.allowance is None:
-            return None
-
-        missing = self._missing(tokens, dollars)
-        if not missing.usd and not missing.tokens:
-            return None
-
-        drawn = use.allowance.draw(missing)
-        if drawn is None:
-            return (
-                "the budget that all workers share is used up: the next call may cost up to"
-                f" {dollars:.4f} USD and take up to {tokens} tokens (--max-cost, --max-tokens)"
-            )
-
-        use.allowed_usd += drawn.usd
-        use.allowed_tokens += drawn.tokens
-        return None
-
-    def _missing(self, tokens: int, dollars: float) -> Amount:
-        """Return what a further call may use beyond what was drawn from the allowance."""
-        use = self._use
-        used_usd = use.spent_usd + use.possibly_usd + use.reserved_usd
-        used_tokens = use.spent_tokens + use.possibly_tokens + use.reserved_tokens
-        missing_usd = max(used_usd + dollars - use.allowed_usd, 0.0)
-        missing_tokens = max(used_tokens + tokens - use.allowed_tokens, 0)
-        return Amount(missing_usd, missing_tokens)
 
     @contextlib.contextmanager
     def _ended(self, reservation: Reservation) -> Iterator[bool]:

@@ -103,6 +103,7 @@ class CallLog(Closing):
 
         self._keys = self._own.keys()
         self._openings: Counter[str] = Counter()  #: how often each episode was opened
+        self._paid: dict[str, float | None] = {}  #: as of `paid`
 
         self._group = _Group()  # gathers new calls
         self._writing = _Group()  # is being written, or was the last to be
@@ -125,9 +126,11 @@ class CallLog(Closing):
         unpriced = 0.0
         was_answered = False
         kept: dict[CallPosition, Reply] = {}
+        paid: dict[str, float | None] = {}
 
         for record in read_calls(self.path.parent):
             spent = spent.plus(record)
+            _add_paid(paid, record)
             self._openings[record.episode] = max(self._openings[record.episode], record.opening)
             if record.outcome != ANSWERED or model not in (None, record.model):
                 continue
@@ -139,6 +142,9 @@ class CallLog(Closing):
             if price is not None and record.cost_usd is None and record.usage is not None:
                 unpriced += price.cost(record.usage)
 
+        with self._has_work:
+            self._paid = paid
+
         total = structs.replace(spent, cost_usd=spent.cost_usd + unpriced)
         return Resumed(total, was_answered, kept, unpriced)
 
@@ -147,6 +153,13 @@ class CallLog(Closing):
         with self._has_work:
             self._openings[episode] += 1
             return self._openings[episode]
+
+    def paid(self) -> dict[str, float | None]:
+        """Return the US dollars of the answered calls of each episode (and of `canary`, `check`)
+        that made one; None where a price is not known.
+        """
+        with self._has_work:
+            return dict(self._paid)
 
     def episode_calls(self, episode: str) -> EpisodeCalls:
         """Write an episode's calls to disk and return their counts. Raises StoreError on failure of
@@ -165,6 +178,9 @@ class CallLog(Closing):
         with self._has_work:
             self._openings[episode] = max((call.opening for call in rows.calls), default=0)
             self._keys.update(reply.key for reply in rows.replies)
+            self._paid.pop(episode, None)
+            for call in rows.calls:
+                _add_paid(self._paid, call)
 
         return rows.calls
 
@@ -218,6 +234,7 @@ class CallLog(Closing):
             if self._is_closing:
                 raise StoreError(f"{self.path}: the record of calls is closed")
 
+            _add_paid(self._paid, call)
             group = self._group
             group.calls.append(row)
             if entry is not None:
@@ -322,6 +339,16 @@ class CallLog(Closing):
 
         if self._cache is not None and replies:
             self._cache.write(replies, ())
+
+
+def _add_paid(paid: dict[str, float | None], call: CallRecord) -> None:
+    """Add the US dollars of a call, if it was answered, to those of its episode."""
+    if call.outcome != ANSWERED:
+        return
+
+    before = paid.get(call.episode, 0.0)
+    is_known = before is not None and call.cost_usd is not None
+    paid[call.episode] = (before or 0.0) + (call.cost_usd or 0.0) if is_known else None
 
 
 def _wait_for(group: _Group) -> None:

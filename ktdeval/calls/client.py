@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from ktdeval.calls.budget import Allowance, Amount, Budget, Reservation
+from ktdeval.calls.budget import Allowance, Budget, Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, Resumed
 from ktdeval.calls.context import ContextExceeded, ContextWindow, given_context, stated_context
 from ktdeval.calls.limiter import ProviderLimiter, Slot
@@ -30,7 +31,7 @@ from ktdeval.calls.record import (
 )
 from ktdeval.calls.retry import Notify, RetryPolicy
 from ktdeval.calls.served import is_other_model
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, Usage, sound
 from ktdeval.secrets.redaction import hide_keys
@@ -42,6 +43,9 @@ _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
 #: Attempts of a call before a server that never worked in this run ends it: its address is
 #: probably wrong, and more attempts would only cost time or money
 _FIRST_CONTACTS = 3
+#: Share of the limit from which on a cut reply was cut by it: some servers count a few tokens less
+_CUT_BY_LIMIT = 0.9
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class _Asker:
     label: str  #: id of the episode, or one of `NO_EPISODE`
     opening: int = 0  #: how often the episode had been opened; 0 for a check
     step: int | None = None  #: None for a check
+    fence: Fence = no_fence  #: called before each attempt
 
 
 @dataclass(slots=True)
@@ -171,6 +176,7 @@ class ModelClient:
         self._is_reached = resumed.was_answered
         self._is_answered = resumed.was_answered
         self._was_looked_up_again = False
+        self._is_told_of_cut = False
         self._unrecorded: StoreError | None = None
 
     def look_up_context(self) -> None:
@@ -196,30 +202,32 @@ class ModelClient:
         """
         self._budget.share(allowance)
 
-    @property
-    def drawn_and_unused(self) -> Amount:
-        """What the budget has drawn from its allowance, and not used."""
-        return self._budget.drawn_and_unused
-
-    def for_episode(self, episode_id: str, notify: Notify = lambda *_: None) -> EpisodeModel:
+    def for_episode(
+        self, episode_id: str, notify: Notify = lambda *_: None, fence: Fence = no_fence
+    ) -> EpisodeModel:
         """Return the model for the calls of one episode (or of `check`).
 
         `notify` is called when a call waits; reason `budget` means that it waits for other calls.
-        `EpisodeModel.reply` raises ModelError if the call failed for good, and RunStop or
-        KeyboardInterrupt if the run is over.
+        `fence` is called before each attempt. `EpisodeModel.reply` raises ModelError if the call
+        failed for good, RunStop or KeyboardInterrupt if the run is over, FencedError if the episode
+        is another process's.
         """
-        asker = _Asker(episode_id, self._log.new_opening(episode_id))
+        asker = _Asker(episode_id, self._log.new_opening(episode_id), fence=fence)
         return EpisodeModel(self, asker, notify)
 
     def ask_fresh(
-        self, request: ModelRequest, label: str, notify: Notify = lambda *_: None
+        self,
+        request: ModelRequest,
+        label: str,
+        notify: Notify = lambda *_: None,
+        fence: Fence = no_fence,
     ) -> Reply:
         """Ask the provider even if the cache has a reply; errors as of `for_episode`.
 
         The reply is stored in this run's log, so a resumed run need not pay for it again.
         """
         key = request_key(self._model, request)
-        call = _Call(request, _Asker(label), key, notify, is_cached=False)
+        call = _Call(request, _Asker(label, fence=fence), key, notify, is_cached=False)
         paid = self._paid_replies.get(call.position)
         if paid is not None:
             return self._reuse(call, paid, time.perf_counter())
@@ -360,6 +368,7 @@ class ModelClient:
         if self._unrecorded is not None:  # a further reply would be paid and lost
             raise StoreError(str(self._unrecorded)) from self._unrecorded
 
+        call.asker.fence()
         self._log.check_room()
         attempts = 1 + self._settings.max_retries
 
@@ -377,6 +386,7 @@ class ModelClient:
             self._fail(call, reservation, error, was_sent=call.attempts_made > made_before)
 
         with undone_on_error(settle), self._limiter.slot(name_pause) as slot:
+            call.asker.fence()  # budget and slot may have been waited for
             reply = self._send(call, slot)
 
         self._keep(call, reservation, reply)
@@ -390,10 +400,10 @@ class ModelClient:
 
         try:
             reply = sound(self._model.reply(call.request), self._without_secrets)
+        except ContextExceeded as error:
+            self.context.refused(call.request, error)
+            raise self.context.explained(call.request, error) from None
         except ModelError as error:
-            if isinstance(error, ContextExceeded):
-                self.context.refused(call.request, error)
-
             if error.kind in _THROTTLING:
                 pause_s = error.retry_after_s
                 slot.is_throttled = True
@@ -408,6 +418,7 @@ class ModelClient:
             call.latency_s = time.perf_counter() - began
 
         slot.is_answered = True
+        self._tell_of_cut(call.request, reply)
         self.context.counted(call.request, reply.usage, call.size)
         if self.context.context is None and not self._was_looked_up_again:
             self._was_looked_up_again = True
@@ -419,6 +430,27 @@ class ModelClient:
                 )  # the server may have answered a cut prompt
 
         return reply
+
+    def _tell_of_cut(self, request: ModelRequest, reply: Reply) -> None:
+        """Tell the user of the first reply of the run that was cut, and what to raise."""
+        with self._lock:
+            is_told = self._is_told_of_cut
+            self._is_told_of_cut = is_told or reply.finish_reason == "length"
+
+        if is_told or reply.finish_reason != "length":
+            return
+
+        limit = request.params.max_output_tokens
+        written = reply.usage.output_tokens or limit
+        problem = f"a reply was cut at {written:,} tokens"
+        advice = "raise --max-output-tokens"
+        if written < _CUT_BY_LIMIT * limit:
+            problem += f", below --max-output-tokens {limit}: its context was full"
+            advice = "give the model a longer context, or take a task and an agent that show less"
+
+        _LOG.warning(
+            "%s: %s; %s (said once; cards count all: truncated)", self.name, problem, advice
+        )
 
     def _without_secrets(self, text: str) -> str:
         # A server may echo the key that it was sent.

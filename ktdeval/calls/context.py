@@ -25,7 +25,7 @@ from ktdeval.values.yamlio import load_yaml
 KIND = "context_exceeded"  #: Kind of failure of a prompt that does not fit
 
 _NUMBER = r"([0-9][0-9,]*)"
-_ADVICE = "choose a model with a longer context, or a task and an agent that show less"
+_LEAST_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
 _PATIENCE_S = 5.0  #: Longest wait for what a server states of a model
 _LEAST_COUNTED = 100
 """Tokens of a prompt from which on its count says how many bytes a token has: shorter ones are
@@ -222,20 +222,45 @@ class ContextWindow:
             return
 
         if refused_from is not None and usual >= refused_from:
-            shorter = "the prompt is at least as long as one that the server refused as too long"
-            raise ContextExceeded(f"{shorter}; it was not sent; {_ADVICE}")
+            tokens = round(usual if rate is None else usual * rate)
+            problem = (
+                f"a prompt of about {tokens:,} tokens is at least as long as one that the server"
+                f" refused as too long, {_stated(context)}"
+            )
+            advice = ways_out(tokens, context, reply_room(request))
+            raise ContextExceeded(f"{problem}; it was not sent; {advice}")
 
         if context is None:
             return
 
         fewest = size.tokens(FEWEST_TOKENS)
-        tokens = fewest if rate is None else usual * rate
+        estimate = fewest if rate is None else usual * rate
         if context.cuts_prompts:
-            tokens = max(tokens, fewest)
+            estimate = max(estimate, fewest)
 
-        if tokens > context.room(request):
-            problem = does_not_fit(round(tokens), context, reply_room(request))
-            raise ContextExceeded(f"{problem}; it was not sent; {_ADVICE}")
+        if estimate > context.room(request):
+            tokens = round(estimate)
+            problem = does_not_fit(tokens, context, reply_room(request))
+            advice = ways_out(tokens, context, reply_room(request))
+            raise ContextExceeded(f"{problem}; it was not sent; {advice}")
+
+    def explained(self, request: ModelRequest, error: ContextExceeded) -> ContextExceeded:
+        """Return a server's refusal with both numbers, as it states them or else as they are known
+        or estimated here, and what to do.
+        """
+        with self._lock:
+            context = error.context or self._context
+            rate = self._rate or 1.0
+
+        tokens = error.prompt_tokens
+        about = ""
+        if tokens is None:
+            tokens = round(prompt_bytes(request).tokens(USUAL_TOKENS) * rate)
+            about = "about "
+
+        advice = ways_out(tokens, context, reply_room(request))
+        words = f"{error}; the prompt has {about}{tokens:,} tokens, {_stated(context)}; {advice}"
+        return ContextExceeded(words, error.context, error.prompt_tokens, error.retry_after_s)
 
     def counted(self, request: ModelRequest, usage: Usage, size: PromptBytes | None = None) -> None:
         """Note what the provider counted in a prompt that it answered; `size` as of `check`."""
@@ -273,4 +298,29 @@ def does_not_fit(prompt_tokens: int, context: Context, room: int) -> str:
     needed = f"a prompt of about {prompt_tokens:,} tokens"
     if context.holds_reply:
         needed += f" and a reply of up to {room:,} (--max-output-tokens)"
-    return f"{needed} does not fit: the context is {context.tokens:,} tokens {context.source}"
+    return f"{needed} does not fit: {_stated(context)}"
+
+
+def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
+    """Return what to do about a prompt that does not fit: a longer context, or a shorter prompt;
+    where it leaves some room, also a shorter reply.
+    """
+    longer = "give the model a longer context"
+    shorter = ""
+    if context is not None:
+        holds_reply = context.holds_reply
+        needed = prompt_tokens + (room if holds_reply else 0)
+        if needed > context.tokens:  # the estimate agrees with the server
+            longer = f"give the model a context of at least {needed:,} tokens"
+
+        left = context.tokens - prompt_tokens
+        if holds_reply and _LEAST_ROOM <= left < room:
+            shorter = f", lower --max-output-tokens to {left:,}"
+
+    return f"{longer}{shorter}, or take a task and an agent that show less"
+
+
+def _stated(context: Context | None) -> str:
+    if context is None:
+        return "the context is not stated"
+    return f"the context is {context.tokens:,} tokens {context.source}"

@@ -8,10 +8,12 @@ of a run. Threads and processes use a file at once, and each failure is one clea
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -32,7 +34,8 @@ from ktdeval.calls.record import (
 )
 from ktdeval.errors import StoreError
 from ktdeval.values.formats import check_version, format_version
-from ktdeval.values.jsonio import Closing, csv_rows
+from ktdeval.values.jsonio import Closing, csv_rows, sync_folder
+from ktdeval.values.temporary import temporary_file
 from ktdeval.values.undo import undone_on_error
 
 #: `ktdr` in the header of the file: distinguishes it from an SQLite file of another application
@@ -123,6 +126,8 @@ class Connection:
         of another kind or version.
         """
         self.path, self.kind = path, kind
+        #: whether it holds no table, as a record whose process was killed while it made the file
+        self.is_blank = False
         self._is_plain_at_rest = kind is RECORD and not read_only
         if path.exists() and not path.is_file():  # SQLite reports a pipe as a broken disk
             raise self.problem(f"is no plain file; {kind.elsewhere}")
@@ -135,6 +140,7 @@ class Connection:
                     f"can't make its folder: {error.strerror or error}; {kind.elsewhere}"
                 ) from error
 
+        is_made = not read_only and _make_whole(path, kind)
         with self.explained():
             # Also for reading alone with `rw`: such a connection tidies SQLite's log away when it
             # is the last; where the file can't be written, SQLite opens it for reading by itself.
@@ -143,7 +149,13 @@ class Connection:
                 address, timeout=BUSY_S, isolation_level=None, check_same_thread=False, uri=True
             )
             with undone_on_error(lambda _: self.sql.close()):
-                self._prepare(read_only)
+                # Text that is not UTF-8, as damage leaves it, is then found by its checksum instead
+                # of failing the query.
+                self.sql.text_factory = lambda data: data.decode("utf-8", "replace")
+                if read_only:
+                    self._prepare_to_read()
+                else:
+                    self._prepare_to_write(is_made)
 
     def problem(self, words: str) -> StoreError:
         """Return an error that names the file."""
@@ -197,18 +209,15 @@ class Connection:
                     self.sql.execute("PRAGMA journal_mode=DELETE").fetchall()
             self.sql.close()
 
-    def _prepare(self, read_only: bool) -> None:
-        # Text that is not UTF-8, as damage leaves it, is then found by its checksum instead of
-        # failing the query.
-        self.sql.text_factory = lambda data: data.decode("utf-8", "replace")
-        if read_only:
-            self.sql.execute("PRAGMA query_only=ON")
-            if not self._is_ours():
-                raise self.problem(f"the file is empty; delete it, or {self.kind.elsewhere}")
+    def _prepare_to_read(self) -> None:
+        self.sql.execute("PRAGMA query_only=ON")
+        self.is_blank = not self._is_ours()
+        if self.is_blank and self.kind is CACHE:
+            raise self.problem(f"the file is empty; delete it, or {self.kind.elsewhere}")
 
-            return
-
-        is_new = not self._is_ours()
+    def _prepare_to_write(self, is_made: bool) -> None:
+        """Lay the file out where it is not; `is_made`: this connection has just made it."""
+        is_new = is_made or not self._is_ours()
         if is_new:
             if self.kind is CACHE:
                 with contextlib.suppress(OSError):  # a file system without owners
@@ -289,6 +298,44 @@ class Connection:
                 time.sleep(0.02)  # for this switch alone SQLite does not wait by itself
             else:
                 return
+
+
+def _make_whole(path: Path, kind: FileKind) -> bool:
+    """Make a file that holds the tables from its first moment, and return whether that was done.
+
+    Where it can't be, SQLite makes the file, or says why it can't.
+    """
+    if path.exists():
+        return False
+
+    try:
+        with temporary_file(path) as (temporary, descriptor):
+            if kind is not CACHE:  # replies of a cache are their owner's
+                os.fchmod(descriptor, 0o644)
+
+            os.write(descriptor, _blank_file())
+            os.fsync(descriptor)
+            os.link(temporary, path)  # never over a file that another process has made meanwhile
+
+        sync_folder(path.parent)
+    except OSError:
+        return False
+
+    return True
+
+
+@functools.cache
+def _blank_file() -> bytes:
+    """Return the bytes of a file with the tables and no row."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+        # lets pruning of a cache give space back in parts; only now can it be chosen
+        memory.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        memory.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        memory.execute(f"PRAGMA user_version={VERSION}")
+        for statement in _TABLES:
+            memory.execute(statement)
+
+        return memory.serialize()
 
 
 class CallDatabase(Closing):
@@ -391,15 +438,12 @@ class CallDatabase(Closing):
 
 
 def read_records(path: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a run's record in their order. Raises StoreError: it can't be read, or
+    """Yield the calls of a run's record in their order; none of a record without tables, which a
+    process left that was killed while it made the file. Raises StoreError: it can't be read, or
     holds a row that is not a call.
     """
-    connection = Connection(path, RECORD, read_only=True)
-    try:
-        with connection.explained():
-            rows = connection.rows(_ALL_CALLS)
-    finally:
-        connection.close()
+    with _reading(path) as read:
+        rows = read(_ALL_CALLS)
 
     for number, row in enumerate(rows, start=1):
         yield record_of(row, f"{path}: call {number}: {_NO_RECORD}")
@@ -407,13 +451,9 @@ def read_records(path: Path) -> Iterator[CallRecord]:
 
 def read_episode(path: Path, episode: str) -> EpisodeRows:
     """Return what a record of calls has of one episode. Errors as of `read_records`."""
-    connection = Connection(path, RECORD, read_only=True)
-    try:
-        with connection.explained():
-            rows = connection.rows(_CALLS_OF, episode)
-            replies = connection.rows(_REPLIES_OF, episode)
-    finally:
-        connection.close()
+    with _reading(path) as read:
+        rows = read(_CALLS_OF, episode)
+        replies = read(_REPLIES_OF, episode)
 
     calls = []
     for number, row in enumerate(rows, start=1):
@@ -434,12 +474,8 @@ def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
             found.setdefault(call.episode, EpisodeRows([], [])).calls.append(call)
             first.setdefault(call.key, call.episode)
 
-    connection = Connection(path, RECORD, read_only=True)
-    try:
-        with connection.explained():
-            replies = connection.rows(_ALL_REPLIES)
-    finally:
-        connection.close()
+    with _reading(path) as read:
+        replies = read(_ALL_REPLIES)
 
     for row in map(ReplyRow._make, replies):
         episode = first.get(row.key[:KEY_DIGITS])
@@ -451,25 +487,36 @@ def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
 
 def count_calls(path: Path, episode: str) -> int:
     """Return how many calls a record has of one episode. Raises StoreError: it can't be read."""
-    connection = Connection(path, RECORD, read_only=True)
-    try:
-        with connection.explained():
-            ((count,),) = connection.rows("SELECT count(*) FROM calls WHERE episode = ?", episode)
-    finally:
-        connection.close()
+    with _reading(path) as read:
+        counts = read("SELECT count(*) FROM calls WHERE episode = ?", episode)
 
-    return int(count)
+    return sum(count for (count,) in counts)
 
 
 def read_identity(path: Path) -> LogIdentity | None:
     """Return the identity of a run's record of calls; None where it has none. Raises StoreError: it
     can't be read.
     """
-    connection = Connection(path, RECORD, read_only=True)
-    try:
-        with connection.explained():
-            rows = connection.rows("SELECT id, begun_at FROM log")
-    finally:
-        connection.close()
+    with _reading(path) as read:
+        rows = read("SELECT id, begun_at FROM log")
 
     return LogIdentity(*rows[0]) if rows else None
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Callable[..., list[tuple[Any, ...]]]]:
+    """Give a function that returns the rows of a query to a run's record of calls; none of a record
+    without tables. Raises StoreError.
+    """
+    connection = Connection(path, RECORD, read_only=True)
+
+    def read(query: str, *values: Any) -> list[tuple[Any, ...]]:
+        if connection.is_blank:
+            return []
+        with connection.explained():
+            return connection.rows(query, *values)
+
+    try:
+        yield read
+    finally:
+        connection.close()

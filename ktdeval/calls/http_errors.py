@@ -11,20 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ktdeval.calls.context import ContextExceeded, read_context_refusal
+from ktdeval.calls.refusals import READ_CHARS, Refusal, read_refusal, refusal_of
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.messages import encodable
 from ktdeval.masking.shortening import shorten
 from ktdeval.secrets.redaction import hide_keys
 from ktdeval.values.jsonio import JsonValue, csv_rows, loads_strict
+from ktdeval.values.yamlio import load_yaml
 
 LONGEST_QUOTE = 300  #: Longest quote of a provider's own words in a message, in characters
-_READ_CHARS = 20 * LONGEST_QUOTE  # longer texts are cut before they are searched
 
 #: Status that means "blocked by a content filter", whatever status the provider sends
 FILTERED = 451
@@ -57,31 +57,9 @@ _PROMPT_STATUSES = frozenset((200, 400, 413, 422, 500))
 # A single request above the allowance per minute never succeeds, however long the wait.
 _NEVER_PASSES = re.compile(r"request too large", re.IGNORECASE)
 
+#: Statuses with which a prompt that moderation held back is refused; 200 as above
+_MODERATION_STATUSES = frozenset((200, 400, 403, 422))
 _PARAMETER_CODES = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))
-_NO_MONEY_WORDS = re.compile(
-    r"insufficient (account )?(balance|funds|quota|credit)|balance is (too low|not"
-    r" enough|insufficient)|余额不足|欠费|in arrears",
-    re.IGNORECASE,
-)
-# A missing model, reported with the status of a bad request (400 or 422) instead of 404.
-_NO_MODEL_WORDS = re.compile(
-    r"\bmodel\b.{0,100}?\b(does not exist|doesn't exist|not found|not exist)"
-    r"|\b(invalid|unknown|no such) model( name| id)?\s*[:='\"`]",
-    re.IGNORECASE,
-)
-# The limit on the length of a reply does not depend on the prompt: every request would exceed it.
-_REPLY_LIMIT_WORDS = re.compile(
-    r"max_?(completion_?|output_?)?tokens\b.{0,80}(too large|at most|valid range|should be"
-    r" \[|supported range|maximum allowed)"
-    r"|range of max_?tokens",
-    re.IGNORECASE,
-)
-_PARAMETER_WORDS = re.compile(
-    r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not"
-    r" allowed|deprecated"
-    r"|may only be|only .{1,40}allowed|only the default",
-    re.IGNORECASE,
-)
 # These words occur in almost any message, so they do not identify the field to blame.
 _CONVERSATION_FIELDS = frozenset(
     ("model", "messages", "input", "instructions", "system", "contents")
@@ -90,8 +68,7 @@ _CONVERSATION_FIELDS = frozenset(
 _PROTOCOL_FIELDS = frozenset(
     ("tools", "tool_choice", "tool_config", "text", "response_format", "output_config", "format")
 )
-_CODE_FIELDS = ("code", "type", "status", "statusCode", "error_code")
-_MESSAGES = ("detail", "error_msg", "error_message", "Message")
+_TOOL_FIELDS = _PROTOCOL_FIELDS | {"toolConfig"}
 _REPLY_FIELDS = (
     "choices",
     "output",
@@ -101,10 +78,6 @@ _REPLY_FIELDS = (
     "recommended_action",
 )
 _ERROR_FIELDS = ("message", "detail", "errors", "error_msg", "error_message", "Message")
-_RETRY_WORDS = re.compile(
-    r"(?:try again in|retry after|retry in) (\d+(?:\.\d+)?) ?(ms|m(?:in)?|s(?:ec)?)", re.IGNORECASE
-)
-_UNIT_S = {"ms": 0.001, "m": 60.0, "min": 60.0, "s": 1.0, "sec": 1.0}
 _LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 
 _KEY = re.compile(r"\b(sk|rk|pk)-[\w*-]{6,}")
@@ -115,7 +88,6 @@ _DNS_WORDS = (
     "name resolution",
     "getaddrinfo",
 )
-_LONGEST_CODE = 100  # characters
 _KEY_START = 6  # characters; some providers quote only the beginning of a key
 
 
@@ -143,21 +115,6 @@ class Caller:
     def key(self) -> str:
         """Return the variables in words, for messages."""
         return " or ".join(self.variables)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Error that a provider answered with instead of a reply."""
-
-    status: int  #: HTTP status; 200 when an error came as the body of a success
-    codes: tuple[str, ...] = ()  #: the error's code and type, in lower case
-    #: the provider's words, unfiltered: pass them through `one_line` before showing them
-    message: str = ""
-    parameter: str | None = None  #: the request field that the provider blames, if it names one
-    #: seconds to wait before the next attempt, if the provider states them
-    retry_after_s: float | None = None
-    #: `n_ctx` and `n_prompt_tokens` of llama.cpp, if the prompt is too long
-    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 def http_error(
@@ -277,7 +234,7 @@ def one_line(text: str, secrets: Sequence[str] = ()) -> str:
     """
     # ASCII text in UTF-16 has a NUL after each character. Remove the NULs before other control
     # characters become spaces: a key with a space after each character would not be recognised.
-    text = encodable(text[:_READ_CHARS].replace("\0", ""))
+    text = encodable(text[:READ_CHARS].replace("\0", ""))
     text = _CONTROL.sub(" ", text)
     text = hide_keys(text, secrets)
 
@@ -288,160 +245,6 @@ def one_line(text: str, secrets: Sequence[str] = ()) -> str:
     text = _KEY.sub("[key]", text)
     words = ["[key]" if "***" in word else word for word in text.split()]
     return shorten(" ".join(words), LONGEST_QUOTE)
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait before the next attempt, as the headers of a response state them.
-
-    Reads `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date; None without both.
-    """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-
-    text = headers.get("retry-after")
-    if text is None:
-        return None
-
-    seconds = _number(text)
-    if seconds is not None:
-        return seconds
-
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # OverflowError: a year of eleven digits
-        return None
-
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if 0 <= value < float("inf") else None
-
-
-def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> Refusal:
-    """Read the body of a response with an error status, which may be JSON or any other text."""
-    wait_s = retry_after_s(headers)
-    try:
-        return read_refusal(status, loads_strict(content), wait_s)
-    except ValueError:  # a proxy's HTML page, or nothing
-        text = re.sub(r"<[^>]*>", " ", content[:2000].decode("utf-8", "replace"))
-        return Refusal(status, message=text, retry_after_s=wait_s)
-
-
-def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> Refusal:
-    """Read an error object in any of the forms that providers use.
-
-    `{"error": {"message", "type", "code", "param"}}` (OpenAI and most), `{"type": "error", "error":
-    {...}}` (Anthropic), `{"error": {"code", "status", "message"}}` (Google), `[{"error": ...}]`
-    (Google's OpenAI-compatible server), `{"message", "type", "code"}` (vLLM), `{"error": "text"}`
-    (Ollama), `{"detail": ...}` (servers on FastAPI), `{"errors": [...]}` (Cloudflare),
-    `{"base_resp": {"status_code", "status_msg"}}` (MiniMax).
-    """
-    if isinstance(body, list) and body:
-        body = body[0]
-
-    outer: Mapping[str, Any] = body if isinstance(body, dict) else {"message": body}
-    several = outer.get("errors")
-    if isinstance(several, list) and several and isinstance(several[0], dict):
-        outer = {**outer, "error": several[0]}  # Cloudflare
-
-    inner = outer.get("error")
-    error: Mapping[str, Any] = outer
-    if isinstance(inner, dict):
-        error = inner
-    elif inner:
-        error = {**outer, "message": inner}
-
-    codes = [error.get(name) for name in _CODE_FIELDS]
-    codes.append(outer.get("code"))
-    message: Any = error.get("message") or _first_message(outer)
-
-    base = outer.get("base_resp")
-    if isinstance(base, dict):
-        codes.append(base.get("status_code"))
-        message = message or base.get("status_msg") or ""
-
-    message = _with_upstream(str(message), error)
-    if wait_s is None:
-        wait_s = _wait_in_words(message)
-
-    parameter = error.get("param")
-    if not isinstance(parameter, str):
-        parameter = None
-
-    return Refusal(
-        status, _distinct_codes(codes), message[:_READ_CHARS], parameter, wait_s, _sizes(error)
-    )
-
-
-def _first_message(outer: Mapping[str, Any]) -> Any:
-    """Return the first message under one of its rarer names; "" if there is none."""
-    for name in _MESSAGES:
-        if outer.get(name):
-            return outer[name]
-
-    return ""
-
-
-def _wait_in_words(message: str) -> float | None:
-    """Return the seconds to wait that a message states ("try again in 20s"); None without them."""
-    wait = _RETRY_WORDS.search(message)
-    if wait is None:
-        return None
-    return float(wait[1]) * _UNIT_S[wait[2].lower()]
-
-
-def _distinct_codes(codes: Sequence[object]) -> tuple[str, ...]:
-    """Return each code once, in lower case and cut to a sane length."""
-    texts = [str(code) for code in codes if isinstance(code, (str, int)) and code]
-    return tuple(dict.fromkeys(text[:_LONGEST_CODE].lower() for text in texts))
-
-
-def _sizes(error: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sizes of context and prompt that llama.cpp states in an error."""
-    sizes: dict[str, int] = {}
-    for name in ("n_ctx", "n_prompt_tokens"):
-        value = error.get(name)
-        if type(value) is int:  # True is no size
-            sizes[name] = value
-
-    return sizes
-
-
-def _with_upstream(message: str, error: Mapping[str, Any]) -> str:
-    """Return an error's message with the words of the server behind a gateway (OpenRouter)."""
-    metadata = error.get("metadata")
-    if not isinstance(metadata, dict):
-        return message
-
-    words = metadata.get("raw")
-    if not isinstance(words, str):
-        words = ""
-
-    try:
-        upstream = loads_strict(words)
-    except ValueError:
-        upstream = None
-
-    if isinstance(upstream, dict):
-        words = read_refusal(200, upstream).message or words
-
-    if words:
-        message = f"{message}: {words}"
-
-    provider = metadata.get("provider_name")
-    if isinstance(provider, str):
-        message = f"{message} ({provider})"
-
-    return message
 
 
 def error_of(
@@ -466,6 +269,11 @@ def error_of(
     too_long = _too_long(refusal, status, f"{who}: {quote}")
     if too_long is not None:
         return too_long
+
+    # Another form of tools may find a server that the model is at.
+    if status == _NO_MODEL and _TOOL_FIELDS & set(sent) and _says("no_tools", refusal.message):
+        advice = "ask for calls in another form: --tool-protocol json_schema, or text"
+        return ModelError("bad_request", f"{who}: {quote}; {advice}", refusal.retry_after_s)
 
     stop = (
         _provider_error(status, caller, quote)
@@ -514,14 +322,34 @@ def _meaning(refusal: Refusal, caller: Caller) -> int:
             if code in meanings:
                 return meanings[code]
 
-    if refusal.status < 500 and _NO_MONEY_WORDS.search(refusal.message):
+    if refusal.status < 500 and _says("no_money", refusal.message):
         return _NO_MONEY
-    if refusal.status in (400, 422) and _NO_MODEL_WORDS.search(refusal.message):
+    if refusal.status in (400, 422) and _says("no_model", refusal.message):
         return _NO_MODEL
+    if _is_moderated(refusal):
+        return FILTERED
     if refusal.status >= 300:
         return refusal.status
 
     return _status_from_codes(codes) or refusal.status
+
+
+def _is_moderated(refusal: Refusal) -> bool:
+    """Whether moderation held back this prompt or its reply, and would let another pass."""
+    if refusal.status not in _MODERATION_STATUSES or set(refusal.codes) & _PARAMETER_CODES:
+        return False
+    return _says("filtered", refusal.message) and not _says("barred", refusal.message)
+
+
+def _says(meaning: str, message: str) -> bool:
+    """Whether a message has words of this meaning in `refusal_words.yaml`."""
+    return _words()[meaning].search(message) is not None
+
+
+@cache
+def _words() -> Mapping[str, re.Pattern[str]]:
+    patterns = load_yaml(Path(__file__).with_name("refusal_words.yaml"))
+    return {name: re.compile("|".join(each), re.IGNORECASE) for name, each in patterns.items()}
 
 
 def _status_from_codes(codes: Sequence[str]) -> int | None:
@@ -555,7 +383,7 @@ def _provider_error(status: int, caller: Caller, quote: str) -> ProviderError | 
 
 def is_reply_limit(message: str) -> bool:
     """Whether a refusal says that the requested length exceeds the model's longest reply."""
-    return _REPLY_LIMIT_WORDS.search(message) is not None
+    return _says("reply_limit", message)
 
 
 def _reply_limit_error(refusal: Refusal, status: int, who: str, quote: str) -> ProviderError | None:
@@ -573,7 +401,7 @@ def _parameter_error(
     """Return the error for a request field that the model does not support; None for any other."""
     if status not in (400, 422):
         return None
-    if not (set(refusal.codes) & _PARAMETER_CODES or _PARAMETER_WORDS.search(refusal.message)):
+    if not (set(refusal.codes) & _PARAMETER_CODES or _says("parameter", refusal.message)):
         return None
 
     candidates = set(sent) - _CONVERSATION_FIELDS

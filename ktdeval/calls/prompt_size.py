@@ -43,6 +43,8 @@ def prompt_bytes(request: ModelRequest) -> PromptBytes:
         texts = [message.content]
         for call in message.tool_calls:
             texts += [call.name, call.arguments]
+            if call.opaque is not None and call.opaque.has_words:
+                texts.append(call.opaque.data)
 
         size = _bytes("".join(texts))
         if message.role == "system":

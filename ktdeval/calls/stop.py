@@ -9,6 +9,15 @@ from ktdeval.errors import BudgetError, RunStop
 
 _SLICE_S = 0.1
 
+Fence = Callable[[], None]
+"""Called before each effect of work that several processes share: a paid call, a write. Raises
+FencedError where another process has taken the work over.
+"""
+
+
+def no_fence() -> None:
+    """Let everything pass: the fence of work that no other process can take over."""
+
 
 class StopSignal:
     """Flag that ends a run; it is read between steps, before calls and while waiting.

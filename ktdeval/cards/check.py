@@ -39,6 +39,7 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.fields import near_matches, user_path
+from ktdeval.values.first_bytes import READ, other_kind
 from ktdeval.values.formats import check_stated
 from ktdeval.values.jsonio import (
     MOST_LEVELS,
@@ -177,10 +178,14 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
     not valid, or of another kind; names the file, the line and the field.
     """
     try:
-        text = read_plain(user_path(path)).decode()
+        content = read_plain(user_path(path))
     except OSError as error:
         raise CardError(f"{path}: can't read the card: {error.strerror or error}") from error
+
+    try:
+        text = content.decode()
     except UnicodeDecodeError as error:
+        _refuse_other_kind(content[:READ], str(path))
         raise CardError(
             f"{path}: is not UTF-8 text at byte {error.start}; give a result card (JSON)"
         ) from error
@@ -202,6 +207,13 @@ def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
     return card
 
 
+def _refuse_other_kind(head: bytes, where: str) -> None:
+    """Raise CardError for a file that is of another kind by its first bytes."""
+    other = other_kind(head, table=False)
+    if other:
+        raise CardError(f"{where}: by its first bytes it is {other}; give a result card (JSON)")
+
+
 def parse_card(text: str, where: str) -> Card:
     """Parse and check the text of a card; `where` starts the error messages. Raises CardError that
     names the line and the field.
@@ -209,6 +221,7 @@ def parse_card(text: str, where: str) -> Card:
     try:
         card = loads_untrusted(text, MOST_LEVELS)
     except json.JSONDecodeError as error:
+        _refuse_other_kind(text[:READ].encode("utf-8", "surrogatepass"), where)
         raise CardError(f"{where}: line {error.lineno}: is not JSON: {error.msg}") from error
     except ValueError as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error

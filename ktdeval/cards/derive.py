@@ -36,20 +36,22 @@ def derive_common(
         is_elected=decisions.elected > 0,
     )
 
+    labels = derive_labels(
+        coverage, card.limit, snapshot, card.knowledge_cutoff, authorship, trading
+    )
+
     return {
         "decisions": decisions,
         "failures": add_counts(episode.failures for episode in card.episodes),
         "usage": add_up(UsageCounts, [episode.usage for episode in card.episodes]),
         "coverage": coverage,
-        "labels": derive_labels(
-            coverage, card.limit, snapshot, card.knowledge_cutoff, authorship, trading
-        ),
+        "labels": labels,
         "rankable": derive_rankable(
             coverage,
             card.limit,
             step,
             is_placebo=snapshot is not None and snapshot.is_placebo,
-            never_traded=trading is not None and trading.is_untraded,
+            never_traded="never traded" in labels,
             never_ranked=never_ranked(card.task.config),
         ),
     }

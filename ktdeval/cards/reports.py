@@ -15,7 +15,7 @@ from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregat
 from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.orders import order_rows
 from ktdeval.cards.fields.scores import ScoreLine
-from ktdeval.cards.fields.task import costs_row, target_rows, task_row
+from ktdeval.cards.fields.task import costs_row, left_out_rows, target_rows, task_row
 from ktdeval.cards.fields.tokens import submission_row, tool_call_row
 from ktdeval.cards.fields.units import is_fraction
 from ktdeval.cards.figures import (
@@ -50,6 +50,7 @@ def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
     ]
     facts = [
         task_row(card.task),
+        *left_out_rows(card.task),
         *run_rows(card, "step"),
         costs_row(card.task, card.snapshot.venues),
         ("rules", card.rules),

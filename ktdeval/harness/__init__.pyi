@@ -57,7 +57,14 @@ from ktdeval.harness.phases import (
     research as research,
 )
 from ktdeval.harness.plain_schema import in_words as in_words
-from ktdeval.harness.reading import json_object as json_object, label_key as label_key
+from ktdeval.harness.reading import (
+    is_no_arguments as is_no_arguments,
+    json_object as json_object,
+    label_key as label_key,
+    side_word as side_word,
+    submission_object as submission_object,
+    with_side_words as with_side_words,
+)
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.signals import (
     ROLE_HEADING as ROLE_HEADING,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,10 +15,12 @@ from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.harness.plain_schema import plainly_follows
-from ktdeval.harness.reading import is_no_arguments
+from ktdeval.harness.reading import is_no_arguments, with_side_words
+from ktdeval.harness.step_schema import orders_of, with_schema
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
+from ktdeval.observation.state import ObservedState
 from ktdeval.observation.tables import as_object
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.executor import REJECTIONS
@@ -85,6 +87,16 @@ class SubmissionForm(Protocol):
 
 
 @runtime_checkable
+class FitsStep(Protocol):
+    """Form whose tool says, at each step, what the rules say of that step."""
+
+    def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
+        """Return the tool of a step that shows `state`. `researches`: research tools may show more
+        assets than that.
+        """
+
+
+@runtime_checkable
 class ReadsText(Protocol):
     """Form that may take a reply without a call for a submission."""
 
@@ -113,12 +125,21 @@ class ActionForm:
         self._scales = scales
         self._validator = Draft202012Validator(schema)
         del offered["$schema"]
+        self._shorts = shorts
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, offered)
         """The tool that a model submits with."""
 
+    def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
+        """Return the tool of one step: of labels, sides and sizes as its state has them. Where
+        research may show more assets, it is the plain one, which is the same at every step.
+        """
+        if researches:
+            return self.tool
+        return with_schema(self.tool, orders_of(self.tool.parameters, state, shorts=self._shorts))
+
     def read(self, text: str) -> Reading:
         """Return the submission in `text`, with counts. Any text gives a Reading."""
-        value, feedback = read_valid(text, self._validator)
+        value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
             return Reading(feedback, count_attempts(value, "orders", self._lens))
 
@@ -195,13 +216,21 @@ def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
     return count
 
 
-def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submission | None]:
+def read_valid(
+    text: str,
+    validator: Draft202012Validator,
+    spelled: Callable[[JsonValue], JsonValue] | None = None,
+) -> tuple[Any, Submission | None]:
     """Return the value of a text and the feedback; no feedback if the value follows the schema.
+    `spelled` rewrites a value before it is checked, where a form takes several spellings.
 
-    The value is None if the text is empty, not JSON, or has a field twice in an object.
+    A call without arguments has the value {} where the schema requires no field. The value is None
+    if such a text is not enough, or is not JSON, or has a field twice in an object.
     """
     no_json = "must be one JSON object, without NaN or Infinity"
     if is_no_arguments(text):
+        if validator.is_valid({}):
+            return {}, None
         return None, problem("bad_json", "(whole)", no_json)
 
     try:
@@ -211,6 +240,8 @@ def read_valid(text: str, validator: Draft202012Validator) -> tuple[Any, Submiss
     except ValueError:
         rule = no_json
     else:
+        if spelled is not None:
+            value = spelled(value)
         if plainly_follows(value, validator.schema):
             return value, None
 

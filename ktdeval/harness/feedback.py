@@ -1,4 +1,5 @@
-"""Feedback to a submission that breaks its schema: the place and the rule of each problem.
+"""Feedback to a submission that breaks its schema: the place and the rule of each problem; and to a
+reply that was cut.
 
 It never quotes what the model wrote.
 """
@@ -12,14 +13,30 @@ from typing import Any, NamedTuple
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from ktdeval.harness.messages import Reply
 from ktdeval.harness.plain_schema import in_words
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.kinds import Schema
 
+CUT = "That reply was cut {where}, before its end: be shorter this time."
 MAX_PROBLEMS = 5
 _CHOICES = ("anyOf", "oneOf")
 
 Problem = dict[str, str]
+
+
+def with_cut(reply: Reply, feedback: str) -> str:
+    """Return feedback to a reply that says so first where the limit of its length cut it: its other
+    faults are then mostly those of the cut. Where the provider counts no tokens, none are named.
+    """
+    if reply.finish_reason != "length":
+        return feedback
+
+    where = "at the limit of its length"
+    if reply.usage.output_tokens:
+        where = f"at {reply.usage.output_tokens:,} tokens"
+
+    return "\n".join(filter(None, (CUT.format(where=where), feedback)))
 
 
 def schema_problems(value: JsonValue, validator: Draft202012Validator) -> list[Problem]:

@@ -6,10 +6,14 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness.action import read_valid
 from ktdeval.harness.agent import StepSession
+from ktdeval.harness.feedback import with_cut
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.values.jsonio import JsonObject
 
-CALL_AGAIN = "That reply held no call of {tool}. Call {tool} exactly once."
+TEXT_ONLY = (
+    "That reply was text, and only a call of the tool {tool} counts. Call {tool} exactly once."
+)
+CALL_AGAIN = "That reply was empty. Call {tool} exactly once."
 ONE_CALL = "Refused: that reply held more than one call. Call {tool} exactly once."
 
 
@@ -35,10 +39,12 @@ def ask_forced(
 
             feedback = problem.feedback
         else:
-            feedback = CALL_AGAIN if not calls else ONE_CALL
+            feedback = ONE_CALL
+            if not calls:
+                feedback = TEXT_ONLY if reply.content.strip() else CALL_AGAIN
 
         session.count_failure(failure)
-        _answer(messages, reply, feedback.replace("{tool}", tool.name))
+        _answer(messages, reply, with_cut(reply, feedback.replace("{tool}", tool.name)))
 
     return None
 

@@ -42,12 +42,21 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Text that only a provider can read and wants back untouched, such as the signature of a
-    model's thoughts.
+    """What a provider wants back with a call: text that only it can read, such as the signature of
+    a model's thoughts, or the thoughts themselves.
     """
 
     provider: str  #: whose it is; nobody else is sent it
-    data: str  #: never text that a person or model could read: it does not pass the leak guard
+    data: str  #: sent back untouched where nobody else can read it: it does not pass the leak guard
+    #: whether `data` is JSON with words of the model: it then passes the leak guard as arguments do
+    has_words: bool = False
+
+    def to_json(self) -> JsonValue:
+        """Return a JSON object."""
+        value: dict[str, JsonValue] = {"provider": self.provider, "data": self.data}
+        if self.has_words:
+            value["has_words"] = True
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +79,14 @@ class ToolCall:
 
     def to_json(self) -> JsonValue:
         """Return a JSON object, without the opaque field where there is none."""
-        value = {"id": self.id, "name": self.name, "arguments": self.arguments}
+        value: dict[str, JsonValue] = {
+            "id": self.id,
+            "name": self.name,
+            "arguments": self.arguments,
+        }
         if self.opaque is None:
             return value
-        return {**value, "opaque": {"provider": self.opaque.provider, "data": self.opaque.data}}
+        return {**value, "opaque": self.opaque.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,10 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    #: lengths of beginnings of `content` with which other requests of the step begin, too,
+    #: ascending: for providers that are told what to keep in their prompt caches. Part of no
+    #: record, no key and no comparison.
+    shared: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def to_json(self) -> JsonValue:
         """Return a JSON object without empty fields."""
@@ -328,7 +345,7 @@ def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
 def _changed_call(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
     opaque = call.opaque
     if opaque is not None:
-        opaque = Opaque(opaque.provider, change(opaque.data))
+        opaque = replace(opaque, data=change(opaque.data))
 
     return ToolCall(change(call.id), change(call.name), change(call.arguments), opaque)
 

@@ -9,6 +9,7 @@ submit tool before it ends the research, and submits nothing.
 from __future__ import annotations
 
 from ktdeval.harness.agent import Decision, StepSession
+from ktdeval.harness.feedback import with_cut
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
 
@@ -16,8 +17,10 @@ SUBMIT_NOW = (
     "The research phase is over. Submit your decision for this step now: call {tool} exactly once."
 )
 NO_SUBMISSION = (
-    "That reply held no call of {tool}, so nothing was submitted. Call {tool} exactly once."
+    "That reply was text, and nothing was submitted: only a call of the tool {tool} submits. Call"
+    " {tool} exactly once."
 )
+EMPTY_REPLY = "That reply was empty, so nothing was submitted. Call {tool} exactly once."
 WRONG_TOOL = "The research phase is over, so no tool but {tool} is run. Call {tool} exactly once."
 RESEARCH_ENDED = "This ends the research phase. Nothing was submitted yet."
 CONTRADICTORY = (
@@ -32,8 +35,9 @@ def decide_in_phases(messages: list[Message], session: StepSession, memory: Json
     Raises ModelError: the model call failed.
     """
     if session.tools and session.tool_budget > 0:
-        research(messages, session)
-        messages.append(Message("user", SUBMIT_NOW.format(tool=session.submit_tool.name)))
+        last = research(messages, session)
+        request = SUBMIT_NOW.format(tool=session.submit_tool.name)
+        messages.append(Message("user", request if last is None else with_cut(last, request)))
 
     return _submit(messages, session, memory)
 
@@ -45,11 +49,12 @@ def offered_tools(session: StepSession) -> tuple[ToolSpec, ...]:
     return (*session.tools, session.submit_tool)
 
 
-def research(messages: list[Message], session: StepSession) -> None:
+def research(messages: list[Message], session: StepSession) -> Reply | None:
     """Extend `messages` by a research phase: the model calls tools until it replies without a call,
     which is then the last message, or calls the submit tool, which submits nothing and costs no
     budget, or the session's budget is spent. Ends because every other call, good or bad, costs
-    budget. Raises ModelError: a call failed.
+    budget. Returns the reply without a call that ended it; None where another end came. Raises
+    ModelError: a call failed.
     """
     tools = offered_tools(session)
     while session.tool_budget > 0:
@@ -60,7 +65,7 @@ def research(messages: list[Message], session: StepSession) -> None:
             else:
                 messages.append(Message("assistant", reply.content))
 
-            return
+            return reply
 
         messages.append(Message("assistant", reply.content, reply.tool_calls))
         is_over = False
@@ -69,11 +74,17 @@ def research(messages: list[Message], session: StepSession) -> None:
                 is_over = True
                 text = RESEARCH_ENDED
             else:
-                text = session.call_tool(call).text
+                result = session.call_tool(call)
+                text = result.text
+                if result.failure == "bad_json":
+                    text = with_cut(reply, text)
+
             messages.append(Message("tool", text, tool_call_id=call.id))
 
         if is_over:
-            return
+            return None
+
+    return None
 
 
 def _submit(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
@@ -108,7 +119,7 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
                 memory=memory,
             )
 
-        _answer_calls(messages, reply, tool.name, submission.feedback)
+        _answer_calls(messages, reply, tool.name, with_cut(reply, submission.feedback))
 
     return Decision(action=(), provenance="fallback", memory=memory)
 
@@ -125,11 +136,14 @@ def _answer_without_submission(messages: list[Message], reply: Reply, session: S
     if _is_empty(reply):
         # An empty assistant turn is not re-sent: several providers refuse one.
         session.count_failure("empty_reply")
+        feedback = EMPTY_REPLY
     else:
         session.count_failure("no_submission")
         messages.append(Message("assistant", reply.content))
+        feedback = NO_SUBMISSION
 
-    messages.append(Message("user", NO_SUBMISSION.format(tool=session.submit_tool.name)))
+    request = feedback.format(tool=session.submit_tool.name)
+    messages.append(Message("user", with_cut(reply, request)))
 
 
 def _answer_calls(

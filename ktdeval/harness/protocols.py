@@ -28,6 +28,7 @@ from ktdeval.harness.messages import (
     ToolProtocol,
     ToolSpec,
 )
+from ktdeval.harness.reading import is_no_arguments
 from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope, split_thought
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.kinds import Schema
@@ -268,8 +269,12 @@ def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[M
     """
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     parts: list[str] = []
+    shared: tuple[int, ...] = ()
     for message in messages:
         if message.role == "user":
+            if not parts:
+                shared = message.shared
+
             parts.append(message.content)
             continue
         if message.role == "tool":
@@ -277,8 +282,9 @@ def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[M
             continue
 
         if parts:
-            yield Message("user", "\n\n".join(parts))
+            yield Message("user", "\n\n".join(parts), shared=shared)
             parts = []
+            shared = ()
 
         if message.role == "system":
             yield message
@@ -286,7 +292,7 @@ def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[M
             yield _as_text(message, protocol)
 
     if parts:
-        yield Message("user", "\n\n".join(parts))
+        yield Message("user", "\n\n".join(parts), shared=shared)
 
 
 def _result(message: Message, names: Mapping[str, str]) -> str:
@@ -315,12 +321,12 @@ def _as_text(message: Message, protocol: ToolProtocol) -> Message:
 
 
 def _call(key: str, call: ToolCall) -> str:
-    """Return a call as text; its arguments stay exactly as they were written."""
-    fields = f'"{key}": {_json(call.name)}'
-    if call.arguments.strip():
-        fields += f', "arguments": {call.arguments}'
+    """Return a call as text; its arguments stay exactly as they were written, `{}` without any."""
+    arguments = call.arguments
+    if is_no_arguments(arguments):
+        arguments = "{}"
 
-    return f"{{{fields}}}"
+    return f'{{"{key}": {_json(call.name)}, "arguments": {arguments}}}'
 
 
 def _json(value: JsonValue) -> str:

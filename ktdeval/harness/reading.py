@@ -1,10 +1,13 @@
-"""Reading of what a model wrote: JSON objects and labels of assets."""
+"""Reading of what a model wrote: JSON objects, labels of assets, sides and names of tools."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ktdeval.harness.messages import Reply, ToolSpec
 from ktdeval.market import parse_code
 from ktdeval.masking import normalise
 from ktdeval.observation.tables import as_object
@@ -20,9 +23,67 @@ def json_object(text: str) -> Mapping[str, Any]:
     return as_object(value)
 
 
+# Where a submission has a side: the list, and the field of its items
+SIDE_FIELDS: Mapping[str, str] = {"orders": "side", "decisions": "decision"}
+# What models write around a tool's name: `functions.submit_action`, `functions.submit_action:0`
+_WRAPPED_NAME = re.compile(r"(?:[A-Za-z_-]+[.:/]+)*(?P<name>[A-Za-z_][A-Za-z0-9_-]*)(?::[0-9]+)?")
+
+
+def side_word(word: str) -> str:
+    """Return a side as tasks write it: `buy` is BUY."""
+    return normalise(word).strip().upper()
+
+
+def with_side_words(value: Any) -> Any:
+    """Return the JSON value of a submission with its sides as tasks write them; parts that do not
+    have the expected form stay.
+    """
+    for listed, field in SIDE_FIELDS.items():
+        items = as_object(value).get(listed)
+        if not isinstance(items, list):
+            continue
+
+        for item in items:
+            if isinstance(item, dict) and isinstance(item.get(field), str):
+                item[field] = side_word(item[field])
+
+    return value
+
+
+def submission_object(text: str) -> Mapping[str, Any]:
+    """Return the JSON object of a submission with its sides as tasks write them; empty if it is
+    something else.
+    """
+    value: Mapping[str, Any] = with_side_words(json_object(text))
+    return value
+
+
+def with_offered_names(reply: Reply, tools: Sequence[ToolSpec]) -> Reply:
+    """Return a reply whose calls name tools as they are offered: some models write the namespace
+    of their training before the name (`functions.submit_action`), or a number behind it.
+    """
+    offered = {tool.name for tool in tools}
+    calls = []
+    for call in reply.tool_calls:
+        wrapped = _WRAPPED_NAME.fullmatch(call.name)
+        is_offered = wrapped is not None and wrapped["name"] in offered
+        if wrapped is not None and is_offered and call.name not in offered:
+            call = replace(call, name=wrapped["name"])
+        calls.append(call)
+
+    if calls == list(reply.tool_calls):
+        return reply
+    return replace(reply, tool_calls=tuple(calls))
+
+
 def is_no_arguments(text: str) -> bool:
-    """Whether a call has no arguments: no text, or an empty one in quotes."""
-    return text.strip() in ("", '""')
+    """Whether a call has no arguments: a blank text, or JSON that says nothing, which servers write
+    for an object without fields: null, or a blank text in quotes.
+    """
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1].strip()
+    return text in ("", "null")
 
 
 def label_key(label: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.errors import ModelError, PluginError
-from ktdeval.harness.action import ReadsText, breaking
+from ktdeval.harness.action import FitsStep, ReadsText, breaking
 from ktdeval.harness.agent import (
     Agent,
     Decision,
@@ -38,12 +38,14 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.model_parts import DrawsChance, RecallsVectors
 from ktdeval.harness.predictions import FactorHistory, Predictions, predictions_of
+from ktdeval.harness.reading import with_offered_names
 from ktdeval.harness.session_parts import NamedModel, SessionParts
+from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.harness.tools import call
-from ktdeval.observation.state import ObservedState
+from ktdeval.observation.state import NOTHING_SHOWN, ObservedState
 from ktdeval.observation.tables import as_object
 from ktdeval.trading.constraints import Breach
-from ktdeval.trading.ledger import CountsRecord
+from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, CountsRecord
 from ktdeval.trading.types import DECIDED, Action
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
@@ -79,7 +81,8 @@ class TranscriptEntry(Value):
     #: one JSON object for each model call. `kept` is how many messages of the call before begin
     #: this one too, `sent` the messages after these as they were sent, `tools` the names of the
     #: tools offered, `tool_choice`, `seed`, and `reply` (raw) or `error` (kind of ModelError);
-    #: `role` where a role of a team asked, `model` where a further model was asked.
+    #: `schemas` of those whose schema is this step's own, by name, where it is not the one recorded
+    #: last; `role` where a role of a team asked, `model` where a further model was asked.
     exchanges: tuple[dict[str, JsonValue], ...]
     #: arguments of the submit tool that the decision took as they were; None where there are none
     submission: str | None
@@ -129,6 +132,7 @@ class GuardedSession:
         self._teach = teach
         self._history = history
         self._tools = {tool.name: tool for tool in parts.tools}
+        self._submit_tool = parts.form.tool
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
         self._opaque: set[Opaque] = set()
@@ -136,11 +140,13 @@ class GuardedSession:
         self._calls = 0
         self._observed: ObservedState | None = None
         self._previous: tuple[Message, ...] = ()
+        self._offered = OfferedSchemas((*parts.specs, parts.form.tool))
         self._received: set[str] = set()  # arguments of the model's calls, as received
         self._accepted: list[tuple[str, Submission]] = []
         self._memory_on_failure: JsonValue = None
         self._embedded: list[dict[str, JsonValue]] = []
         self._predicted: Predictions | None = None
+        self._last_failure = ""  # kind of the last submission that was not accepted
         self.counts = StepCounts()  #: of this step so far
         #: what ended the episode in this step, whether or not the agent caught it
         self.ended: BaseException | None = None
@@ -160,6 +166,10 @@ class GuardedSession:
 
         self._memory_on_failure = memory
         self._observed = state
+        form = self._parts.form
+        if isinstance(form, FitsStep):
+            self._submit_tool = form.tool_for(state or NOTHING_SHOWN, bool(self._parts.tools))
+
         try:
             decision = agent.decide(observation, self, memory)
         except ModelError:  # counted in `ask` under its kind
@@ -172,6 +182,10 @@ class GuardedSession:
             raise PluginError(
                 f"agent {type(agent).__name__}: decide() must return a Decision with {problem}"
             )
+
+        # whether the form or a rule of trading failed in the end can't be told from counts
+        if decision.provenance == "fallback" and self._last_failure == "constraint":
+            self.counts.fail(CONSTRAINT_AFTER_RETRIES)
 
         text = self.accepted_text(decision)
         embedded = tuple(self._embedded) or UNSET
@@ -193,8 +207,10 @@ class GuardedSession:
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Return the tool to submit with, and its JSON Schema: `submit_action` in trading."""
-        return self._parts.form.tool
+        """Return the tool to submit with, and its JSON Schema of this step: `submit_action` in
+        trading. All roles of a step share it.
+        """
+        return self._submit_tool
 
     @property
     def tool_budget(self) -> int:
@@ -239,7 +255,7 @@ class GuardedSession:
 
         exchange["reply"] = reply.to_json()
         self._received.update(call_.arguments for call_ in reply.tool_calls)
-        reply = with_distinct_ids(reply)
+        reply = with_offered_names(with_distinct_ids(reply), sent.tools)
         self._opaque.update(call_.opaque for call_ in reply.tool_calls if call_.opaque is not None)
         self.counts.usage += reply.usage
         if reply.finish_reason in _FINISH_FAILURES:
@@ -307,6 +323,8 @@ class GuardedSession:
             "tool_choice": sent.tool_choice,
             "seed": sent.params.seed,
         }
+        if schemas := self._offered.changed(sent.tools):
+            exchange["schemas"] = schemas
         if sent.role is not None:
             exchange["role"] = self.withhold(encodable(sent.role))
         if sent.model is not None:
@@ -409,7 +427,7 @@ class GuardedSession:
 
         if submission.action is None:
             if submission.failure is not None:
-                self.counts.fail(submission.failure)
+                self.count_failure(submission.failure)
 
             return submission
 
@@ -419,7 +437,7 @@ class GuardedSession:
         if self._breaches is not None:
             breaches = self._breaches(submission.action)
             if breaches:
-                self.counts.fail("constraint")
+                self.count_failure("constraint")
                 return breaking(breaches)
 
         redact = self._parts.guard.redact  # a ledger may be quoted
@@ -453,6 +471,7 @@ class GuardedSession:
 
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
+        self._last_failure = kind
         self.counts.fail(kind)
 
     @_ends_episode
@@ -560,10 +579,13 @@ class GuardedSession:
             name = "withheld"
 
         opaque = call_.opaque
+        redact_json = self._parts.guard.redact_json
         if opaque not in self._opaque:  # an agent's, not the provider's
             opaque = None
+        elif opaque is not None and opaque.has_words:
+            opaque = replace(opaque, data=redact_json(opaque.data))
 
-        arguments = self._parts.guard.redact_json(call_.arguments)
+        arguments = redact_json(call_.arguments)
         return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
 
     def _clear_id(self, text: str) -> str:

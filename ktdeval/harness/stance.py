@@ -16,14 +16,18 @@ from jsonschema import Draft202012Validator
 from ktdeval.harness.action import SUBMIT_TOOL, Reading, count_attempts, problem, read_valid
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
+from ktdeval.harness.reading import with_side_words
+from ktdeval.harness.step_schema import decisions_of, with_schema
 from ktdeval.market.venue import Fees
 from ktdeval.masking.lens import Lens
+from ktdeval.observation.state import ObservedState
 from ktdeval.trading.types import Order, Position, Side
 
 HoldRule = Literal["keep", "flat"]  #: What HOLD means: the position stays, or there is none
 # Share of a weight that is ordered after the other side was closed, or at costs. Costs are rounded
 # up, and a reversal is filled whole or not at all: an order for all of it could fail by a cent.
 _ROUNDED = 1 - 1e-6
+_MOST_NAMED = 20  # labels in feedback
 _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision for each asset."
 
 
@@ -124,9 +128,10 @@ class StanceRule(NamedTuple):
         return shares[last + 1]
 
 
-def stance_schema(min_reason_chars: int) -> dict[str, Any]:
+def stance_schema(min_reason_chars: int, labels: Sequence[str] = ()) -> dict[str, Any]:
     """Return the JSON Schema of decisions as a model receives it, with the shortest reason that a
-    task takes. It does not name its draft, whose address contains a date.
+    task takes: one on each of these labels, or on any where none are given. It does not name its
+    draft, whose address contains a date.
     """
     text = Path(__file__).with_name("stance_schema.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
@@ -134,7 +139,7 @@ def stance_schema(min_reason_chars: int) -> dict[str, Any]:
     decision = schema["properties"]["decisions"]["items"]
     decision["properties"]["reason"]["minLength"] = min_reason_chars
 
-    return schema
+    return decisions_of(schema, labels)
 
 
 class StanceForm:
@@ -150,7 +155,7 @@ class StanceForm:
         self._lens = lens
         self._rule = rule
         self._validator = Draft202012Validator(schema)
-        self._assets: frozenset[int] = frozenset()
+        self._assets: tuple[int, ...] = ()
         self._held: dict[int, int] = {}
         self._rebuild: Rebuild | None = None
         self._standing: Mapping[int, Standing] = {}
@@ -171,15 +176,24 @@ class StanceForm:
         there is one, the positions before the decision if the rule needs them, and the assets that
         this step's orders can't trade (`closed`): a decision on one of these makes no order.
         """
-        self._assets = frozenset(assets)
+        self._assets = tuple(assets)
         self._held = {asset: held.shares for asset, held in positions.items()}
         self._rebuild = rebuild
         self._standing = standing or {}
         self._closed = closed
 
+    def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
+        """Return the tool of one step: one decision on each asset shown, which `today` has set."""
+        return with_schema(self.tool, decisions_of(self.tool.parameters, self._labels))
+
+    @property
+    def _labels(self) -> list[str]:
+        """Labels of the assets shown at this step, in the order shown."""
+        return [self._lens.asset_handle(asset) for asset in self._assets]
+
     def read(self, text: str) -> Reading:
         """Return the submission in `text`, or the feedback that says why there is none."""
-        value, feedback = read_valid(text, self._validator)
+        value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
             return Reading(feedback, count_attempts(value, "decisions", self._lens))
 
@@ -196,12 +210,37 @@ class StanceForm:
                 hidden += 1
 
         if Counter(named) != Counter(self._assets):
-            expected = "must have exactly one decision for each asset shown"
-            return Reading(problem("schema", "decisions", expected), hidden)
+            return Reading(problem("schema", "decisions", self._miscounted(named)), hidden)
 
         orders = tuple(self._orders(decisions))
         overall_reason = encodable(value["overall_reason"])
         return Reading(Submission(orders, overall_reason, ("",) * len(orders)), hidden)
+
+    def _miscounted(self, named: Sequence[int | None]) -> str:
+        """Return the rule that decisions on these assets break, and where: which assets lack one,
+        which have several, and how many name none that is shown.
+        """
+        counts = Counter(named)
+        lacking: list[str] = []
+        repeated: list[str] = []
+        for asset, label in zip(self._assets, self._labels, strict=True):
+            if not counts[asset]:
+                lacking.append(label)
+            elif counts[asset] > 1:
+                repeated.append(label)
+
+        faults: list[str] = []
+        if lacking:
+            faults.append(f"lacks {_listed(lacking)}")
+        if repeated:
+            faults.append(f"has more than one for {_listed(repeated)}")
+
+        others = sum(count for asset, count in counts.items() if asset not in self._assets)
+        if others:
+            faults.append(f"has {others} for no asset shown; use labels exactly as shown")
+
+        rule = "must have exactly one decision for each asset shown"
+        return f"{rule}: {', '.join(faults)}"
 
     def _orders(self, decisions: Mapping[int, Mapping[str, Any]]) -> Iterator[Order]:
         """Yield the orders of decisions by asset."""
@@ -257,6 +296,14 @@ class StanceForm:
                 trades.append(_Trade(asset, _direction(move), target.weight))
 
         return sorted(trades, key=lambda trade: trade.weight < 0.0)
+
+
+def _listed(labels: Sequence[str]) -> str:
+    """Return labels in words, the first ones of many."""
+    text = ", ".join(labels[:_MOST_NAMED])
+    if len(labels) > _MOST_NAMED:
+        text += f" and {len(labels) - _MOST_NAMED} more"
+    return text
 
 
 def _direction(move: int) -> Side:

@@ -38,6 +38,12 @@ from ktdeval.market.raw import (
     as_days,
     membership,
 )
+from ktdeval.market.series_checks import (
+    ACCEPT_BREAKS,
+    accept_breaks,
+    drop_before_gap,
+    match_prices,
+)
 from ktdeval.market.snapshot import (
     BAR_FIELDS,
     BoolArray,
@@ -228,6 +234,8 @@ REPAIRS: Mapping[str, Repair] = {
         derive_high_low,
         round_prices,
         drop_impossible,
+        drop_before_gap,
+        match_prices,
         fill_factor,
         factor_of_one,
         invert_factor,
@@ -238,6 +246,7 @@ REPAIRS: Mapping[str, Repair] = {
         resolve_overlaps,
         fill_indices,
         accept_member_count,
+        accept_breaks,
     )
 }
 """Repairs by name, in the order in which they are applied. The user's order does not matter."""
@@ -247,6 +256,7 @@ _UNITS = {
     "drop_unknown_codes": "codes",
     "resolve_overlaps": "intervals",
     ACCEPT_MEMBER_COUNT: "days",
+    ACCEPT_BREAKS: "breaks",
 }
 
 

@@ -21,6 +21,7 @@ from ktdeval.market.sentiment import MOST_CHARACTERS, sentiment_text, split_sent
 from ktdeval.market.snapshot import parse_code, parse_symbol
 from ktdeval.values.bounded import open_parquet, open_unpacked
 from ktdeval.values.fields import near_matches
+from ktdeval.values.first_bytes import PARQUET, READ, first_words, other_kind
 from ktdeval.values.jsonio import dumps_canonical, loads_untrusted
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
@@ -43,6 +44,7 @@ _FIELDS = (
     *_SENTIMENT_FIELDS,
 )
 _SEPARATORS = re.compile(r"[\s,;|]+")
+_TEXTS = (".json", ".csv", ".txt", ".parquet")  # under which objects in lines are found too
 _CSV_CELL = 1 << 24  # characters; a filing is longer than the default of 131,072
 _FIX = "write 2024-01-02T10:00:00+08:00"
 
@@ -123,15 +125,39 @@ def _rows(path: Path, fields: tuple[str, ...]) -> Rows:
     """Return the location (for messages) and the cells of each row; cells that the file lacks are
     absent.
     """
-    name = path.name.removesuffix(".gz")
-    if name.endswith(".parquet"):
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    head = _first_bytes(path)
+    if head.startswith(PARQUET):
         return _parquet_rows(path, fields)
-    if name.endswith(".jsonl"):
+
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    other = other_kind(head, table=False)
+    if other:
+        expected = "expected .jsonl, .csv (also .gz) or .parquet"
+        raise DataError(f"{path}: can't read: by its first bytes it is {other}; {expected}")
+
+    if text.startswith("["):
+        raise DataError(
+            f"{path}: line 1: expected an object, found a JSON list ({first_words(text)}); write"
+            " one object a line, as .jsonl"
+        )
+
+    if suffix == ".jsonl" or (suffix in _TEXTS and text.startswith("{")):
         return _text_rows(path, fields, _json_rows)
-    if name.endswith(".csv"):
+    if suffix == ".csv":
         return _text_rows(path, fields, _csv_rows)
+    if suffix == ".parquet":
+        return _parquet_rows(path, fields)
 
     raise DataError(f"{path}: unknown kind of file; expected .jsonl, .csv (also .gz) or .parquet")
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with open_unpacked(path) as stream:
+            return stream.read(READ)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: can't read: {' '.join(str(error).split())}") from error
 
 
 def _text_rows(path: Path, fields: tuple[str, ...], reader: Any) -> Rows:

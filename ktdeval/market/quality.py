@@ -14,6 +14,7 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions
+from ktdeval.market.code_advice import advice_on_codes
 from ktdeval.market.document_checks import check_documents, check_minutes
 from ktdeval.market.duplicates import (
     bar_examples,
@@ -35,6 +36,7 @@ from ktdeval.market.raw import (
 )
 from ktdeval.market.renumbering import renumberings
 from ktdeval.market.securities import kind_of_security
+from ktdeval.market.series_checks import breaks_after_gaps, check_series, price_scales
 from ktdeval.market.snapshot import (
     BoolArray,
     DayArray,
@@ -44,6 +46,7 @@ from ktdeval.market.unit_advice import unit_advice
 from ktdeval.market.unit_checks import unit_faults
 from ktdeval.market.units import MOSTLY_WHOLE, in_wholes
 from ktdeval.market.venue import MAX_PRICE
+from ktdeval.market.volume_checks import check_impossible_volumes
 
 __all__ = ["LOOKBACK_DAYS", "Finding", "RawMarket", "check", "raw_from_snapshot"]
 
@@ -66,7 +69,6 @@ _COARSE = 1e-3  # part of a price by which rounding to a tick may move it
 
 
 _NO_CODES = {
-    "unknown_codes": "correct the code column, or name their market (--venue us_equity)",
     "unknown_symbols": "no option helps: correct the code column in the file",
 }
 """Fix by kind of fault if no code of the source is known: to drop them would leave nothing."""
@@ -170,7 +172,8 @@ def _unknown_codes(raw: RawMarket) -> Iterator[Finding]:
     for finding in findings:
         if len(unknown) == len(raw.codes):
             # The repair would drop all codes.
-            yield dataclasses.replace(finding, repairs=(), fix=_NO_CODES[finding.kind])
+            fix = _NO_CODES.get(finding.kind) or advice_on_codes(of_boards)
+            yield dataclasses.replace(finding, repairs=(), fix=fix)
         else:
             yield finding
 
@@ -354,6 +357,8 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
     kinds = [raw.instrument(code).kind for code in table.codes]
     may_split = ~has_limit & np.array([kind != "crypto" for kind in kinds], dtype=np.bool_)
     masks: dict[str, list[BoolArray]] = {"implausible_returns": [], "split_like_moves": []}
+    own_kind = _named_otherwise(raw)
+    start = 0
 
     for part in table.parts():
         rows = np.flatnonzero(part.traded & (part["close"] > 0))
@@ -382,10 +387,25 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
         ):
             mask = np.zeros(len(part.row), dtype=np.bool_)
             mask[rows[1:][is_same & odd]] = True
-            masks[kind].append(mask)
+            masks[kind].append(mask & ~own_kind[start : start + len(mask)])
+
+        start += len(part.row)
 
     for kind, marked in masks.items():
         yield bars_finding(raw, kind, np.concatenate(marked))
+
+
+def _named_otherwise(raw: RawMarket) -> BoolArray:
+    """[rows] moves into prices of another unit, back from them, and to another company."""
+    scales = price_scales(raw)
+    named = np.zeros(len(scales), dtype=np.bool_)
+    if scales.any():
+        rows = np.flatnonzero(raw.table.traded)
+        named[rows[1:]] = (scales[rows[1:]] != 0) | (scales[rows[:-1]] != 0)
+
+    named[[first for _, first in breaks_after_gaps(raw)]] = True
+
+    return named
 
 
 def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
@@ -575,4 +595,6 @@ _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
     check_documents,
     check_minutes,
     check_limit_prices,
+    check_series,
+    check_impossible_volumes,
 )

@@ -11,6 +11,12 @@ _KINDS = (
     ("warrant", r"580[0-9]{3}\.SH|03[0-9]{4}\.SZ"),
     ("fund", r"5[0-9]{5}(?:\.SH)?|1[568][0-9]{4}\.SZ"),
     ("bond", r"(?:01|02|1[0-9]|20)[0-9]{4}\.SH|1[0-4][0-9]{4}\.SZ"),
+    # Digits alone, where they are of one kind on both exchanges
+    ("index", r"399[0-9]{3}"),
+    ("B share", r"900[0-9]{3}|200[0-9]{3}"),
+    ("fund", r"1[568][0-9]{4}"),
+    ("bond", r"0[12][0-9]{4}|1[0-3][0-9]{4}"),
+    ("Hong Kong share", r"[0-9]{1,5}\.HK|[0-9]{1,5} HK(?: Equity)?|0[0-9]{4}"),
 )
 """Kinds of securities on the exchanges of A-shares, by the first digits of a code."""
 

@@ -43,12 +43,15 @@ class Board(StrEnum):
 
 DAILY_LIMIT_PCT = {Board.MAIN: 10.0, Board.CHINEXT: 20.0, Board.STAR: 20.0, Board.BSE: 30.0}
 _DIGITS_FIRST = re.compile(
-    r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SZ|SZSE|XSHE|SHZ|BJ|BSE|XBSE))?", re.IGNORECASE
+    r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SHG|SZ|SZSE|XSHE|SHZ|SHE|BJ|BSE|XBSE))?", re.IGNORECASE
 )
 _LETTERS_FIRST = re.compile(r"(SH|SZ|BJ)(?:SE)?[.\-_ ]?(\d{6})", re.IGNORECASE)
+_OF_BLOOMBERG = re.compile(r"(\d{6}) (CH|CG|CS|C1|C2)(?: Equity)?", re.IGNORECASE)
+_BLOOMBERG = {"CG": "SH", "C1": "SH", "CS": "SZ", "C2": "SZ"}  # CH is any exchange of China
+_BY_FIRST = {"5": "SH", "6": "SH", "9": "SH", "4": "BJ", "8": "BJ"}  # digit; others: SZ
 _EXCHANGE = {
-    "SH": "SH", "SS": "SH", "SSE": "SH", "XSHG": "SH", "SHH": "SH",
-    "SZ": "SZ", "SZSE": "SZ", "XSHE": "SZ", "SHZ": "SZ",
+    "SH": "SH", "SS": "SH", "SSE": "SH", "XSHG": "SH", "SHH": "SH", "SHG": "SH",
+    "SZ": "SZ", "SZSE": "SZ", "XSHE": "SZ", "SHZ": "SZ", "SHE": "SZ",
     "BJ": "BJ", "BSE": "BJ", "XBSE": "BJ",
 }  # fmt: skip
 
@@ -79,13 +82,17 @@ def board_of(code: str) -> Board:
 
 
 def parse_code(text: str) -> str | None:
-    """Return `600519.SH` for any vendor's spelling (600519, 600519.SS, SH600519, sh.600519), or
-    None. Digits alone get the exchange of their board.
+    """Return `600519.SH` for any vendor's spelling (600519, 600519.SS, SH600519, sh.600519,
+    600519 CH Equity), or None. Digits alone get the exchange of their board.
     """
     text = text.strip()
     match = _LETTERS_FIRST.fullmatch(text)
     if match is not None:
         return f"{match[2]}.{match[1].upper()}"
+
+    match = _OF_BLOOMBERG.fullmatch(text)
+    if match is not None:
+        return f"{match[1]}.{_bloomberg_exchange(match[1], match[2].upper())}"
 
     match = _DIGITS_FIRST.fullmatch(text)
     if match is None:
@@ -100,6 +107,13 @@ def parse_code(text: str) -> str | None:
         (f"{digits}.{exchange}" for first, _, exchange in _BY_DIGITS if digits.startswith(first)),
         None,
     )
+
+
+def _bloomberg_exchange(digits: str, suffix: str) -> str:
+    """Return the exchange of a code in Bloomberg's form, whose `CH` names none: by its digits."""
+    if suffix in _BLOOMBERG:
+        return _BLOOMBERG[suffix]
+    return "BJ" if digits.startswith("92") else _BY_FIRST.get(digits[0], "SZ")
 
 
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,23}")

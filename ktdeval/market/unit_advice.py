@@ -416,7 +416,10 @@ def _examples(raw: RawMarket, faults: UnitFaults) -> Iterator[str]:
     """
     table = raw.table
     rows = np.flatnonzero(faults.wrong)
-    keys = np.stack([table.column[rows], faults.power[rows], faults.factor_power[rows]])
+    agreed = np.cumsum(faults.power == 0)  # bars that agree with their price divide two runs
+    keys = np.stack(
+        [table.column[rows], faults.power[rows], faults.factor_power[rows], agreed[rows]]
+    )
     starts = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
     stops = np.append(starts[1:], len(rows))
 

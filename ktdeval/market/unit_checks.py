@@ -26,6 +26,8 @@ _NEARLY_ALL = 0.9  # part of a market's bars with a known unit, from which its p
 _CODES = 5  # on a day, from which that part is no chance
 _RUN = 3  # bars in a row with one wrong unit: no odd rows
 _OFTEN = 0.05  # part of a code's bars with one wrong unit, from `_RUN` bars on
+_SETTLED = 0.8  # part of a code's bars that agree, from which one bar in another unit tells
+_SETTLED_BARS = 10  # of a code, at least
 _RATE = 100.0  # a turnover rate in percent is no larger
 _RATE_BARS = 0.95  # part of a code's bars
 _FAR = 1e-4  # amount / volume of a rate is a smaller part of the price
@@ -273,6 +275,7 @@ def _is_common(raw: RawMarket, judged: BoolArray, scaled: BoolArray, power: IntA
     count = np.bincount(table.column[judged], minlength=len(table.codes))[table.column]
     common = (per_kind > _MOST * count) | ((per_kind >= _RUN) & (per_kind >= _OFTEN * count))
     common |= _in_run(judged, np.where(scaled, kind, -1))
+    common |= _alone(table, judged, power)
 
     boards = np.array([_board(raw, code) for code in table.codes])
     groups = np.unique(boards, return_inverse=True)[1][table.column] * np.int64(len(table.days))
@@ -293,6 +296,28 @@ def _in_run(judged: BoolArray, kind: IntArray) -> BoolArray:
     mask = np.zeros(len(kind), dtype=np.bool_)
     mask[rows[long]] = True
     return mask
+
+
+def _alone(table: BarTable, judged: BoolArray, power: IntArray) -> BoolArray:
+    """[rows] bars whose quotient is another power of ten times a price of the day, exactly, though
+    nearly all bars of their code agree: a row in lots among rows in shares.
+    """
+    size = len(table.codes)
+    count = np.bincount(table.column[judged], minlength=size)
+    agreeing = np.bincount(table.column[judged & (power == 0)], minlength=size)
+    settled = (count >= _SETTLED_BARS) & (agreeing >= _SETTLED * count)
+    suspects = judged & (power != 0) & (power != NO_POWER) & settled[table.column]
+    if not suspects.any():
+        return np.asarray(suspects)
+
+    rows = np.flatnonzero(suspects)
+    scale = 10.0 ** -power[rows].astype(np.float64)
+    average = table["amount"][rows] / table["volume"][rows] * scale
+    exact = average >= table["low"][rows] / PRICE_SLACK
+    exact &= average <= table["high"][rows] * PRICE_SLACK
+
+    suspects[rows] = exact
+    return np.asarray(suspects)
 
 
 def _board(raw: RawMarket, code: str) -> str:

@@ -37,6 +37,7 @@ from ktdeval.masking.payload import (
     SectorRef as SectorRef,
     Shares as Shares,
     figure as figure,
+    filled_table as filled_table,
     render_json as render_json,
     table as table,
 )

@@ -121,6 +121,8 @@ _CHINESE = tuple(
 )
 
 # --- numbers that are amounts
+_EPOCH = re.compile(r"(1[0-9]{9})(?:000)?")
+_QUARTER_OF_AN_HOUR = 900  # seconds; midnight falls on one in every time zone
 _UNIT_AFTER = re.compile(
     r" ?(?:shares?|lots?|cny|rmb|yuan|usd|fen|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?"
     r"|char(?:acter)?s?|bytes?|days?"
@@ -143,6 +145,16 @@ def is_money(text: str, start: int, end: int) -> bool:
     if _MONEY_AFTER.match(text, end):
         return True
     return _MONEY_BEFORE.search(text, max(0, start - _NEAR), start) is not None
+
+
+def names_no_day(digits: str) -> bool:
+    """Return whether digits that could be epoch seconds or milliseconds are at no quarter of an
+    hour: not midnight, an open or a close anywhere, but a count or an id (1234567890).
+    """
+    if len(digits) not in (10, 13) or not digits.isdigit():
+        return False
+    epoch = _EPOCH.fullmatch(digits)
+    return epoch is None or int(epoch[1]) % _QUARTER_OF_AN_HOUR != 0
 
 
 def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ktdeval.errors import LeakError
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
-from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
+from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money, names_no_day
 from ktdeval.masking.entities import EntityIndex
 from ktdeval.masking.free_dates import find_free_dates
 from ktdeval.masking.identifiers import find_identifiers
@@ -199,14 +199,14 @@ class IdentityIndex:
         return next(self._scan(normalise(text), "prompt"), None) is not None
 
     def names_identity(self, text: str) -> bool:
-        """Whether a tool's argument is a hidden identity. Any well-formed code counts, known or
-        not.
-        """
+        """Whether a tool's argument is a hidden identity: any well-formed code, known or not."""
         if not (self._assets or self._dates):
             return False
         if WITHHELD in text or self.is_code(text):
             return True
-        return next(self._scan(normalise(text[:_LONGEST_ARGUMENT]), "answer"), None) is not None
+        said = normalise(text[:_LONGEST_ARGUMENT])
+        hits = self._scan(said, "answer")
+        return any(not names_no_day(said[hit.start : hit.end]) for hit in hits)
 
     def is_code(self, text: str) -> bool:
         """Whether codes are hidden and the whole text is one, in any vendor's style, known or not."""

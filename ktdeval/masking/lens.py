@@ -48,6 +48,7 @@ from ktdeval.masking.payload import (
     RefusedTypeError,
     SectorRef,
     Shares,
+    Sum,
     TinyPrice,
     path_of,
 )
@@ -449,8 +450,9 @@ class Lens:
 
     def _render_own_figure(self, own: OwnFigure) -> float | None:
         if self._scale is None:
-            return own.value
-        return self._rounded(own.value)
+            return Sum(own.value)
+        rounded = self._rounded(own.value)
+        return None if rounded is None else Sum(rounded)
 
     def _render_price(self, price: Price) -> float | None:
         value = float(price.value)

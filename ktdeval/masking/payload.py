@@ -13,7 +13,7 @@ code or a date, and every bare year as a year.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -44,6 +44,35 @@ def figure(value: Any, digits: int = 4) -> float | None:
 def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> dict[str, Payload]:
     """Return a table payload, in which column names are given once."""
     return {"columns": list(columns), "rows": [list(row) for row in rows]}
+
+
+def filled_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Payload]],
+    optional: Container[str] | None = None,
+) -> dict[str, Payload]:
+    """Return a table payload without the columns that have no value in any row; without rows it
+    has all columns. `optional`: which ones may be left out (default: all).
+    """
+    listed = list(rows)
+    if not listed:
+        return table(columns, ())
+
+    named = zip(columns, zip(*listed, strict=True), strict=True)
+    filled: dict[str, Sequence[Payload]] = {}
+    for name, cells in named:
+        is_needed = optional is not None and name not in optional
+        if is_needed or not all(map(_is_missing, cells)):
+            filled[name] = cells
+
+    return table(list(filled), zip(*filled.values(), strict=True))
+
+
+def _is_missing(cell: Payload) -> bool:
+    """Whether a cell is shown as null under any mask."""
+    if type(cell) is Shares:
+        cell = cell.value
+    return cell is None or (isinstance(cell, float) and cell != cell)
 
 
 class Exact(NamedTuple):
@@ -126,6 +155,10 @@ class Price(NamedTuple):
     #: for a price that is a multiple of another one: it is taken of that one as shown, so that it
     #: tells no digit more of it
     times: float = 1.0
+
+
+class Sum(float):
+    """Sum of an account as a mask shows it, written in full: `900110.0`, not `9.0011e5`."""
 
 
 class TinyPrice(float):
@@ -334,6 +367,15 @@ def _scientific(value: float) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
+def _in_full(value: float) -> str:
+    """Return a number with 6 significant digits and no exponent. The `.0` of a large one tells it
+    from a code, and its last zeros tell it from a date.
+    """
+    if not math.isfinite(value) or -_PLAIN_BELOW < value < _PLAIN_BELOW:
+        return render_number(float(value))
+    return f"{float(f'{value:.{SIGNIFICANT_DIGITS}g}'):.1f}"
+
+
 def render_json(value: JsonValue) -> str:
     """Return compact JSON, keys in the order given, numbers as in `render_number`. Raises
     PluginError on any other type, and names it.
@@ -382,6 +424,8 @@ def _render_rare(value: Any) -> str:
     """Render tiny prices, subclasses of the JSON types and other mappings; refuse all else."""
     if isinstance(value, TinyPrice):
         return _scientific(value)
+    if isinstance(value, Sum):
+        return _in_full(value)
     if isinstance(value, Mapping):
         return _rendered(dict(value))
 

@@ -11,6 +11,7 @@ from ktdeval.observation.entries import (
     ObservedPosition as ObservedPosition,
     first_number as first_number,
 )
+from ktdeval.observation.fills import Fill as Fill, fill_of as fill_of
 from ktdeval.observation.recorded import (
     recorded_state as recorded_state,
     shown_state as shown_state,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ktdeval.observation.compact import unpacked
 from ktdeval.observation.state import ObservedState, state_of_values
 from ktdeval.observation.tables import as_object
 from ktdeval.values.jsonio import loads_strict
@@ -34,4 +35,4 @@ def shown_state(prompt: str) -> Mapping[str, Any]:
         value = loads_strict(blocks[-1])
     except ValueError:
         return {}
-    return as_object(value)
+    return {name: unpacked(section) for name, section in as_object(value).items()}

@@ -17,6 +17,7 @@ from typing import Any
 
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import Payload
+from ktdeval.observation.compact import compacted, unpacked
 from ktdeval.observation.entries import (
     ObservedAccount,
     ObservedAsset,
@@ -51,7 +52,7 @@ class ObservedState:
     @cached_property
     def values(self) -> Mapping[str, Any]:
         """Sections by name as plain JSON values, with the numbers as shown."""
-        return {name: loads_strict(text) for name, text in self.sections.items()}
+        return {name: unpacked(loads_strict(text)) for name, text in self.sections.items()}
 
     # --- the state as typed entries
 
@@ -90,13 +91,15 @@ class ObservedState:
     @cached_property
     def assets(self) -> Mapping[str, ObservedAsset]:
         """Candidates, then the other positions, by label. An asset that is both has the cells of
-        both; those of the candidate count.
+        both; those of the candidate count. Figures of other holdings come from their own table.
         """
+        figures_held = rows_by_asset(self.values.get("holdings"))
         assets: dict[str, ObservedAsset] = {}
         for label in (*self.candidates, *self.positions):
             cells: dict[str, Any] = {}
             if label in self.positions:
                 cells.update(self.positions[label].cells)
+                cells.update(figures_held.get(label, {}))
             if label in self.candidates:
                 cells.update(self.candidates[label].cells)
             assets[label] = ObservedAsset.of(cells)
@@ -139,6 +142,11 @@ class ObservedState:
         last_step = as_object(self.values.get("last_step"))
         return tuple(ObservedOrder.of(row) for row in table_rows(last_step.get("orders")))
 
+    @property
+    def shows_last_orders(self) -> bool:
+        """Whether the task shows what became of the step before."""
+        return "orders" in as_object(self.values.get("last_step"))
+
     @cached_property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:
         """Of a day of a warm-up, what came after it, by label of the asset."""
@@ -164,11 +172,17 @@ NOTHING_SHOWN = ObservedState({})
 """State of a task that gives none."""
 
 
-def observe(lens: Lens, payload: Mapping[str, Payload]) -> ObservedState:
-    """Return a day's payload as its lens shows it. Raises PluginError: a value is not a payload
-    type; DataError: an asset or day that the snapshot lacks.
+def observe(
+    lens: Lens, payload: Mapping[str, Payload], *, is_compact: bool = False
+) -> ObservedState:
+    """Return a day's payload as its lens shows it, `is_compact` with its tables of figures packed.
+    Raises PluginError: a value is not a payload type; DataError: an asset or day that the snapshot
+    lacks.
     """
-    return ObservedState(lens.render_fields(payload))
+    sections = lens.render_fields(payload)
+    if is_compact:
+        sections = compacted(sections)
+    return ObservedState(sections)
 
 
 def state_of_values(values: Mapping[str, JsonValue]) -> ObservedState:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import pluggy
 
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
-from ktdeval.hookspecs import Spec
+from ktdeval.hookspecs import COMPACT, Spec
 from ktdeval.plugins import plugin_import
 from ktdeval.plugins.discovery import EntryPoint, find_entry_points
 from ktdeval.plugins.plugin_import import (
@@ -151,6 +151,7 @@ class Plugins:
         self._manager = plugin_import.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
         self._remote: dict[str, bool | None] = {}  # by spec of a model, as found out
+        self._compacts: dict[str, Spec] = {}
         own = [
             *(("commands", name) for name in hints()["built_in"]),
             ("cards", "trading"),
@@ -198,6 +199,7 @@ class Plugins:
         self.task_files[path] = tasks.names
         self.add(tasks, path)
         self._specs.pop("tasks", None)
+        self._compacts.clear()
 
         return tasks.names
 
@@ -297,6 +299,8 @@ class Plugins:
         skipped plugins.
         """
         specs = self.specs(kind)
+        if name not in specs and kind == "tasks" and (made := self._compact(name)):
+            return made
         if name not in specs:
             listing = (
                 kind if kind in ("tasks", "models", "agents", "metrics", "data") else "plugins"
@@ -306,18 +310,38 @@ class Plugins:
 
         return specs[name]
 
+    def _compact(self, name: str) -> Spec | None:
+        """Return the task with a compact prompt that a name stands for, `TASK_compact`; None where
+        it stands for none.
+        """
+        if name not in self._compacts:
+            from ktdeval.plugins.task_files import (  # noqa: PLC0415 - `ktdeval --help` lists no tasks
+                compact_spec,
+            )
+
+            base = self.specs("tasks").get(name.removesuffix(COMPACT))
+            if not name.endswith(COMPACT) or base is None:
+                return None
+
+            self._compacts[name] = compact_spec(base, name)
+            self._owners["tasks", name] = self._owners["tasks", base.name]
+
+        return self._compacts[name]
+
     def _skipped(self) -> str:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
         """Return the task names that patterns stand for: a task, a group, a glob such as
-        `blinded_*`, or a task file; in order, each once. Raises UsageError: no pattern, or one that
-        matches nothing, with near names.
+        `blinded_*`, or a task file, each also with `_compact` behind it; in order, each once.
+        Raises UsageError: no pattern, or one that matches nothing, with near names; a task has no
+        compact prompt.
         """
         if not patterns:
             raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
 
-        for pattern in filter(is_task_file, patterns):
+        plain = [pattern.removesuffix(COMPACT) for pattern in patterns]
+        for pattern in filter(is_task_file, plain):
             if pattern not in self.task_files:
                 self.add_task_file(pattern)
 
@@ -325,7 +349,9 @@ class Plugins:
         groups = {group for spec in specs.values() for group in spec.groups}
         chosen: dict[str, None] = {}
 
-        for pattern in patterns:
+        for given, without in zip(patterns, plain, strict=True):
+            is_compact = given != without and given not in specs
+            pattern = without if is_compact else given
             if pattern in specs:
                 names = [pattern]
             elif pattern in self.task_files:
@@ -338,6 +364,9 @@ class Plugins:
             if not names:
                 near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
                 raise UsageError(f"no task, group or glob {pattern!r}{near}{self._skipped()}")
+
+            if is_compact:
+                names = [self.spec("tasks", f"{name}{COMPACT}").name for name in names]
 
             chosen.update(dict.fromkeys(names))
 

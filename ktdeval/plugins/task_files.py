@@ -14,6 +14,7 @@ A task file is a mapping with these keys:
     windows           mapping: window name -> {first, last}, ISO days, both ends included
     default_windows   list of window names used when the user names none
     defaults          mapping: config of every variant
+    compact           mapping: most of each of these in a compact prompt; none: there is no such
     variants          mapping: task name -> overrides of `defaults`
 
 The config of a variant is `defaults` with the variant's overrides merged in (mappings merge key by
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktdeval import market
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.hookspecs import COMPACT, Spec, hookimpl
 from ktdeval.values.fields import check_plain, convert, near_matches, to_mapping
 from ktdeval.values.jsonio import csv_rows
 from ktdeval.values.lazy import later, maker
@@ -61,7 +62,7 @@ ITEMS_KEY = "items_from"
 _FILE_HINTS: dict[str, Any] = {
     **dict.fromkeys(("family", "version", "summary"), str),
     **dict.fromkeys(("groups", "default_windows"), tuple[str, ...]),
-    **dict.fromkeys(("data_card", "windows", "defaults", "variants"), dict[str, Any]),
+    **dict.fromkeys(("data_card", "windows", "defaults", "compact", "variants"), dict[str, Any]),
     "sources": tuple[Any, ...],
 }
 _NAMES = ("family", "version", "extends")
@@ -83,6 +84,7 @@ class Variant:
     extends: str | None  #: name of the task whose config it starts from
     summary: str  #: its line in listings; "" takes the extended task's
     groups: tuple[str, ...]
+    compact: PlainConfig  #: most of each option in a compact prompt
 
 
 def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
@@ -162,7 +164,8 @@ def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -
         )
     )
 
-    return Variant(name, where, layers, overrides.get("extends"), summary, tuple(groups))
+    compact = content.get("compact", {})
+    return Variant(name, where, layers, overrides.get("extends"), summary, tuple(groups), compact)
 
 
 def task_maker(task: str, config: str) -> TaskMaker:
@@ -308,6 +311,53 @@ def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
                 merged[key] = value
 
     return merged
+
+
+# ---- compact prompts
+
+
+def compact_spec(spec: Spec, name: str) -> Spec:
+    """Return the task `name`, which is `spec` with a compact prompt. Raises UsageError: it has
+    none.
+    """
+    layers = [variant.compact for variant in spec.extra.get("lineage", ())]
+    most = merge_layers(layers)
+    if not most:
+        raise UsageError(
+            f"task {spec.name} has no compact prompt: what a probe or a question shows is the"
+            " question; compact prompts are for trading decisions"
+        )
+
+    config, left_out = _at_most(spec.extra["config"], most)
+    config |= {
+        "version": f"{config['version']}{COMPACT.replace('_', '-')}",
+        "prompt": "compact",
+        "left_out": [*left_out, "open, high and low", "digits beyond three"],
+    }
+    make, where = spec.extra["make"], spec.extra["where"]
+    extra = MappingProxyType({**spec.extra, "config": config})
+    summary = f"{spec.summary}; compact prompt"
+    return replace(
+        spec, name=name, make=partial(make, name, config, where), summary=summary, extra=extra
+    )
+
+
+def _at_most(config: PlainConfig, most: PlainConfig) -> tuple[dict[str, Any], list[str]]:
+    """Return a config with no option above its most, and what that takes away. An option that the
+    config leaves at its default or at null is not added.
+    """
+    bounded = dict(config)
+    left_out: list[str] = []
+    for name, limit in most.items():
+        value = config.get(name)
+        if isinstance(value, Mapping) and isinstance(limit, Mapping):
+            bounded[name], inner = _at_most(value, limit)
+            left_out += inner
+        elif isinstance(value, int) and value > limit:
+            bounded[name] = limit
+            left_out.append(f"{name} {limit} of {value}")
+
+    return bounded, left_out
 
 
 def _check_types(mapping: PlainConfig, hints: Mapping[str, Any], where: str) -> None:

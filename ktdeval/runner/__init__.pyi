@@ -47,6 +47,7 @@ from ktdeval.runner.models import (
 )
 from ktdeval.runner.part import (
     CANARY_CALLS as CANARY_CALLS,
+    CHECK_CALLS as CHECK_CALLS,
     EpisodeUsage as EpisodeUsage,
     Progress as Progress,
     RunPart as RunPart,

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from ktdeval.calls.budget import Amount
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
 from ktdeval.calls.client import ClientSettings, ModelClient
@@ -21,7 +20,7 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.calls.record import NO_EPISODE
 from ktdeval.calls.retry import Notify
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.calls.tally import CallCounter
 from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
@@ -72,8 +71,13 @@ class ModelAccess:
 
     log: CallLog | None = None  #: Record of the run's calls; None if there are none to record
 
-    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:  # noqa: ARG002 - it emits nothing
-        """Return the access of one episode."""
+    def for_episode(
+        self,
+        spec: EpisodeSpec,  # noqa: ARG002 - it makes no call that could wait or be paid
+        emit: Callable[[Event], None],  # noqa: ARG002 - as above
+        fence: Fence = no_fence,  # noqa: ARG002 - as above
+    ) -> EpisodeAccess:
+        """Return the access of one episode; `fence` is called before each paid call."""
         further: dict[str, Model] = {}
         for each in self.further:
             is_plain = self.protocol is None
@@ -85,20 +89,20 @@ class ModelAccess:
         """Return `text` without secrets of the environment, and without the model's own."""
         return redact_secrets(text, os.environ)
 
-    def begin(self) -> None:
-        """Ask what a run asks before its first episode."""
+    def begin(self, fence: Fence = no_fence) -> None:
+        """Ask what a run asks before its first episode; `fence` is called before each call."""
 
-    def finish(self) -> None:
-        """Ask what a run asks after its last episode."""
+    def finish(self, fence: Fence = no_fence) -> None:
+        """Ask what a run asks after its last episode; `fence` as of `begin`."""
 
     def take_over(self, label: str, other: Path) -> None:
         """Continue an episode, which is not being run here, with the calls and paid replies that
         another run folder has of it.
         """
 
-    def drawn_and_unused(self) -> Amount:
-        """Return what was drawn from an allowance, and not used."""
-        return Amount(0.0, 0)
+    def paid(self) -> dict[str, float | None]:
+        """Return the US dollars of each episode's calls, as of `CallLog.paid`."""
+        return {} if self.log is None else self.log.paid()
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""
@@ -113,6 +117,7 @@ class RunSignals:
 
     stop: StopSignal  #: ends calls
     emit: Callable[[Event], None] = lambda _: None  #: given the waits of checks
+    fence: Fence = no_fence  #: called before each call of a check
 
 
 class RemoteAccess(ModelAccess):
@@ -142,6 +147,7 @@ class RemoteAccess(ModelAccess):
         self._remote = model
         self._folder = folder
         self._emit = signals.emit
+        self._check_fence = signals.fence
         self._canaries = config.canary
         self._params = CallParams(**_options(config, CallParams))
         settings = ClientSettings(**_options(config, ClientSettings))
@@ -190,7 +196,7 @@ class RemoteAccess(ModelAccess):
     ) -> ToolProtocol:
         """Find out how a model takes tools."""
         notify = self._waits_of(_CHECK)
-        ask_cached = client.for_episode(_CHECK, notify).reply
+        ask_cached = client.for_episode(_CHECK, notify, self._check_fence).reply
         try:
             return choose_protocol(model, requested, ask_cached, self._params)
         except ProviderError:
@@ -199,7 +205,7 @@ class RemoteAccess(ModelAccess):
 
         # The cached replies say that it takes none. Its server may have been fixed since: ask a
         # question that neither cache nor log has.
-        ask_fresh = partial(client.ask_fresh, label=_CHECK, notify=notify)
+        ask_fresh = partial(client.ask_fresh, label=_CHECK, notify=notify, fence=self._check_fence)
         fresh_seed = time.time_ns() % 2**31
         return choose_protocol(model, requested, ask_fresh, self._params, fresh_seed)
 
@@ -207,17 +213,24 @@ class RemoteAccess(ModelAccess):
         """Return what turns waits of a check into events."""
         return lambda *wait: self._emit(CheckDelayed(check, *wait))
 
-    def begin(self) -> None:
+    def begin(self, fence: Fence = no_fence) -> None:
         """Ask the fixed questions, unless they were asked at the start of this run."""
-        ask_at_start(self._folder, self._ask_canary, self._canaries, self._params)
+        ask = partial(self._ask_canary, fence=fence)
+        ask_at_start(self._folder, ask, self._canaries, self._params)
 
-    def finish(self) -> None:
+    def finish(self, fence: Fence = no_fence) -> None:
         """Ask the fixed questions again."""
-        ask_at_end(self._folder, self._ask_canary, self._params)
+        ask_at_end(self._folder, partial(self._ask_canary, fence=fence), self._params)
 
-    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:
+    def for_episode(
+        self, spec: EpisodeSpec, emit: Callable[[Event], None], fence: Fence = no_fence
+    ) -> EpisodeAccess:
         """Return the access of one episode; waits of its calls become events."""
-        model = self.client.for_episode(spec.id, lambda *wait: emit(CallDelayed(spec, *wait)))
+
+        def notify(*wait: Any) -> None:
+            emit(CallDelayed(spec, *wait))
+
+        model = self.client.for_episode(spec.id, notify, fence)
         calls_of_episode = partial(self.log.episode_calls, spec.id)
         counter = CallCounter(model.begin_step, self.log.flush, calls_of_episode)
         further: dict[str, Model] = {}
@@ -245,10 +258,6 @@ class RemoteAccess(ModelAccess):
         calls = self.log.take_over(label, other)
         for client in (self.client, *self._further_clients.values()):
             client.take_over(calls)
-
-    def drawn_and_unused(self) -> Amount:
-        """Return what was drawn from the allowance of several processes, and not used."""
-        return self.client.drawn_and_unused
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""

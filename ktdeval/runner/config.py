@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.hookspecs import COMPACT
 from ktdeval.values.addresses import Address, Parameters, faults_in
 from ktdeval.values.fields import build, check_plain, option, split_list
 from ktdeval.values.records import kind_of
@@ -72,6 +73,13 @@ class RunConfig:
     )
     metrics: tuple[str, ...] = option(
         (), help="further metrics besides the task's own (see `ktdeval metrics`)"
+    )
+    set: Parameters = option(
+        factory=dict,
+        help=(
+            "prompt=compact: fewer tokens (fewer assets and bars, three digits), each task as"
+            " TASK_compact"
+        ),
     )
     rules: Literal["strict", "paper"] = option(
         "strict", help="which rule set where a paper's rule and the right rule differ"
@@ -176,11 +184,25 @@ class RunConfig:
         for path, problem in faults_in(kind_of(RunConfig), self):
             raise ConfigError(f"--{path.lstrip('.').replace('_', '-')}: expected {problem}")
 
+        self._choose_prompt()
         if self.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", self.mask_key):
             raise ConfigError(
                 "--mask-key: expected 32 hexadecimal digits (0-9, a-f) as a card has them, was"
                 f" {self.mask_key[:40]!r}"
             )
+
+    def _choose_prompt(self) -> None:
+        """Name the tasks that `set` chooses, which are tasks of their own on every record."""
+        for name, value in self.set.items():
+            if name != "prompt" or value not in ("full", "compact"):
+                raise ConfigError(
+                    f"--set {name}={value!s:.40}: tasks take prompt=compact or prompt=full"
+                )
+
+        if self.set.get("prompt") == "compact":
+            tasks = [f"{name.removesuffix(COMPACT)}{COMPACT}" for name in self.tasks]
+            object.__setattr__(self, "tasks", tuple(tasks))
+        object.__setattr__(self, "set", {})
 
 
 #: Options that records hold as they are given

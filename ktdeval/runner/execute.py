@@ -14,7 +14,7 @@ from traceback import walk_tb
 
 from msgspec import structs
 
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.calls.tally import CallCounter
 from ktdeval.errors import BudgetError, DataError, KtdevalError, PluginError, ProviderError, RunStop
 from ktdeval.harness.messages import Model
@@ -109,6 +109,7 @@ class EpisodeContext:
     #: steps in a row that may end in a failed call before the run stops; None sets no limit
     max_errors: int | None = None
     counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
+    fence: Fence = no_fence  #: called before each step, and before each write
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
@@ -203,6 +204,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
 
         for step in range(done, episode.total_steps):
             context.stop.check()
+            context.fence()
             counter.begin_step(step)
             began = time.perf_counter()
             entry: Entry = episode.run_step(step)
@@ -213,7 +215,9 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
             # Calls first: after a kill, no recorded step may lack the record of its calls.
             counter.settle()
             wall_s = round(time.perf_counter() - began, 6)
+            context.fence()
             journal.append(structs.replace(entry, wall_s=wall_s))
             context.emit(episode.event(entry.step))
 
+    context.fence()
     context.folder.complete(spec, episode.entry_type, episode.encode, counter.calls())

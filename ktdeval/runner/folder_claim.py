@@ -74,7 +74,7 @@ class FolderClaim:
             self._lock = None
 
     def check(self) -> None:
-        """Raise StoreError where another process has taken the folder over, which only a claim at a
+        """Raise FencedError where another process has taken the folder over, which only a claim at a
         store can lose.
         """
 
@@ -93,4 +93,4 @@ def _is_trace_of_a_start(name: str) -> bool:
     """Whether a run that was killed before it wrote its manifest can have left a file of this
     name.
     """
-    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE))
+    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, f".{LOG_FILE}."))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.database import RECORD, CallDatabase, EpisodeRows, LogIdentity, read_labels
+from ktdeval.calls.stop import Fence, no_fence
 from ktdeval.errors import StoreError, explained
 from ktdeval.runner.growth import united
 from ktdeval.runner.marks import LogEntry
@@ -40,9 +43,9 @@ class Sources:
     checks: Path | None = None  #: the one that found out how the model takes tools
 
 
-def gather_run(target: Path, planned: Path, sources: Sources) -> RunFolder:
+def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_fence) -> RunFolder:
     """Make, or complete, the run folder `target` from parts; return it. `planned`: the part whose
-    manifest has the whole plan of now.
+    manifest has the whole plan of now. `fence` is called before each write.
 
     Files of episodes are linked where the file system can, so that they are stored once. It is safe
     to repeat after a crash at any point; one process does it at a time. Raises StoreError.
@@ -58,13 +61,23 @@ def gather_run(target: Path, planned: Path, sources: Sources) -> RunFolder:
             (target / name).mkdir(parents=True, exist_ok=True)
 
         for episode, part in sources.finished.items():
+            fence()
             _gather_episode(target, part, episode)
 
+        fence()
         _copy_facts(target, planned, sources)
         if manifest.call_log is not None:
-            entry = _gather_calls(target, manifest, sources, recorded)
+            identity = _gathered_identity(recorded)
+            with _gathered_calls(target, manifest, sources, identity) as fresh:
+                fence()
+                _remove_database(target / LOG_FILE)
+                fresh.replace(target / LOG_FILE)
+                sync_folder(target)
+
+            entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
             manifest = replace(manifest, call_log=entry)
 
+        fence()
         write_atomic(target / MANIFEST, dumps_pretty(manifest.to_json()))
 
     return RunFolder(target, manifest)
@@ -106,17 +119,24 @@ def _copy_facts(target: Path, planned: Path, sources: Sources) -> None:
         write_atomic(target / CANARY, read_plain(sources.canary / CANARY))
 
 
-def _gather_calls(
-    target: Path, manifest: RunManifest, sources: Sources, recorded: RunManifest | None
-) -> LogEntry:
-    """Write the record of all calls: checks, fixed questions, then the episodes in the order of the
-    plan, the calls of each in their own order. Return which record it is.
-    """
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    identity = LogIdentity(secrets.token_hex(16), now)
+def _gathered_identity(recorded: RunManifest | None) -> LogIdentity:
+    """Return which record of calls a gathered run has: that of the run so far, or a new one."""
     if recorded is not None and recorded.call_log is not None:
-        identity = LogIdentity(recorded.call_log.id, recorded.call_log.begun_at)
+        return LogIdentity(recorded.call_log.id, recorded.call_log.begun_at)
 
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return LogIdentity(secrets.token_hex(16), now)
+
+
+@contextlib.contextmanager
+def _gathered_calls(
+    target: Path, manifest: RunManifest, sources: Sources, identity: LogIdentity
+) -> Iterator[Path]:
+    """Give a file next to the run's record of calls with all calls: checks, fixed questions, then
+    the episodes in the order of the plan, the calls of each in their own order.
+
+    The file is this process's alone: one that was taken over writes to no other's.
+    """
     path_of = {**sources.unfinished, **sources.finished}
     if sources.checks is not None:
         path_of[CHECK_CALLS] = sources.checks
@@ -126,16 +146,19 @@ def _gather_calls(
 
     rows = _rows_of(path_of)
     order = [CHECK_CALLS, CANARY_CALLS, *(spec.id for spec in manifest.specs)]
-    fresh = target / f".{LOG_FILE}.gathered"
-    _remove_database(fresh)
-    with CallDatabase(fresh, RECORD) as database:
-        database.identity(identity)
-        database.write_episodes([rows[label] for label in order if label in rows])
+    prefix = f".{LOG_FILE}.gathered"
+    for left in target.glob(f"{prefix}*"):  # by a process that was killed, or taken over
+        left.unlink(missing_ok=True)
 
-    _remove_database(target / LOG_FILE)
-    fresh.replace(target / LOG_FILE)
-    sync_folder(target)
-    return LogEntry(id=identity.id, begun_at=identity.begun_at)
+    fresh = target / f"{prefix}-{uuid.uuid4().hex}"
+    try:
+        with CallDatabase(fresh, RECORD) as database:
+            database.identity(identity)
+            database.write_episodes([rows[label] for label in order if label in rows])
+
+        yield fresh
+    finally:
+        _remove_database(fresh)
 
 
 def _rows_of(path_of: Mapping[str, Path]) -> dict[str, EpisodeRows]:

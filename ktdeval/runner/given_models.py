@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.calls.tally import CallCounter
 from ktdeval.harness.messages import Model
 from ktdeval.market.snapshot import MarketSnapshot
@@ -38,7 +38,12 @@ class _GivenAccess(ModelAccess):
         self._model_of = model_of
         self.max_errors = None
 
-    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:  # noqa: ARG002 - it emits nothing
+    def for_episode(
+        self,
+        spec: EpisodeSpec,
+        emit: Callable[[Event], None],  # noqa: ARG002 - it emits nothing
+        fence: Fence = no_fence,  # noqa: ARG002 - it makes no paid call
+    ) -> EpisodeAccess:
         """Return the model of one episode."""
         return EpisodeAccess(self._model_of(spec), CallCounter())
 

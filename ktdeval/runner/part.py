@@ -11,12 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from ktdeval.calls.budget import Amount
 from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.database import count_calls, read_episode
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.calls.record import ANSWERED, Spent
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.harness.messages import ToolProtocol
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
@@ -136,17 +135,15 @@ class RunPart(Closing):
 
         return protocols
 
-    def drawn_and_unused(self) -> Amount:
-        """Return what was drawn from the shared budget, and not used."""
-        return self._run.access.drawn_and_unused()
-
     def is_complete(self, spec: EpisodeSpec) -> bool:
         """Whether an episode is finished here."""
         return self._run.folder.is_complete(spec)
 
-    def run(self, spec: EpisodeSpec) -> EpisodeOutcome:
-        """Run an episode to its end, from where its journal ends. Raises KeyboardInterrupt only."""
-        return self._execute(spec)
+    def run(self, spec: EpisodeSpec, fence: Fence = no_fence) -> EpisodeOutcome:
+        """Run an episode to its end, from where its journal ends, or until `fence` raises. Raises
+        KeyboardInterrupt only.
+        """
+        return self._execute(spec, fence)
 
     def usage(self, spec: EpisodeSpec, holder: Path) -> EpisodeUsage:
         """Return what an episode took that the part `holder` has finished. Raises StoreError."""
@@ -166,12 +163,21 @@ class RunPart(Closing):
             mark.steps, mark.wall_s, spent.input_tokens, spent.output_tokens, cost_usd
         )
 
-    def write_card(self, run: RunFolder, task: str, errors: Mapping[str, str]) -> Path:
+    def paid(self) -> dict[str, float | None]:
+        """Return the US dollars of the calls of each episode, finished or not, and of `canary` and
+        `check`; None where a price is not known.
+        """
+        return self._run.access.paid()
+
+    def write_card(
+        self, run: RunFolder, task: str, errors: Mapping[str, str], fence: Fence = no_fence
+    ) -> Path:
         """Write the card of one task of the gathered run; `errors` says by id why episodes are not
-        finished. Raises KtdevalError.
+        finished, `fence` is called before it is written. Raises KtdevalError.
         """
         own = self._run
-        (path,) = write_cards(run, [own.plan.tasks[task]], own.snapshot, own.plugins, errors)
+        tasks = [own.plan.tasks[task]]
+        (path,) = write_cards(run, tasks, own.snapshot, own.plugins, errors, fence)
         return path
 
     def take_over(self, episode: str, other: Path) -> None:
@@ -198,13 +204,15 @@ class RunPart(Closing):
         if (other / LOG_FILE).exists():
             self._run.access.take_over(label, other)
 
-    def ask_at_start(self) -> None:
-        """Ask the fixed questions, unless this folder has their answers. Raises RunStop."""
-        self._run.access.begin()
+    def ask_at_start(self, fence: Fence = no_fence) -> None:
+        """Ask the fixed questions, unless this folder has their answers; `fence` is called before
+        each call. Raises RunStop.
+        """
+        self._run.access.begin(fence)
 
-    def ask_at_end(self) -> None:
-        """Ask the fixed questions again."""
-        self._run.access.finish()
+    def ask_at_end(self, fence: Fence = no_fence) -> None:
+        """Ask the fixed questions again; `fence` as of `ask_at_start`."""
+        self._run.access.finish(fence)
         self._run.access.flush()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from ktdeval.calls.call_parts import LOG_FOLDER
-from ktdeval.errors import ConfigError, StoreError, explained
+from ktdeval.errors import ConfigError, FencedError, StoreError, explained
 from ktdeval.runner.folder_claim import FolderClaim
 from ktdeval.runner.remote_run import RemoteRun, remote_run
 from ktdeval.stores.claims import Claim, ClaimBoard
@@ -22,6 +22,7 @@ LEASE_VARIABLE = "KTDEVAL_LEASE_S"
 
 _LEASE_S = 30.0
 _UNIT = "run"
+_FRESH_PARTS = 60  #: That nobody has taken the run over is asked so often in a lease at most
 _LOOKS = 10  #: How often another process is looked at during its lease
 
 
@@ -49,12 +50,16 @@ class RemoteClaim(FolderClaim):
             self._remote.restore()
 
     def check(self) -> None:
-        """Raise StoreError where another process has taken the run over."""
-        if self._claim is not None and not self._claim.is_ours():
-            raise StoreError(
+        """Raise FencedError where another process has taken the run over."""
+        if self._claim is None:
+            return
+        try:
+            self._claim.check(lease_s() / _FRESH_PARTS)
+        except FencedError as error:
+            raise FencedError(
                 f"{self._remote.mirror.url}: another process has taken this run over; this one"
                 " stops, and nothing is lost"
-            )
+            ) from error
 
     def release(self) -> None:
         """Compact what can be, and let other processes run it; safe to call again."""

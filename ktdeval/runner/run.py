@@ -13,7 +13,7 @@ from pathlib import Path
 from ktdeval.calls.budget import Allowance
 from ktdeval.calls.context import Context
 from ktdeval.calls.prices import FREE, Price
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.cards.fields.cutoff import Cutoff, CutoffEntry, NoCutoff, latest_cutoff, run_cutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.messages import Model, RemoteModel, ToolProtocol, as_remote
@@ -102,6 +102,7 @@ class SharedRun:
     #: tool protocols of the further models, by the names that the agent asks them by
     further_protocols: Mapping[str, ToolProtocol] = field(default_factory=dict)
     allowance: Allowance | None = None  #: budget of all parts together
+    fence: Fence = no_fence  #: called before each call that finds out how a model takes tools
 
 
 def prepare_run(
@@ -140,7 +141,9 @@ def prepare_run(
         if recorded is not None:
             check_call_log(recorded, plugins)  # before opening it creates a new one
 
-        access = _open_access(models, config, claim.path, RunSignals(stop, plugins.emit), shared)
+        fence = claim.check if shared is None else shared.fence
+        signals = RunSignals(stop, plugins.emit, fence)
+        access = _open_access(models, config, claim.path, signals, shared)
         if isinstance(access, RemoteAccess):
             access.client.context.learn(context)
 
@@ -398,12 +401,12 @@ def execute_run(run: PreparedRun) -> RunResult:
 
     work = [spec for spec in run.plan.specs if spec not in finished]
     if work:
-        run.access.begin()
+        run.access.begin(run.folder.check_claim)
 
     outcomes = _outcomes(run, work)
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
     if not failed:
-        run.access.finish()
+        run.access.finish(run.folder.check_claim)
 
     errors = {outcome.spec.id: outcome.error or "" for outcome in failed}
     tasks = []
@@ -467,9 +470,11 @@ def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
         prepared.close()
 
 
-def executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
+def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
     """Return the function that runs one episode of a run, on any thread; it raises nothing but
     KeyboardInterrupt. Episodes share what is made here.
+
+    Its second argument is the fence of the episode; without one, that of the whole run folder.
     """
     factory = EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
     emit_lock = threading.Lock()
@@ -478,8 +483,8 @@ def executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
         with emit_lock:
             run.plugins.emit(event)
 
-    def execute(spec: EpisodeSpec) -> EpisodeOutcome:
-        access = run.access.for_episode(spec, emit)
+    def execute(spec: EpisodeSpec, fence: Fence = run.folder.check_claim) -> EpisodeOutcome:
+        access = run.access.for_episode(spec, emit, fence)
 
         def open_episode() -> Episode:
             return factory.open(spec, access.model, access.further)
@@ -492,6 +497,7 @@ def executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
             run.access.redact,
             run.access.max_errors,
             access.counter,
+            fence,
         )
         return run_episode(spec, context)
 

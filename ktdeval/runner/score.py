@@ -18,6 +18,7 @@ from msgspec import structs
 
 import ktdeval
 from ktdeval.calls.call_log import read_calls
+from ktdeval.calls.stop import Fence, no_fence
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evaluation, validate_card
 from ktdeval.cards.compare import card_difference, path_text
@@ -371,12 +372,14 @@ def write_cards(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
     errors: Mapping[str, str],
+    fence: Fence = no_fence,
 ) -> list[Path]:
-    """Write the card of each task; return their paths."""
+    """Write the card of each task; return their paths. `fence` is called before each write."""
     paths = []
     for task in tasks:
         path = folder.card_path(task.name)
         card = make_card(folder, task, snapshot, plugins, errors)
+        fence()
         keep_file(path, dumps_pretty(card.plain))
         paths.append(path)
 

@@ -396,13 +396,13 @@ class RunFolder:
         text = dumps_pretty(to_plain(mark))
         write_atomic(folder / MARK, text)
         if self._remote is not None:
-            self._check_claim()
+            self.check_claim()
             self._remote.complete(spec.id, {**files, MARK: text.encode()})
 
         self._drop_journal(spec, len(records))
 
-    def _check_claim(self) -> None:
-        """Raise StoreError where another process has taken the run over."""
+    def check_claim(self) -> None:
+        """Raise FencedError where another process has taken the run over."""
         if self._claim is not None:
             self._claim.check()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, cast
 
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.streaming import ReplyPiece
 from ktdeval.plugins.registry import Plugins
@@ -61,9 +61,11 @@ class _WatchedAccess:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._access, name)
 
-    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:
+    def for_episode(
+        self, spec: EpisodeSpec, emit: Callable[[Event], None], fence: Fence = no_fence
+    ) -> EpisodeAccess:
         """Return the access of one episode."""
-        given = self._access.for_episode(spec, emit)
+        given = self._access.for_episode(spec, emit, fence)
         return given._replace(model=_WatchedModel(given.model, spec, self._watcher))
 
 

@@ -50,7 +50,7 @@ class EnvelopeSettings:
 class Activity(NamedTuple):
     """Activity that random traders share with the agent: averages over steps."""
 
-    turnover: float  #: annualised two-way turnover, as `turnover/1` strict
+    turnover: float  #: annualised two-way turnover, as `turnover/2` strict
     names: float  #: names held at the close
     cash_ratio: float  #: cash over NAV at the close
 

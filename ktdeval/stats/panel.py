@@ -28,7 +28,7 @@ from ktdeval.stats.series import (
     mean,
     undefined,
 )
-from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, Ledger, StepRecord
 from ktdeval.trading.types import DECIDED
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import converted
@@ -61,6 +61,7 @@ ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_r
 _LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
 NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
 _NO_STEPS = "no steps"
+_NEVER_DECIDED = "the model decided no step"
 _NO_NAV = "the NAV is not positive on a step"
 _VALUE = operator.attrgetter("value_minor")
 
@@ -173,14 +174,26 @@ def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
     return level_problem(levels)
 
 
+def _behaviour_problem(ledger: Ledger) -> str | None:
+    """Return why a ledger shows no behaviour of its model, or None. An account that only the
+    engine held has figures of its own, but none of them is the model's.
+    """
+    if not ledger.steps:
+        return _NO_STEPS
+    if not any(step.provenance in DECIDED for step in ledger.steps):
+        return _NEVER_DECIDED
+    return None
+
+
 @built_in
 def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
     """Annualised two-way turnover: `strict` of what was traded, by margin calls too, over the NAV
     at the opens, before any fill; `paper` of `sum |Δw|` of end-of-day weights (all cash before the
     first step), so it also counts drift of prices as trading.
     """
-    if not ledger.steps:
-        return _NO_STEPS
+    problem = _behaviour_problem(ledger)
+    if problem:
+        return problem
     if any(step.nav_minor <= 0 or step.open_nav_minor <= 0 for step in ledger.steps):
         return _NO_NAV
 
@@ -213,10 +226,11 @@ def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
     something, 1 / names for equal weights. Shorts count by their size: holdings are gross, and so
     is the base of `paper` where they exceed the NAV.
     """
-    n = len(ledger.steps)
-    if n == 0:
-        return undefined(_NO_STEPS, 0)
+    problem = _behaviour_problem(ledger)
+    if problem:
+        return undefined(problem, 0)
 
+    n = len(ledger.steps)
     if rules == "paper":
         if any(step.nav_minor <= 0 for step in ledger.steps):
             return undefined(_NO_NAV, n)
@@ -252,8 +266,9 @@ def cash_ratio(ledger: Ledger) -> float | str:
     """NAV less gross holdings, which is the cash where there are no shorts, as a share of the NAV,
     not below 0; mean over steps.
     """
-    if not ledger.steps:
-        return _NO_STEPS
+    problem = _behaviour_problem(ledger)
+    if problem:
+        return problem
     if any(step.nav_minor <= 0 for step in ledger.steps):
         return _NO_NAV
     return mean(max(0, step.nav_minor - _gross(step)) / step.nav_minor for step in ledger.steps)
@@ -271,23 +286,29 @@ def _share(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
 @built_in
 def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
     """Share of steps without an order: `paper` of all, failed ones too; `strict` of those that the
-    model decided.
+    model decided. Undefined in both if it decided none.
     """
+    problem = _behaviour_problem(ledger)
+    if problem:
+        return undefined(problem, 0)
+
     steps = [step for step in ledger.steps if rules == "paper" or step.provenance in DECIDED]
     abstained = sum(not step.orders for step in steps)
-    return _share(ledger, abstained, len(steps), "the model decided no step")
+    return defined(abstained / len(steps), len(steps))
 
 
 @built_in
 def parse_failure_rate(ledger: Ledger) -> MetricValue:
-    """Share of steps without a submission in the form asked for after every retry, among those
-    whose model calls worked (others: `decision_coverage`). A step with one that broke a rule of
-    trading instead (`constraint`) is none.
+    """Share of steps whose last submission, after every retry, was not in the form asked for, among
+    those whose model calls worked (others: `decision_coverage`). A step whose last submission was in
+    form and broke a rule of trading is none.
     """
     answered = [step for step in ledger.steps if step.provenance != "error"]
-    invalid = sum(
-        step.provenance == "fallback" and "constraint" not in step.failures for step in answered
-    )
+    invalid = 0
+    for step in answered:
+        if step.provenance == "fallback" and CONSTRAINT_AFTER_RETRIES not in step.failures:
+            invalid += 1
+
     return _share(ledger, invalid, len(answered), "every model call failed")
 
 

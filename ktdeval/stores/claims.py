@@ -7,6 +7,7 @@ later finds that generation, and knows that the unit is no longer its own.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ktdeval.errors import FencedError
 from ktdeval.stores.beats import Heartbeats, HolderId, below
 from ktdeval.stores.store import MissingKey, Store, StoreUnavailable, checked_key
 from ktdeval.values.jsonio import Closing
@@ -67,6 +69,7 @@ class ClaimBoard(Closing):
     ) -> None:
         self.store = store
         self.beats = Heartbeats(store, prefix, worker, lease_s, clock, previous_ended)
+        self.clock = clock
         self._claims = below(prefix, "claims")
         self._done = below(prefix, "done")
         self._ours: dict[
@@ -229,16 +232,43 @@ class Claim:
         self.generation = record.generation
         self.earlier = tuple(record.earlier)  #: holders before, the latest first
         self._may_be_recorded = False  # a call of `finish` failed, but its write may have arrived
+        self._is_lost = False
+        self._asked_at_s = -math.inf  # when the store was last asked, on this observer's clock
 
     def is_ours(self) -> bool:
-        """Return whether nobody has taken the unit over: ask before each write that others see."""
+        """Return whether nobody has taken the unit over. If somebody has, threads of this process
+        may claim it again.
+        """
+        is_ours = self._ask()
+        if not is_ours:
+            self._board._give_back(self)
+
+        return is_ours
+
+    def check(self, fresh_s: float = 0.0) -> None:
+        """Raise FencedError if the unit was taken over: call it before each effect, such as a paid
+        call or a write.
+
+        An answer of the store counts for `fresh_s` seconds: a small part of a lease, so that a
+        process that was paused for one finds that more has passed, and asks. The unit stays this
+        thread's until `release` or `finish`.
+        """
+        is_fresh = self._board.clock() - self._asked_at_s < fresh_s
+        if self._is_lost or not (is_fresh or self._ask()):
+            raise FencedError(
+                f"{self._board.store.place}: another worker has taken {self.unit} over from"
+                f" {self._board.beats.me.worker}, which showed no sign of life for a lease"
+            )
+
+    def _ask(self) -> bool:
+        """Ask the store whether the claim is held; once lost, it is lost for good."""
+        asked_at_s = self._board.clock()  # before the answer: a pause in between counts
         store = self._board.store
         is_taken_over = store.exists(self._board._key(self.unit, self.generation + 1))
         # without its own file the unit is done, and its claims compacted
         is_ours = not is_taken_over and store.exists(self._board._key(self.unit, self.generation))
-        if not is_ours:
-            self._board._give_back(self)
-
+        self._asked_at_s = asked_at_s
+        self._is_lost = self._is_lost or not is_ours
         return is_ours
 
     def renew(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness.action import SubmissionForm
@@ -118,6 +118,22 @@ class MaskedConfig(TaskConfig):
         minimum=0.0,
         maximum=50.0,
     )
+
+    prompt: Literal["full", "compact"] = option(
+        "full",
+        help=(
+            "how tables of figures are written; compact: lines of comma-separated values to three"
+            " digits, of a bar the close and the volume alone"
+        ),
+    )
+    left_out: tuple[str, ...] = option(
+        (), help="what a compact prompt leaves out; filled in, and shown on the card"
+    )
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether tables of figures are packed."""
+        return self.prompt == "compact"
 
     @property
     def mask_config(self) -> MaskConfig:

@@ -29,6 +29,10 @@ from ktdeval.values.typed import Value
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
+CONSTRAINT_AFTER_RETRIES = "constraint_after_retries"
+"""Failure of a step whose last submission was in form and broke a rule of trading."""
+
+
 class CountsRecord(Value):
     """Counts of one step or sample, under the same names in all records."""
 

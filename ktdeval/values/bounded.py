@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ktdeval.values.first_bytes import GZIP
 from ktdeval.values.jsonio import open_plain
 from ktdeval.values.parquet_footer import read_footer
 from ktdeval.values.undo import undone_on_error
@@ -205,18 +206,26 @@ def _text_bytes(array: Any) -> int:
 
 
 def open_unpacked(path: Path) -> io.BufferedReader:
-    """Open a file for reading, unpacked where its name ends in .gz, .bz2, .xz or .zip. Raises
-    OSError: it can't be read; reading raises it where more comes out than a file of its size may
-    hold.
+    """Open a file for reading, unpacked where its name ends in .bz2, .xz or .zip, or where its
+    first bytes are those of gzip: browsers unpack such files and keep their names. Raises OSError:
+    it can't be read; reading raises it where more comes out than a file of its size may hold.
     """
     plain = open_plain(path)
+    is_packed = plain.read(len(GZIP)) == GZIP
+    plain.seek(0)
     opener = _OPENERS.get(path.suffix.lower())
+    if is_packed:
+        opener = _open_gzip
     if opener is None:
         return plain
 
     size = plain.seek(0, io.SEEK_END)
     plain.seek(0)
     return io.BufferedReader(_Bounded(opener(plain, path), size), 1 << 16)
+
+
+def _open_gzip(plain: Any, _path: Path) -> Any:
+    return gzip.GzipFile(fileobj=plain)
 
 
 def _open_zip(plain: Any, path: Path) -> Any:
@@ -233,7 +242,6 @@ def _open_zip(plain: Any, path: Path) -> Any:
 
 
 _OPENERS = {
-    ".gz": lambda plain, _path: gzip.GzipFile(fileobj=plain),
     ".bz2": lambda plain, _path: bz2.BZ2File(plain),
     ".xz": lambda plain, _path: lzma.LZMAFile(plain),  # noqa: SIM115 - closed by the stream around it
     ".zip": _open_zip,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from ktdeval.errors import StoreError
+from ktdeval.harness import with_side_words
 from ktdeval.values.jsonio import loads_untrusted
 from ktdeval.values.typed import Value, from_plain
 
@@ -36,6 +37,7 @@ def read_answers(arguments: Sequence[str]) -> Answers | None:
         return None
 
     try:
-        return from_plain(loads_untrusted(arguments[0]), Answers, "answer")
+        value = with_side_words(loads_untrusted(arguments[0]))
+        return from_plain(value, Answers, "answer")
     except (ValueError, StoreError):
         return None

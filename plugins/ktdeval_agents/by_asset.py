@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from ktdeval.errors import ProviderError
 from ktdeval.harness import (
@@ -91,7 +90,9 @@ class ByAssetAgent:
         """
         words = wordings()
         shortest = state.limits.min_reason_chars
-        tool = ToolSpec(session.submit_tool.name, words["by_asset_tool"], _schema(shortest))
+        tool = ToolSpec(
+            session.submit_tool.name, words["by_asset_tool"], stance_schema(shortest, [label])
+        )
         shown = about(label, state)
         messages = [
             Message("system", system),
@@ -107,7 +108,11 @@ class ByAssetAgent:
                 return answer, attempt
 
             session.count_failure("schema" if submissions else "no_submission")
-            messages.append(Message("user", words["by_asset_again"].format(asset=label)))
+            again = "by_asset_again"
+            if not reply.tool_calls and reply.content.strip():
+                again = "by_asset_text"
+                messages.append(Message("assistant", reply.content))
+            messages.append(Message("user", words[again].format(asset=label, tool=tool.name)))
 
         return None, session.submission_attempts
 
@@ -126,18 +131,17 @@ def _read_answer(submissions: Sequence[str]) -> Answer | None:
 
 
 def _system(observation: Observation, state: ObservedState) -> str:
-    """Return what a decision on one asset means: what the task says if it asks for decisions, else
-    what this agent makes of them.
+    """Return what a decision on one asset means, with the rules of the task: its limits, costs and
+    trading rules, and what its figures are.
     """
     words = wordings()
-    if not state.limits.asks_decisions:
-        return joined(words["by_asset"], words["by_asset_submit"])
-    return joined(words["by_asset_decisions"], observation.rules, words["by_asset_submit"])
+    role = words["by_asset_decisions" if state.limits.asks_decisions else "by_asset"]
+    return joined(role, observation.rules, words["by_asset_submit"])
 
 
 def about(label: str, state: ObservedState) -> ObservedState:
-    """Return the state of a day with one asset, in the form of tasks on one asset. Limits are those
-    of a task that asks for decisions; orders are sized by this agent, whatever the model decides.
+    """Return the state of a day with one asset, in the form of tasks that ask for decisions, with
+    the limits of the task. Columns without a figure of this asset are left out.
     """
     asset = state.assets[label]
     positions = [state.positions[label].cells] if label in state.positions else []
@@ -156,11 +160,7 @@ def about(label: str, state: ObservedState) -> ObservedState:
     figures.pop("close", None)
     candidate = {"stock_id": label, "close": asset.price, **figures}
 
-    limits: dict[str, JsonValue] = {"hold": "keep", "max_positions": 1, "max_weight": 1.0}
-    if "min_reason_chars" in state.limits.cells:
-        limits["min_reason_chars"] = state.limits.cells["min_reason_chars"]
-    if state.limits.asks_decisions:
-        limits = dict(state.limits.cells)
+    limits: dict[str, JsonValue] = {"hold": "keep", **state.limits.cells}
 
     values: dict[str, JsonValue] = {
         "day": state.values.get("day"),
@@ -181,7 +181,7 @@ def about(label: str, state: ObservedState) -> ObservedState:
 def _as_table(rows: Sequence[Mapping[str, JsonValue]]) -> JsonValue:
     columns: dict[str, None] = {}
     for row in rows:
-        columns.update(dict.fromkeys(row))
+        columns.update(dict.fromkeys(column for column, cell in row.items() if cell is not None))
 
     cells = []
     for row in rows:
@@ -320,13 +320,3 @@ def _order(answer: Answer, weight: float) -> dict[str, JsonValue]:
         "confidence": answer.confidence,
         "reason": answer.reason,
     }
-
-
-@cache
-def _schema(shortest: int) -> dict[str, JsonValue]:
-    """Return the schema of an answer: that of decisions, for one, with at least `shortest`
-    characters in its reason.
-    """
-    schema = stance_schema(shortest)
-    schema["properties"]["decisions"] |= {"minItems": 1, "maxItems": 1}
-    return schema

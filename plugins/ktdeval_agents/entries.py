@@ -24,14 +24,22 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
     decision: str
     reason: str
     price: float | None  #: that the outcome is measured from; None before one is shown
+    #: what became of the order, in words, once it is shown; empty: not known, or no order
+    fill: str = ""
+    is_rejected: bool = False  #: whether it was rejected whole: nothing was traded
     since: str = ""  #: day of `price`, if later than `day`
     change_pct: float | None = None  #: outcome, once it is known
     #: on the outcome; None before the model was asked, empty without an answer
     reflection: str | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what came of the decision: a change, or that nothing was traded."""
+        return self.is_rejected or self.change_pct is not None
+
 
 def entry_lines(entries: Sequence[Entry], most_reflections: int | None = None) -> list[str]:
-    """Return lines of entries: each decision with its outcome. A reason or reflection that several
+    """Return lines of entries: each decision with what became of it. A reason or reflection that several
     entries of a day share follows once, after all of them. `most_reflections`: of how many days at
     most, the latest, reflections are shown (default: of all).
     """
@@ -84,16 +92,21 @@ def _line(entry: Entry, reason: str) -> str:
     decision = entry.decision
     if entry.step < 0:
         decision += " (practice)"
+    elif entry.fill:
+        decision += f" ({entry.fill})"
 
     return f"- {entry.day}, {asset}: {decision}{_outcome(entry)}. {reason}".rstrip()
 
 
 def _outcome(entry: Entry) -> str:
+    if entry.is_rejected:
+        return "; nothing was traded"
     if entry.change_pct is None:
         return ""
 
+    level = "price" if entry.asset else "NAV"
     change_pct = round(entry.change_pct, 2) or 0.0  # not -0.0
-    outcome = f", then {change_pct:+.2f} %"
+    outcome = f"; the {level} then changed by {change_pct:+.2f} %"
     if entry.since:
-        outcome += f" since {entry.since}"
-    return outcome
+        return f"{outcome} from {entry.since} on"
+    return f"{outcome} to the next close"

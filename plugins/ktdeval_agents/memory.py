@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from ktdeval.harness import Decision, json_object, label_key
+from ktdeval.harness import Decision, label_key, submission_object
 from ktdeval.masking import shorten
-from ktdeval.observation import ObservedState
+from ktdeval.observation import ObservedState, fill_of
 from ktdeval_agents.entries import ACCOUNT, Entry, entry_lines, latest
 from ktdeval_agents.graph import MemoryRule
 
@@ -21,6 +21,7 @@ MOST_ASSETS = 60
 _REASON_CHARACTERS = 300
 _NO_ORDER = "no order"
 _NO_TRADE = ("HOLD", _NO_ORDER)
+_NOTHING = "nothing traded"  # a decision that asked for no trade, such as BUY of what is held
 _RESTS = ("closed", "not_listed", "suspended")  # status of an asset whose last price stays
 
 
@@ -30,12 +31,14 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
     entries: list[Entry] = []
 
     def settle(self, step: int, state: ObservedState) -> None:
-        """Record outcomes of decisions whose price is shown again: the day's change on the next
-        step, else from price to price. A day on which the asset does not trade shows no new one.
+        """Record what became of the last step's orders, and outcomes of decisions whose price is
+        shown again: the day's change on the next step, else from price to price. A day on which the
+        asset does not trade shows no new one. A decision whose order was rejected has none.
         """
+        self._book(step, state)
         prices = _prices(state)
         for entry in self.entries:
-            if entry.change_pct is not None or entry.asset not in prices:
+            if entry.is_known or entry.asset not in prices:
                 continue
             if _rests(state, entry.asset):
                 continue
@@ -54,13 +57,22 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.price = price
                 entry.since = _day(step, state)
 
+    def _book(self, step: int, state: ObservedState) -> None:
+        """Record what became of the orders of the step before; a practice day has none."""
+        for entry in self.entries:
+            if entry.step != step - 1 or entry.step < 0 or entry.asset == ACCOUNT:
+                continue
+
+            fill = fill_of(state, entry.asset)
+            if fill is not None:
+                entry.fill = fill.words
+                entry.is_rejected = not fill.is_traded
+            elif state.shows_last_orders and entry.decision not in _NO_TRADE:
+                entry.fill = _NOTHING
+
     def due(self) -> list[Entry]:
         """Return the entries with an outcome that the model has not reflected on."""
-        return [
-            entry
-            for entry in self.entries
-            if entry.change_pct is not None and entry.reflection is None
-        ]
+        return [entry for entry in self.entries if entry.is_known and entry.reflection is None]
 
     def remember(
         self,
@@ -221,7 +233,7 @@ def _decisions(submitted: str, state: ObservedState) -> Iterator[_Item]:
     what the mask hides.
     """
     candidates = set(map(label_key, state.candidates))
-    for item in json_object(submitted).get("decisions", ()):
+    for item in submission_object(submitted).get("decisions", ()):
         if label_key(item["stock_id"]) in candidates:
             yield _Item(item["stock_id"], item["decision"], "")
 

@@ -35,6 +35,7 @@ def choice_tool(analysts: Sequence[str]) -> ToolSpec:
                     "type": "array",
                     "items": {"type": "string", "enum": [*analysts]},
                     "minItems": 1,
+                    "maxItems": len(analysts),
                 },
                 "reason": {"type": "string"},
             },

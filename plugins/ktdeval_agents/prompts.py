@@ -8,8 +8,8 @@ spoken, and then the role.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -90,11 +90,24 @@ class Meeting:
 
 def role_prompt(team: Team, name: str, meeting: Meeting, shown: ObservedState) -> list[Message]:
     """Return the first messages of a role's conversation; `shown` is what it sees of the day."""
-    user = joined(*_shared(team, name, meeting, shown), _own(team, name, meeting))
+    shared = list(_shared(team, name, meeting, shown))
+    user = Message("user", joined(*shared, _own(team, name, meeting)))
+    # A planner's tool is its own, and tools come first in what providers keep. The last role's
+    # choice of a tool is its own, too, which Claude heeds; its day serves its retries, and other
+    # servers.
+    if name not in team.planners:
+        user = replace(user, shared=_ends(shared))
+
     system = _system(team, name, meeting)
     if not system:
-        return [Message("user", user)]
-    return [Message("system", system), Message("user", user)]
+        return [user]
+    return [Message("system", system), user]
+
+
+def _ends(parts: Sequence[str]) -> tuple[int, ...]:
+    """Return the length of the text that ends with each part."""
+    ends = [len(joined(*parts[: count + 1])) for count in range(len(parts))]
+    return tuple(dict.fromkeys(filter(None, ends)))
 
 
 # ---- what roles share

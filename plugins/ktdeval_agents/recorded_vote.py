@@ -17,8 +17,8 @@ from ktdeval.harness import (
     Reply,
     StepSession,
     Submission,
-    json_object,
     label_key,
+    submission_object,
 )
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.values.jsonio import JsonValue, dumps_canonical
@@ -112,7 +112,7 @@ class RecordedVote:
         reply = session.ask(ModelRequest(messages, tools=(tool,), tool_choice=tool.name, role=role))
         if not reply.tool_calls:
             return None
-        return json_object(reply.tool_calls[0].arguments)
+        return submission_object(reply.tool_calls[0].arguments)
 
 
 def _on_assets_shown(ballot: Mapping[str, Any], state: ObservedState) -> Mapping[str, Any]:

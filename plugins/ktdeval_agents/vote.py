@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from ktdeval.errors import ConfigError, StoreError
-from ktdeval.harness import Agent, Decision, Observation, StepSession, json_object
+from ktdeval.harness import Agent, Decision, Observation, StepSession, submission_object
 from ktdeval.trading import DECIDED
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue, dumps_canonical
@@ -90,7 +90,7 @@ class VoteAgent:
             memories[index] = decision.memory
 
             if decision.provenance in DECIDED:
-                ballots.append(json_object(role_session.submitted))
+                ballots.append(submission_object(role_session.submitted))
 
         if not ballots:
             return Decision((), "fallback", memory=memories)

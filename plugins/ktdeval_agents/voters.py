@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ktdeval.cards import System, system_labels
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.harness import Reply, ToolCall, TranscriptEntry, Usage, json_object
+from ktdeval.harness import Reply, ToolCall, TranscriptEntry, Usage, submission_object
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.masking import Lens
 from ktdeval.runner import PlannedEpisodes, RunFolder
@@ -252,7 +252,7 @@ def _submission(voter: Voter, step: StepRecord, entry: TranscriptEntry) -> Mappi
             " what the model wrote, such as react or a team"
         )
 
-    return json_object(entry.submission)
+    return submission_object(entry.submission)
 
 
 def _translated(

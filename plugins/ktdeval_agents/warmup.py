@@ -93,7 +93,7 @@ def _decide(
     is counted.
     """
     words = wordings()
-    schema = stance_schema(state.limits.min_reason_chars)
+    schema = stance_schema(state.limits.min_reason_chars, [*state.candidates])
     tool = ToolSpec(session.submit_tool.name, words["practice_tool"], schema)
     user = words["practice_day"].format(
         day=state.day, memory=remembered or words["no_memory"], state=state.text

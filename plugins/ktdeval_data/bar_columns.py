@@ -12,15 +12,18 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit, listed_codes
+from ktdeval_data.columns import parse_flags
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
 from ktdeval_data.reading.lines import at_line
 from ktdeval_data.reading.money import HUNDREDTHS, PRICES, may_mean, word_in
-from ktdeval_data.reading.names import squeezed, unit_in
+from ktdeval_data.reading.names import squeezed, unit_in, unread_columns
 from ktdeval_data.reading.options import Reading
 
-EVENTS = ("adjusted_close", "split", "dividend")  #: columns beside the prices that may say a factor
+EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "reference")
+"""Columns beside the prices that may say a factor."""
+
 _UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
 _RATE = 5e-7  # turnover over volume times price: less is no amount, but a rate of all shares
 # days between two bars, in the middle of all
@@ -29,6 +32,7 @@ _WEEK = 5
 _OTHER_LINES = re.compile(
     r"[周月季年]线|分钟线?|小时线?"
 )  # of terminals' titles; 日线 are daily bars
+_MOST_NAMED = 8  # columns in a note
 _FEW = 4  # days that tell no interval
 
 
@@ -138,6 +142,47 @@ def forget_empty_volumes(bars: pd.DataFrame, reading: Reading) -> None:
 
     bars.loc[bars["code"].isin(codes), "volume"] = np.nan
     reading.note(f"volumes that are 0 on all days are taken as not known: {listed_codes(codes)}")
+
+
+def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: Reading) -> pd.DataFrame:
+    """Return the bars that were over when they were written, by a flag `complete`, which is removed.
+    A note names the others.
+
+    Raises DataError: the flag says that no bar was over, or has another value than true and false.
+    """
+    if "complete" not in bars:
+        return bars
+
+    column = reading.columns_of["complete"]
+    is_over = parse_flags(bars["complete"], f"{where}: {column}")
+    del bars["complete"]
+    if is_over.all():
+        return bars
+
+    open_bars = bars[~is_over]
+    if len(open_bars) == len(bars):
+        raise DataError(
+            f"{where}: column {column!r} says of each bar that it was not over; if it means"
+            " something else, rename it in the file"
+        )
+
+    days = zip(open_bars["code"].astype(str), open_bars["date"], strict=True)
+    named = listed_codes([f"{code} {str(day)[:10]}" for code, day in days])
+    reading.note(f"bars that were not over by column {column!r} are left out: {named}")
+    finished: pd.DataFrame = bars[is_over]  # without a new index: errors name a bar's line by it
+    return finished
+
+
+def name_unread(reading: Reading) -> None:
+    """Note the columns of the bars whose meaning is known and that are not read."""
+    unread = unread_columns(reading.header, reading.columns_of.values())
+    if not unread:
+        return
+
+    named = ", ".join(unread[:_MOST_NAMED])
+    if len(unread) > _MOST_NAMED:
+        named += f" and {len(unread) - _MOST_NAMED} more"
+    reading.note(f"columns that are known but not read: {named}")
 
 
 def leave_out_rates(bars: pd.DataFrame, reading: Reading) -> None:

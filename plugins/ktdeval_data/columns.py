@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,16 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import categories, parse_code, place, with_places
 from ktdeval.values.bounded import open_parquet
 from ktdeval.values.fields import near_matches
+from ktdeval.values.first_bytes import GZIP, PARQUET, ZIP, other_kind
 from ktdeval_data.reading.codes import code_in_name, code_in_title
 from ktdeval_data.reading.days import looks_like_day, parse_days
+from ktdeval_data.reading.lines import first_bytes
+from ktdeval_data.reading.missing import Header, no_columns
 from ktdeval_data.reading.names import UNITS, coin_volumes, match_names, names_of, squeezed, unit_in
 from ktdeval_data.reading.numbers import to_numbers
 from ktdeval_data.reading.options import Reading
 from ktdeval_data.reading.text_table import TextTable, Wanted, as_one, open_table
+from ktdeval_data.reading.workbook import is_workbook
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "date": ("trade_date", "datetime", "day"),
@@ -42,6 +45,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "code_then": ("former_code", "old_code"),
     "time": ("ends_at", "datetime", "timestamp", "trade_date", "date"),
     "ratio": ("split_ratio", "stock splits"),
+    "split_to": ("new",),
+    "split_from": ("old",),
 }
 """Names that vendors give to fields, tried where no mapping says otherwise."""
 
@@ -59,9 +64,11 @@ _TEXT_FIELDS = (
     "industry",
     "index_code",
     "traded",
+    "complete",
     "special",
     "list_date",
     "code_then",
+    "ratio",
     "venue",
     "kind",
     "currency",
@@ -73,8 +80,6 @@ _TIMES = ("time", "时间")  # columns beside that of days
 _INDEX = "__index_level_0__"  # of a frame without a name of its index
 _ROWS = 2**20  # of a text file read at once
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
-_STACK = "frame.stack(level=1).reset_index()"
-_MELT = "frame.melt('date', var_name='code', value_name='close')"
 _PACKED = "unpack it first"
 _OTHER = "save it as .csv or .parquet"
 _UNPACK = {
@@ -111,7 +116,7 @@ def _table_files(path: Path) -> list[Path]:
 
         return files
 
-    if not path.name.lower().endswith(_ALL_SUFFIXES):
+    if not path.name.lower().endswith(_ALL_SUFFIXES) and not _is_table(path):
         advice = _UNPACK.get(path.suffix.lower(), "")
         expected = (
             f"unknown kind of file; expected one of {', '.join(_ALL_SUFFIXES)}, or a folder of them"
@@ -125,6 +130,24 @@ def _table_files(path: Path) -> list[Path]:
         raise DataError(f"{path}: {problem}")
 
     return [path]
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a file of another suffix is a table by its first bytes. Raises DataError: by these it
+    is something else.
+    """
+    if not path.is_file():
+        return False
+
+    head = first_bytes(path)
+    if head.startswith((PARQUET, GZIP)) or is_workbook(path, head):
+        return True
+
+    other = other_kind(head)
+    if other and not head.startswith(ZIP):
+        raise DataError(f"{path}: can't read: by its first bytes it is {other}")
+
+    return False
 
 
 def stem(path: Path) -> str:
@@ -145,22 +168,25 @@ def read_table(
 ) -> pd.DataFrame:
     """Read the columns of a file, or of a folder of files, under the names of their fields.
 
-    `mapping`: field -> column of the source, which precedes the usual aliases. Without a column of
+    `mapping`: field -> column of the source, which precedes the usual aliases. A field such as
+    `in_date|date` is needed in one of the two forms. Without a column of
     codes, the code is taken from `reading`, from the title above the header, or in a folder from
     the file's name. Dates, codes and other texts are text (fields of `repeated` are categories),
     numbers are float64. Raises DataError if a file is unreadable, or one of `fields` has no column;
     UsageError if the mapping names another field.
     """
     how = reading or Reading()
+    wanted = [name for field in fields for name in field.split("|")]
     frames = []
     places = []
     for file in _table_files(path):
-        source = _open(file, fields, optional, mapping, how)
-        columns = _resolve(source, [*fields, *optional], mapping)
+        source = _open(file, wanted, optional, mapping, how)
+        columns = _resolve(source, [*wanted, *optional], mapping)
         code = _code_of(source, path, columns, how)
-        for field in fields:
-            if field not in columns and not (field == "code" and code):
-                raise DataError(_no_column(source, field))
+        found = {*columns, "code"} if code else {*columns}
+        lacking = [field for field in fields if found.isdisjoint(field.split("|"))]
+        if lacking:
+            raise DataError(_no_columns(source, lacking, columns, how))
 
         frame = _read_columns(source, columns, repeated)
         if "code" in fields and "code" not in columns:
@@ -197,6 +223,7 @@ def _notice(source: _Source, columns: Mapping[str, str], reading: Reading) -> No
             )
 
     reading.columns_of.update(columns)
+    reading.header.extend(source.header)
     if isinstance(source, TextTable):
         reading.titles.append(source.layout.title)
 
@@ -239,7 +266,7 @@ def _open(
         known.update(names_of(field, ALIASES))
 
     try:
-        if file.suffix.lower() == ".parquet":
+        if _is_parquet(file):
             if reading.columns:
                 raise UsageError(
                     f"{file}: --columns is of files without a header, and this one has names; use"
@@ -251,6 +278,15 @@ def _open(
         return open_table(file, known, reading)
     except _UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
+
+
+def _is_parquet(file: Path) -> bool:
+    """Whether a file is Parquet by its first bytes, or by its name where these tell nothing."""
+    head = first_bytes(file)
+    if head.startswith(PARQUET):
+        return True
+
+    return file.suffix.lower() == ".parquet" and b"\0" in head and not other_kind(head)
 
 
 def _code_of(
@@ -277,31 +313,18 @@ def _code_of(
     return in_title
 
 
-def _no_column(source: _Source, field: str) -> str:
-    """Return the error message for a field without a column."""
-    names = ", ".join((field, *ALIASES.get(field, ())))
-    line = ""
-    if isinstance(source, TextTable) and source.layout.header_line > 1:
-        line = f" in its header, line {source.layout.header_line}"
+def _no_columns(
+    source: _Source, fields: Sequence[str], columns: Mapping[str, str], reading: Reading
+) -> str:
+    """Return the error message for fields without a column."""
+    line = 0
+    cells = {}
+    if isinstance(source, TextTable):
+        line = source.layout.header_line
+        cells = {name: source.cells_of(name) for name in source.header}
 
-    shown = [name for name in source.header if not name.startswith("Unnamed: ")]
-    if any(name.startswith("('") for name in shown):
-        found = f"its columns are pairs of field and asset ({shown[0]} …)"
-        return f"{source.file}: {found}; make a row for each day and asset, in pandas: {_STACK}"
-
-    if sum(parse_code(name) is not None for name in shown) > len(shown) // 2:
-        found = f"its columns are codes ({', '.join(shown[:3])} …): a table of one field"
-        return (
-            f"{source.file}: {found}; make it one with a row for each day and code, in pandas:"
-            f" {_MELT}"
-        )
-
-    found = f"{source.file}: no column for {field!r}{line} (tried {names})"
-    words = f"{found}; map one of {', '.join(shown)}"
-    if field == "code":
-        return f"{words}; or, if the file is of one asset, name it: --code CODE"
-
-    return words
+    header = Header(source.file, source.header, cells, columns, line)
+    return no_columns(header, fields, ALIASES, reading)
 
 
 def read_events(
@@ -316,15 +339,24 @@ def read_events(
 
     Raises DataError if a cell is missing or not valid, or if a key has two rows of one day.
     """
-    given = reading or Reading()
-    how = given.beside()
-    if key == "code":
-        how = replace(how, code=given.code)  # the bars' only asset
+    table = read_table(Path(path), ["date", key, value], [], mapping, reading=reading)
+    return as_events(table, key, value, path, form, reading or Reading())
 
-    table = read_table(Path(path), ["date", key, value], [], mapping, reading=how)
+
+def as_events(
+    table: pd.DataFrame,
+    key: str,
+    value: str,
+    path: str,
+    form: Callable[..., pd.Series],
+    reading: Reading,
+) -> pd.DataFrame:
+    """Return a table of dated events in order, checked; as of `read_events`."""
     absent = table[["date", key]].isna().any(axis=1)
     table[key] = form(table[key])
-    table["date"] = parse_days(table["date"], f"{path}: date", how.days).astype("datetime64[ns]")
+    table["date"] = parse_days(table["date"], f"{path}: date", reading.days).astype(
+        "datetime64[ns]"
+    )
     _check_differing(table, ["date", key], value, path)
     is_valid = (table[value] > 0) & np.isfinite(table[value])
     bad = absent | ~is_valid | table[["date", key]].duplicated()

@@ -37,7 +37,9 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
         )
 
     quoted = _other_currencies(raw, account, params)
-    rates = read_events(where, "currency", "rate", mapping, _stripped, reading_of(params))
+    rates = read_events(
+        where, "currency", "rate", mapping, _stripped, reading_of(params).beside("fx")
+    )
     bars = _converted(raw, quoted, rates, params)
 
     currencies = sorted(set(quoted.values()))

@@ -1,5 +1,5 @@
-"""Factors of bars: from a file of their own, an adjusted close beside the close, or splits beside
-the prices.
+"""Factors of bars: from a file of their own, or a column beside the prices: a divisor, an adjusted
+close, splits, or the exchange's reference price.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ktdeval_data.columns import read_events
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.options import Reading
 
+_MOST_EX_DAYS = 0.1  # part of a code's days
 _NEAR = np.log(
     1.35,
 )  # a change of factor by which the close does not move the other way is none of that day
@@ -101,6 +102,10 @@ def factors_beside(bars: pd.DataFrame, params: LongParams, reading: Reading) -> 
     has_factor = bool(bars["factor"].notna().any())
     notes = []
 
+    if "divisor" in bars:
+        notes.append(_of_divisors(bars, reading, has_factor))
+        has_factor = has_factor or bool(bars["factor"].notna().any())
+
     if "adjusted_close" in bars:
         wanted = params.adjusted_close == "factor" and params.prices == "unadjusted"
         read = wanted and not has_factor and factors_of_adjusted_closes(bars)
@@ -123,7 +128,70 @@ def factors_beside(bars: pd.DataFrame, params: LongParams, reading: Reading) -> 
         why = "returns are those of prices, without dividends"
         notes.append(f"column {column['dividend']!r} is not read: {why}")
 
+    if "reference" in bars:
+        has_factor = bool(bars["factor"].notna().any())
+        notes.append(_of_references(bars, column["reference"], params, has_factor))
+
     return tuple(filter(None, notes))
+
+
+def _of_divisors(bars: pd.DataFrame, reading: Reading, has_factor: bool) -> str:
+    """Fill the factor of bars without one, in place, with 1 over the number that divides prices,
+    times that of dividends where there is one; return a note.
+    """
+    divisor = reading.columns_of["divisor"]
+    if has_factor:
+        return f"column {divisor!r} is not read: there is a factor"
+
+    numbers = bars["divisor"].where(bars["divisor"] > 0)
+    factor = 1 / numbers
+    names = f"1 / {divisor}"
+    if "return_factor" in bars:
+        factor *= bars["return_factor"]
+        names = f"{reading.columns_of['return_factor']} / {divisor}"
+
+    bars["factor"] = factor
+    return f"the factor is {names}"
+
+
+def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_factor: bool) -> str:
+    """Fill the factor of bars without one, in place, from reference prices: on an ex-day the
+    exchange sets the last close lower, by which the factor rises; return a note.
+    """
+    if has_factor or params.prices != "unadjusted":
+        return f"column {column!r} is not read: there is a factor or prices are adjusted"
+
+    rows = bars[["code", "date", "close", "reference"]]
+    rows = rows.sort_values(["code", "date"], kind="stable")
+    code = rows["code"].astype(str)
+    known = rows["close"].where(rows["close"] > 0).groupby(code).ffill()
+    last = known.groupby(code).shift()
+    reference = rows["reference"].where(rows["reference"] > 0)
+
+    usable = (last > 0) & (reference > 0)
+    half = 0.5 * 10.0 ** -min(_decimals(rows["close"]), _decimals(rows["reference"].dropna()))
+    is_ex_day = usable & ((last - reference).abs() > 1.2 * half)
+    count = int(is_ex_day.sum())
+    if not count:
+        return f"column {column!r} is the last close on all days: no ex-day, and no factor from it"
+
+    # A column that is often off is another price, such as one of another adjustment.
+    steps = usable.groupby(code).sum()
+    often = is_ex_day.groupby(code).sum() > np.maximum(_MOST_EX_DAYS * steps, 1)
+    if often.any():
+        odd = str(often.index[often][0])
+        own = f"{int(is_ex_day[code == odd].sum())} of {int(steps[odd])} days"
+        why = f"it differs from the last close of {odd} on {own}, too often for ex-days"
+        return f"column {column!r} is not read: {why}"
+
+    ratio = (last / reference).where(is_ex_day, 1.0)
+    bars["factor"] = ratio.groupby(code).cumprod().reindex(bars.index)
+    first = rows[is_ex_day].iloc[0]
+    named = f"{first['code']} {str(first['date'])[:10]}"
+    return (
+        f"the factor is that of {count} ex-days on which column {column!r} differs from the last"
+        f" close, first {named}"
+    )
 
 
 def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:

@@ -1,13 +1,12 @@
-"""Read the file of assets, which says each code's kind, currency and venue, and the file of splits.
-
-The venue decides how a code is written, so the assets are read before all other files.
+"""Read the file of assets, which says each code's kind, currency and venue, before all other files:
+the venue decides how a code is written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,9 +14,8 @@ import pandas as pd
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import Instrument, Venue, find_venue, parse_code, parse_symbol, place
 from ktdeval.plugins.registry import load_plugins
-from ktdeval_data.bar_columns import refuse_lost_zeros_beside
-from ktdeval_data.columns import read_events, read_table, with_texts
-from ktdeval_data.reading.codes import plain_code
+from ktdeval_data.columns import read_table, with_texts
+from ktdeval_data.reading.codes import as_among, plain_code, us_symbol
 from ktdeval_data.reading.days import parse_days
 from ktdeval_data.reading.options import Reading
 
@@ -40,8 +38,23 @@ class Listing:
     listed: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, code: str) -> Instrument:
-        """Return the instrument of a normalised code."""
-        return self.own.get(code, self.default)
+        """Return the instrument of a normalised code, in this or another spelling of its class."""
+        if code in self.own or not self.own:
+            return self.own.get(code, self.default)
+        return self.own.get(as_among([code], self.own).get(code, code), self.default)
+
+    def among(self, known: Collection[str]) -> Listing:
+        """Return the same assets, in the spelling of the codes in `known` where they are of these."""
+        renamed = as_among(self.own, known)
+        if not renamed:
+            return self
+
+        return replace(
+            self,
+            assets=self.assets.assign(code=among(self.assets["code"], known)),
+            own={renamed.get(code, code): instrument for code, instrument in self.own.items()},
+            listed={renamed.get(code, code): day for code, day in self.listed.items()},
+        )
 
     def codes(self, series: pd.Series) -> pd.Series:
         """Return codes in the form `600519.SH` if their venue has boards, else symbols in upper
@@ -63,12 +76,18 @@ class Listing:
         return {name: self.venues[name] for name in sorted(names)}
 
 
+def among(codes: pd.Series, known: Collection[str]) -> pd.Series:
+    """Return a column of codes in the spelling of those in `known`, such as those of the bars."""
+    renamed = as_among([str(code) for code in codes.unique()], known)
+    return with_texts(codes, lambda code: renamed.get(code, code)) if renamed else codes
+
+
 def _code(text: str, venue: Venue) -> str:
     """Return a code in the form that its venue uses; the text itself if it is no code there."""
     if venue.has_boards:
         return parse_code(text) or text
 
-    symbol = text
+    symbol = us_symbol(text)
     if venue.name == _COINS:
         symbol = text.replace("/", "")  # BTC/USDT is BTCUSDT
     return parse_symbol(symbol) or text
@@ -87,7 +106,7 @@ def read_listing(
     list_date. Raises UsageError if `venue` is unknown; DataError if a venue, kind or currency in
     the file is, or if rows of one code differ.
     """
-    how = (reading or Reading()).beside()
+    how = (reading or Reading()).beside("industry")
     venues = load_plugins().venues()
     default = _instrument(find_venue(venue, venues), kind or "", "", "--kind")
     if not path:
@@ -161,35 +180,3 @@ def _instrument(venue: Venue, kind: str, currency: str, where: str) -> Instrumen
             " such as stock or USD"
         )
     return instrument
-
-
-def apply_splits(
-    bars: pd.DataFrame,
-    path: str,
-    mapping: Mapping[str, str],
-    codes: Callable[[pd.Series], pd.Series],
-    reading: Reading | None = None,
-) -> str:
-    """Fill the adjustment factor of bars without one, in place, from a file of splits; return a note.
-
-    The file has code, date (the first day whose price is after the split) and ratio (15 for 15:1,
-    0.1 for a reverse split of ten to one). `codes` turns its codes into those of the bars. Splits
-    before a code's first bar or after its last have no effect. Raises UsageError if the bars have a
-    factor; DataError if a ratio or day is invalid, or a split is given twice.
-    """
-    if bars["factor"].notna().any():
-        raise UsageError("--splits: the bars have a factor already; leave out one of the two")
-
-    table = read_events(path, "code", "ratio", mapping, codes, reading)
-    refuse_lost_zeros_beside(bars, table["code"], path)
-    lives = bars.groupby("code", observed=True)["date"].agg(["min", "max"])
-    inside = table.join(lives, on="code").query("min < date <= max")
-    inside = inside.assign(factor=inside.groupby("code")["ratio"].cumprod())
-    inside = inside.astype({"code": bars["code"].dtype})
-
-    # The factor of a bar is that of the last split up to its day, and 1 before the first one.
-    rows = bars[["code", "date"]].astype({"date": "datetime64[ns]"}).sort_values("date")
-    matched = pd.merge_asof(rows, inside[["code", "date", "factor"]], on="date", by="code")
-    bars["factor"] = matched["factor"].set_axis(rows.index).fillna(1.0)
-
-    return f"factors are those of {len(inside)} splits in {Path(path).name}; dividends are in none"

@@ -7,6 +7,7 @@ to it. Columns, dates, codes and units are brought to one form.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,8 @@ from ktdeval_data.bar_columns import (
     apply_named_units,
     forget_empty_volumes,
     leave_out_rates,
+    leave_out_unfinished,
+    name_unread,
     reading_of,
     refuse_lost_zeros,
     refuse_other_currencies,
@@ -44,20 +47,25 @@ from ktdeval_data.bar_columns import (
 )
 from ktdeval_data.columns import (
     index_code,
-    normalise_codes,
     parse_flags,
     read_table,
     stem,
-    with_texts,
 )
 from ktdeval_data.exchange_rates import convert
 from ktdeval_data.factors import factors_beside, factors_of_file
-from ktdeval_data.instruments import Listing, apply_splits, read_listing
+from ktdeval_data.instruments import Listing, among, read_listing
+from ktdeval_data.members import (
+    index_codes,
+    known_days,
+    read_members,
+    read_names,
+    renumbered,
+)
 from ktdeval_data.our_units import in_shares, to_our_units
 from ktdeval_data.params import DocumentParams, LongParams
-from ktdeval_data.reading.codes import plain_code
-from ktdeval_data.reading.days import ISO, DayForm, parse_days
+from ktdeval_data.reading.days import parse_days
 from ktdeval_data.reading.options import Reading
+from ktdeval_data.splits import apply_splits
 
 _FILES = ("bars", "benchmark", "members", "industry", "names", "splits", "factors", "minutes", "fx")
 _TIME = r"^((?:19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::00(?:\.0+)?)?)(Z|[+-]\d\d:?\d\d)?$"
@@ -65,8 +73,6 @@ _FIX = "write 2024-01-02T10:31:00-05:00, or name the zone of times without one (
 _REQUIRED = ("date", "code", "open", "close", "volume")
 _REQUIRED_OF_CLOSES = ("date", "code", "close")  # at venues without A-share codes
 _OPTIONAL = ("high", "low", "amount", "factor", "traded", *LIMIT_COLUMNS)
-_OPEN_START = np.datetime64("1900-01-01")
-OPEN_END = np.datetime64("2200-01-01")
 
 
 def read_long(params: LongParams) -> RawMarket:
@@ -94,8 +100,13 @@ def read_long(params: LongParams) -> RawMarket:
     late = _given_up(bars, names)
     bars = renumbered(bars, names)
 
+    known = frozenset(bars["code"].unique())
+    listing = listing.among(known)
+    names["code"] = among(names["code"], known)
+
     def present(codes: pd.Series) -> pd.Series:
-        return renumbered(pd.DataFrame({"code": listing.codes(codes)}), names)["code"]
+        own = among(listing.codes(codes), known)
+        return renumbered(pd.DataFrame({"code": own}), names)["code"]
 
     factor_notes = _factors(bars, params, mappings, present, reading)
     conventions, unit_notes = to_our_units(bars, params, _has_boards(bars, listing))
@@ -113,6 +124,7 @@ def read_long(params: LongParams) -> RawMarket:
         members = read_members(
             Path(params.members), mappings["members"], benchmark_code, listing, reading
         )
+        members["code"] = among(members["code"], known)
         members = renumbered(members, names)
 
     if params.assets == "members" and params.members is not None:
@@ -212,10 +224,12 @@ def _factors(
     """
     notes: tuple[str, ...] = ()
     if params.factors:
-        notes += (factors_of_file(bars, params.factors, mappings["factors"], codes, reading),)
+        how = _of_bars(bars, reading, "factors")
+        notes += (factors_of_file(bars, params.factors, mappings["factors"], codes, how),)
 
     if params.splits:
-        notes += (apply_splits(bars, params.splits, mappings["splits"], codes, reading),)
+        how = _of_bars(bars, reading, "splits")
+        notes += (apply_splits(bars, params.splits, mappings["splits"], codes, how),)
 
     notes += factors_beside(bars, params, reading)
     for name in EVENTS:
@@ -223,6 +237,15 @@ def _factors(
             del bars[name]
 
     return notes
+
+
+def _of_bars(bars: pd.DataFrame, reading: Reading, file: str) -> Reading:
+    """Return how a file next to the bars is read; without a column of codes it is of their only
+    asset.
+    """
+    codes = bars["code"].unique()
+    code = str(codes[0]) if len(codes) == 1 else ""
+    return replace(reading.beside(file), code=code)
 
 
 def _split_mapping(params: LongParams) -> dict[str, dict[str, str]]:
@@ -271,9 +294,9 @@ def _minutes(
     if params.minutes is None:
         return NO_MINUTES, ()
 
-    reading = reading_of(params).beside()
+    reading = reading_of(params).beside("minutes")
     table = _read_minutes(Path(params.minutes), mapping, params.minutes_zone, reading)
-    table["code"] = listing.codes(table["code"])
+    table["code"] = among(listing.codes(table["code"]), frozenset(bars["code"].unique()))
     table["ends_at"] += np.timedelta64(params.minutes_length, "m")
     table = renumbered(table, names).sort_values(["code", "ends_at"], kind="stable")
 
@@ -354,13 +377,13 @@ def _read_bars(
     where = params.bars
     required = _REQUIRED if listing.venues[params.venue].has_boards else _REQUIRED_OF_CLOSES
     not_required = [name for name in _REQUIRED if name not in required]
-    optional = (*not_required, *_OPTIONAL, *EVENTS, "currency")
+    optional = (*not_required, *_OPTIONAL, *EVENTS, "complete", "currency")
     repeated = ("date", "code", "currency")
     bars = read_table(Path(where), required, optional, mapping, repeated, reading)
     if bars.empty:
         raise DataError(f"{where}: there are no bars, only a header; check the file")
 
-    bars["date"] = _known_days(bars, "date", where, reading.days)
+    bars["date"] = known_days(bars, "date", where, reading.days)
     if params.code and "code" in reading.columns_of:
         raise UsageError(
             f"--code {params.code}: {where} has a column of codes, {reading.columns_of['code']!r};"
@@ -373,6 +396,8 @@ def _read_bars(
         refuse_lost_zeros(bars["code"], where)
 
     bars["code"] = listing.codes(bars["code"])
+    bars = leave_out_unfinished(bars, where, reading)
+    name_unread(reading)
     for flag in ("traded", "special"):
         if flag in bars:
             bars[flag] = parse_flags(bars[flag], f"{where}: {flag}")
@@ -388,19 +413,6 @@ def _read_bars(
         leave_out_rates(bars, reading)
 
     return bars
-
-
-def _known_days(
-    table: pd.DataFrame, column: str, where: Path | str, form: DayForm = ISO
-) -> pd.Series:
-    """Return the days of a column. Raises DataError if a cell is empty, or not a day."""
-    days = parse_days(table[column], f"{where}: {column}", form)
-    missing = int(days.isna().sum())
-    if missing:
-        raise DataError(
-            f"{where}: {missing} rows have no {column}; fill it in, or leave the rows out"
-        )
-    return days
 
 
 def _read_indices(
@@ -419,11 +431,13 @@ def _read_indices(
         return pd.DataFrame({"date": pd.to_datetime([]), "code": [], "close": np.empty(0)})
 
     path = Path(params.benchmark)
-    table = read_table(path, ["date", "close"], ["code"], mapping, reading=reading.beside())
-    table["date"] = _known_days(table, "date", path, reading.days)
+    table = read_table(
+        path, ["date", "close"], ["code"], mapping, reading=reading.beside("benchmark")
+    )
+    table["date"] = known_days(table, "date", path, reading.days)
 
     if "code" in table:
-        table["code"] = _index_codes(table["code"], reading)
+        table["code"] = index_codes(table["code"], reading)
     else:
         table["code"] = benchmark_code
 
@@ -445,125 +459,6 @@ def _read_indices(
         table = table[table["code"] == benchmark_code].reset_index(drop=True)
 
     return table[["date", "code", "close"]]
-
-
-def read_members(
-    path: Path,
-    mapping: Mapping[str, str],
-    benchmark_code: str,
-    listing: Listing,
-    reading: Reading | None = None,
-) -> pd.DataFrame:
-    """Read the intervals of membership from a file of intervals or of dated lists."""
-    how = (reading or Reading()).beside()
-    table = read_table(
-        path, ["code"], ["in_date", "out_date", "date", "index_code"], mapping, reading=how
-    )
-    if "index_code" in table:
-        is_own = [code == benchmark_code for code in _index_codes(table["index_code"], how)]
-        table = table[is_own]
-
-    if table.empty:
-        raise DataError(f"{path}: no members of {benchmark_code}")
-
-    if listing.venues[listing.default.venue].has_boards and not listing.code_width:
-        refuse_lost_zeros(table["code"], str(path))
-
-    table["code"] = listing.codes(table["code"])
-    if "in_date" in table:
-        first = _known_days(table, "in_date", path, how.days)
-        last = _last_days(table, path, how)
-        spans = pd.DataFrame({"code": table["code"], "first": first, "last": last})
-        return spans.reset_index(drop=True)
-
-    if "date" not in table:
-        raise DataError(f"{path}: no column in_date (intervals) nor date (dated lists); map one")
-
-    return intervals(table["code"], _known_days(table, "date", path, how.days))
-
-
-def _index_codes(column: pd.Series, reading: Reading) -> list[str]:
-    """Return the normalised codes of a column of indices."""
-    return [index_code(plain_code(str(text), reading.code_width)) for text in column]
-
-
-def _last_days(table: pd.DataFrame, path: Path | str, reading: Reading) -> pd.Series:
-    """Return the days of the column `out_date`, `OPEN_END` if a cell or the column is missing."""
-    if "out_date" not in table:
-        return pd.Series(pd.NaT, index=table.index).fillna(OPEN_END)
-    return parse_days(table["out_date"], f"{path}: out_date", reading.days).fillna(OPEN_END)
-
-
-def intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:
-    """Return intervals from dated lists. A list is valid from its day to the day before the next
-    one, the last list without end.
-    """
-    starts = np.sort(dates.unique())
-    ends = np.append(starts[1:] - np.timedelta64(1, "D"), OPEN_END).astype("datetime64[ns]")
-    list_index = np.searchsorted(starts, dates.to_numpy())
-    table = pd.DataFrame({"code": codes.to_numpy(), "list": list_index})
-    table = table.drop_duplicates().sort_values(["code", "list"])
-
-    # A code in consecutive lists has one interval.
-    is_new_code = table["code"] != table["code"].shift()
-    is_new_run = is_new_code | (table["list"] != table["list"].shift() + 1)
-    runs = table.groupby(is_new_run.cumsum()).agg(
-        code=("code", "first"), first=("list", "first"), last=("list", "last")
-    )
-
-    return pd.DataFrame(
-        {
-            "code": runs["code"].to_numpy(),
-            "first": starts[runs["first"]],
-            "last": ends[runs["last"]],
-        }
-    )
-
-
-def read_names(
-    path: str | None,
-    mapping: Mapping[str, str],
-    codes: Callable[[pd.Series], pd.Series] = normalise_codes,
-    reading: Reading | None = None,
-) -> pd.DataFrame:
-    """Read dated names: code, first, last, name, code_then, one row for each span of days. No rows
-    without a file.
-    """
-    if path is None or not path:
-        return pd.DataFrame(columns=["code", "first", "last", "name", "code_then"])
-
-    how = (reading or Reading()).beside()
-    table = read_table(
-        Path(path), ["code", "name", "in_date"], ["out_date", "code_then"], mapping, reading=how
-    )
-    first = parse_days(table["in_date"], f"{path}: in_date", how.days)
-    code_then = table["code"]
-    if "code_then" in table:
-        code_then = table["code_then"].fillna(table["code"])
-
-    names = pd.DataFrame(
-        {
-            "code": codes(table["code"]),
-            "first": first.fillna(_OPEN_START),
-            "last": _last_days(table, path, how),
-            "name": table["name"].fillna(""),
-            "code_then": codes(code_then),
-        }
-    )
-
-    return names.drop_duplicates().reset_index(drop=True)
-
-
-def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with former codes of renumbered assets replaced by the present ones."""
-    renewed = {}
-    for then, code in zip(names["code_then"], names["code"], strict=True):
-        if then != code:
-            renewed[then] = code
-
-    if renewed:
-        table["code"] = with_texts(table["code"], lambda text: renewed.get(text, text))
-    return table
 
 
 def _given_up(bars: pd.DataFrame, names: pd.DataFrame) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ command of two at once is lost.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
+from ktdeval.errors import StoreError
 from ktdeval.stores import MissingKey, Store
 from ktdeval.values.typed import Value, decode_json, encode_canonical
 
@@ -20,6 +22,10 @@ CONTROL = "control.json"  #: key in the store of a grid
 _CONTROLS = "controls"
 
 Episodes = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class MalformedControl(StoreError):
+    """A file of a grid's control can't be read."""
 
 
 class Control(Value):
@@ -108,12 +114,42 @@ def apply(control: Control, change: Change) -> Control:
 
 
 def read_control(store: Store) -> Control:
-    """Return the control of a grid. Raises StoreError, with file and field."""
+    """Return the control of a grid. Raises MalformedControl, with file and field."""
     return _read(store, CONTROL) or Control()
 
 
+class SeenControl(Value):
+    """Control of a grid as an observer has it."""
+
+    control: Control = Control()
+    #: one line, where `control.json` can't be read and `control` is the state before; else empty
+    warning: str = ""
+
+
+def control_in_force(store: Store, before: Control | None = None) -> SeenControl:
+    """Return the control of a grid. Where a hand has written a malformed file, it is the state
+    `before`, or without one that of the last command. Raises StoreError: the store fails.
+    """
+    try:
+        return SeenControl(control=read_control(store))
+    except MalformedControl as problem:
+        kept = before or _last_commanded(store)
+        return SeenControl(control=kept, warning=f"{problem}; until then the state before it stays")
+
+
+def _last_commanded(store: Store) -> Control:
+    """Return the state after the last command; without one, that of a grid without the file."""
+    for key in sorted((stat.key for stat in store.list(_CONTROLS)), reverse=True):
+        with suppress(MalformedControl):
+            return _read(store, key) or Control()
+
+    return Control()
+
+
 def change_control(store: Store, change: Change) -> Control:
-    """Change the control of a grid, and return the new one. Raises StoreError."""
+    """Change the control of a grid, and return the new one. Raises MalformedControl: it would
+    replace what a hand has written and nobody can read.
+    """
     before = read_control(store)
     while True:
         after = msgspec.structs.replace(apply(before, change), serial=before.serial + 1)
@@ -144,7 +180,10 @@ def _read(store: Store, key: str) -> Control | None:
     except MissingKey:
         return None
 
-    return decode_json(data, Control, f"{store.place}: {key}")
+    try:
+        return decode_json(data, Control, f"{store.place}: {key}")
+    except StoreError as problem:
+        raise MalformedControl(f"{problem}; fix it, or delete it") from problem
 
 
 def _numbered(serial: int) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ktdeval.errors import KtdevalError
+from ktdeval.calls import Fence
+from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunFolder, RunPart, Sources, gather_run
 from ktdeval.stores import Claim, ClaimBoard
 from ktdeval.values.typed import decode_json
@@ -89,35 +90,42 @@ class Gathering:
         return tasks_of(unit for unit in system.units if unit.id in self.view.done)
 
     def do(self, job: Job, claim: Claim) -> None:
-        """Do a job whose lock is claimed, unless another worker has done it meanwhile."""
+        """Do a job whose lock is claimed, unless another worker has done it meanwhile, or takes it
+        over.
+        """
         try:
             if not self.board.is_done(job.name):
-                self._do(job)
+                self._do(job, claim.check)
+                claim.check()
                 self.board.done(job.name, _DONE)
 
             self.view.done.add(job.name)
+        except FencedError:
+            pass  # whoever has it does it
         except KtdevalError as problem:
-            self.problems[job.name] = problem
+            if claim.is_ours():  # else the other worker may have taken away what was missed
+                self.problems[job.name] = problem
         finally:
             claim.release()
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: Job, fence: Fence) -> None:
+        fence()
         if job.system is None:
             if self.at_end is not None:
                 self.at_end(self.place, self.record)
         elif job.task is None:
-            self._gather(self._system(job.system))
+            self._gather(self._system(job.system), fence)
         else:
-            self._make_card(self._system(job.system), job.task)
+            self._make_card(self._system(job.system), job.task, fence)
 
     def _system(self, slug: str) -> GridSystem:
         return next(system for system in self.record.systems if system.slug == slug)
 
-    def _gather(self, system: GridSystem) -> None:
+    def _gather(self, system: GridSystem, fence: Fence) -> None:
         part = self.part(system.slug)
         if system.tool_protocol is not None:
             continue_canary(self.place, system.slug, part)
-            part.ask_at_end()
+            part.ask_at_end(fence)
 
         finished = self._finished(system)
         unfinished: dict[str, Path] = {}
@@ -130,7 +138,7 @@ class Gathering:
             canary=canary_part(self.place, system.slug),
             checks=self._checks(system),
         )
-        gather_run(self.place.run(system.slug), part.path, sources)
+        gather_run(self.place.run(system.slug), part.path, sources, fence)
 
     def _finished(self, system: GridSystem) -> dict[str, Path]:
         """Return the part that finished each unit."""
@@ -162,7 +170,7 @@ class Gathering:
             return None
         return self.place.part(system.checked_by, system.slug)
 
-    def _make_card(self, system: GridSystem, task: str) -> None:
+    def _make_card(self, system: GridSystem, task: str, fence: Fence) -> None:
         errors = {}
         for unit in system.units:
             failure = self.view.failed.get(unit.id)
@@ -170,4 +178,4 @@ class Gathering:
                 errors[unit.id] = failure.error
 
         run = RunFolder.load(self.place.run(system.slug))
-        self.part(system.slug).write_card(run, task, errors)
+        self.part(system.slug).write_card(run, task, errors, fence)

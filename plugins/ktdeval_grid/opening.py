@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from msgspec import structs
 
 import ktdeval
-from ktdeval.errors import BudgetError, ProviderError, StoreError
+from ktdeval.calls import Fence
+from ktdeval.errors import BudgetError, FencedError, ProviderError, StoreError
 from ktdeval.plugins.code import code_differences, code_hashes
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunPart
@@ -131,18 +132,22 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: Opening)
 
     try:
         with undone_on_error(lambda _: claim.release()):
-            record = resolve(plan, before, opening.parts)
+            record = resolve(plan, before, opening.parts, claim.check)
             record = structs.replace(record, launch=opening.launch)
+            claim.check()
             store.create(key, encode_canonical(record).encode() + b"\n")
             claim.finish(b"{}\n")
+    except FencedError:
+        return False  # whoever has taken it over resolves the plan
     finally:
         opening.parts.close()  # plans of parts may have grown
 
     return True
 
 
-def resolve(plan: GridPlan, before: GridRecord | None, parts: Parts) -> GridRecord:
-    """Return the record of a plan. What `before` has found out of models stays.
+def resolve(plan: GridPlan, before: GridRecord | None, parts: Parts, fence: Fence) -> GridRecord:
+    """Return the record of a plan. What `before` has found out of models stays. `fence` is called
+    before each paid call.
 
     Raises KtdevalError; a model that does not answer, or that the budget does not allow to be
     asked, becomes the `problem` of its system.
@@ -159,7 +164,8 @@ def resolve(plan: GridPlan, before: GridRecord | None, parts: Parts) -> GridReco
 
     found = []
     for system in systems(plan):
-        resolved, market = _resolved(system, plan, mask_key, known.get(system.slug), parts)
+        known_system = known.get(system.slug)
+        resolved, market = _resolved(system, plan, mask_key, known_system, parts, fence)
         if snapshot is not None and market is not None and market != snapshot:
             raise StoreError(
                 f"{system.slug}: the market is snapshot {market:.12} now, the grid was begun with"
@@ -182,7 +188,12 @@ def resolve(plan: GridPlan, before: GridRecord | None, parts: Parts) -> GridReco
 
 
 def _resolved(
-    system: System, plan: GridPlan, mask_key: str, before: GridSystem | None, parts: Parts
+    system: System,
+    plan: GridPlan,
+    mask_key: str,
+    before: GridSystem | None,
+    parts: Parts,
+    fence: Fence,
 ) -> tuple[GridSystem, str | None]:
     """Return a system as recorded, and the id of its market."""
     blank = GridSystem(
@@ -194,7 +205,7 @@ def _resolved(
         units=(),
     )
     try:
-        part = parts.resolve(system, plan, mask_key, before)
+        part = parts.resolve(system, plan, mask_key, before, fence)
     except (ProviderError, BudgetError) as error:  # its server is down, or refuses the key
         problem = " ".join(str(error).split())
         return structs.replace(blank, problem=problem, needed=needed_by(error)), None

@@ -6,11 +6,12 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from ktdeval.calls import Allowance, Amount, StopSignal
+from ktdeval.calls import Fence, StopSignal
 from ktdeval.errors import StoreError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
 from ktdeval.values.jsonio import Closing
+from ktdeval_grid.allowance import GridAllowance
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.plan import GridPlan, System
 from ktdeval_grid.records import GridRecord, GridSystem
@@ -25,20 +26,25 @@ class Parts(Closing):
     place: GridPlace
     worker: str
     plugins: Plugins
-    allowance: Allowance | None = None  #: of the whole grid; None without a budget
+    allowance: GridAllowance | None = None  #: of the whole grid; None without a budget
     #: when the worker began, in seconds of `time.monotonic`; `max_hours` are counted from here
     began_s: float = field(default_factory=time.monotonic)
     _open: dict[str, RunPart] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def resolve(
-        self, system: System, plan: GridPlan, mask_key: str, before: GridSystem | None
+        self,
+        system: System,
+        plan: GridPlan,
+        mask_key: str,
+        before: GridSystem | None,
+        fence: Fence,
     ) -> RunPart:
         """Open the part of a system that is being resolved. Its model is asked how it takes tools,
-        unless that is known from `before`. Raises KtdevalError.
+        unless that is known from `before`; `fence` is called before each call. Raises KtdevalError.
         """
         config = self._config(system, plan, mask_key)
-        shared = SharedRun(allowance=self.allowance)
+        shared = SharedRun(allowance=self.allowance, fence=fence)
         if before is not None:
             config = _with_protocol(config, before)
             shared = replace(shared, further_protocols=before.further_protocols)
@@ -89,9 +95,9 @@ class Parts(Closing):
             quiet=True,
         )
 
-    def drawn_and_unused(self) -> list[Amount]:
-        """Return what each open part has drawn from the allowance, and not used."""
-        return [part.drawn_and_unused() for part in self._open.values()]
+    def paid(self) -> dict[str, dict[str, float | None]]:
+        """Return the US dollars of the calls that open parts record, by system and episode."""
+        return {slug: part.paid() for slug, part in list(self._open.items())}
 
     def interrupt(self) -> None:
         """Stop the episodes of all parts after the steps under way."""

@@ -64,6 +64,12 @@ class PlannedModel(Value):
             return self.label
         return _label(self.name, [self.args, self.base_url, self.options])
 
+    @property
+    def provider(self) -> str:
+        """Whose server answers: the provider, with the address where one is given."""
+        address = self.base_url or self.args.get("base_url") or ""
+        return f"{self.name.partition('/')[0]} {address}".strip()
+
 
 class PlannedAgent(Value):
     """One agent of a grid."""

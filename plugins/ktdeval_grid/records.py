@@ -4,6 +4,7 @@ grid.json            `GridRecord`: resolved once, by `create`
 plans/0001.json …    `GridRecord` after each amendment, by `create`; the last one is in force
 done/<unit>.json     `UnitDone`, the claim board's one winner
 failed/<unit>.json   `UnitFailed`: the last failure of a unit; deleted when the unit is done
+paid/<worker>.json   `WorkerPaid`: what the calls of a worker cost; replaced while it works
 launches/0001.json … `Launch`: each launch of a driver, by `create`, and `LaunchEnd` when it ended
 """
 
@@ -28,6 +29,7 @@ PLANS = "plans"
 FAILED = "failed"
 LAUNCHES = "launches"
 DONE = "done"
+PAID = "paid"
 
 
 class GridUnit(Value):
@@ -131,6 +133,13 @@ class UnitFailed(Value):
         return self.needed is not None
 
 
+class WorkerPaid(Value):
+    """US dollars of the calls that a worker's parts record, which hold what it has taken over."""
+
+    #: by system, then by unit that is not done, `canary` and `check`; null: a price is not known
+    usd: dict[str, dict[str, float | None]] = msgspec.field(default_factory=dict)
+
+
 class Launch(Value):
     """One launch: a driver that starts workers. Workers that belong to none, such as shards of a
     scheduler, are told their plan instead.
@@ -177,6 +186,11 @@ def launch_end_key(launch: str) -> str:
 def done_key(unit: str) -> str:
     """Key of the record of a finished unit."""
     return f"{DONE}/{unit}.json"
+
+
+def paid_key(worker: str) -> str:
+    """Key of what a worker has paid."""
+    return f"{PAID}/{worker}.json"
 
 
 def failed_key(unit: str) -> str:

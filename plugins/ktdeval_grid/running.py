@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ktdeval.errors import KtdevalError
+from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunPart
-from ktdeval.stores import Claim
-from ktdeval.values.typed import encode_canonical
+from ktdeval.stores import Claim, MissingKey, Store
+from ktdeval.values.typed import decode_json, encode_canonical
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.parts import Parts
 from ktdeval_grid.plan import System, systems
@@ -18,8 +18,10 @@ from ktdeval_grid.records import (
     GridSystem,
     UnitDone,
     UnitFailed,
+    WorkerPaid,
     failed_key,
     needed_by,
+    paid_key,
 )
 from ktdeval_grid.taking_over import continue_canary, continue_unit
 from ktdeval_grid.units import Turn
@@ -52,6 +54,7 @@ class UnitRunner:
             system.slug: system for system in systems(self.record.plan)
         }
         self._recorded = {system.slug: system for system in self.record.systems}
+        self._paid: WorkerPaid | None = None  # as it was published last
 
     def has_questions(self, system: GridSystem) -> bool:
         """Whether a system's model is asked the fixed questions at its start."""
@@ -64,11 +67,12 @@ class UnitRunner:
 
     def run(self, turn: Turn, claim: Claim, requeued: int) -> None:
         """Run a claimed unit to its end, and record it as done or failed; after an interrupt, leave
-        it to whoever comes next. `requeued`: how often it was requeued.
+        it to whoever comes next, and after it was taken over, to whoever has it. `requeued`: how
+        often it was requeued.
         """
         try:
             ended = self._run_or_continue(turn, claim)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, FencedError):
             claim.release()
             return
         except KtdevalError as problem:  # its part can't be opened, or the store fails
@@ -88,9 +92,11 @@ class UnitRunner:
             holder = continue_unit(self.place, self.parts.worker, turn.system, unit, part)
 
         if holder == self.parts.worker:
-            outcome = part.run(part.specs[unit])
+            outcome = part.run(part.specs[unit], claim.check)
             if part.stop.reason is not None:
                 self.stopped.setdefault(turn.system, part.stop.reason)
+
+            claim.check()  # what ended a unit that is another worker's by now is no failure
 
             if outcome.error is not None:
                 needed = None
@@ -120,8 +126,7 @@ class UnitRunner:
         )
         if claim.finish(encode_canonical(done).encode() + b"\n"):
             self.place.store.delete(failed_key(unit))
-
-        self.view.done.add(unit)
+            self.view.done.add(unit)
 
     def _record_failure(self, turn: Turn, claim: Claim, requeued: int, ended: _Ended) -> None:
         failure = UnitFailed(
@@ -134,28 +139,54 @@ class UnitRunner:
             launch=self.view.launch,
             failed_at=_now(),
             needed=ended.needed,
+            cost_usd=self.parts.paid().get(turn.system, {}).get(turn.unit.id),
         )
         if claim.is_ours():
             data = encode_canonical(failure).encode() + b"\n"
             self.place.store.replace(failed_key(turn.unit.id), data)
+            self.view.note_failure(failure)
 
-        self.view.note_failure(failure)
         claim.release()
+
+    def publish_paid(self) -> None:
+        """Write what the calls of units that are not done have cost so far, for those who watch."""
+        store = self.place.store
+        key = paid_key(self.parts.worker)
+        before = self._paid
+        if before is None:  # an earlier process of this name may have written what its parts hold
+            before = _published(store, key)
+
+        usd = dict(before.usd)
+        for slug, paid in self.parts.paid().items():
+            usd[slug] = {unit: cost for unit, cost in paid.items() if unit not in self.view.done}
+
+        now = WorkerPaid(usd=usd)
+        if now != before:
+            store.replace(key, encode_canonical(now).encode() + b"\n")
+
+        self._paid = now
 
     def ask_at_start(self, slug: str, claim: Claim) -> None:
         """Ask the fixed questions of a system, continuing where another worker left them."""
         try:
             part = self.part(slug)
             continue_canary(self.place, slug, part)
-            part.ask_at_start()
-        except KeyboardInterrupt:
+            part.ask_at_start(claim.check)
+        except (KeyboardInterrupt, FencedError):
             claim.release()
         except KtdevalError as problem:
             self.stopped.setdefault(slug, problem)
             claim.release()
         else:
-            claim.finish(_DONE)
-            self.view.done.add(claim.unit)
+            if claim.finish(_DONE):
+                self.view.done.add(claim.unit)
+
+
+def _published(store: Store, key: str) -> WorkerPaid:
+    try:
+        return decode_json(store.read(key), WorkerPaid, f"{store.place}: {key}")
+    except MissingKey:
+        return WorkerPaid()
 
 
 def _now() -> str:

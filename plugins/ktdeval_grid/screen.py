@@ -116,6 +116,8 @@ def _notes(status: GridStatus) -> Iterator[str]:
         yield f"pruned by {name}: {reason}"
 
     yield from failure_lines(status)
+    for sentence in status.warnings:
+        yield f"warning: {sentence}"
 
 
 def _shortened(text: str) -> str:

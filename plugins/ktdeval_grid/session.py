@@ -9,10 +9,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
+
 from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.stores import ClaimBoard, Store
-from ktdeval_grid.allowance import GridAllowance, grid_allowance
+from ktdeval_grid.allowance import grid_allowance
 from ktdeval_grid.gathering import AtEnd, Gathering
 from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.names import WorkerName
@@ -122,6 +124,7 @@ class GridSession:
     ) -> WorkerReport:
         """Work on the grid as one record of it has it."""
         view = GridView(place.store, board, Liveness(self._options.lease_s), self._launch)
+        view.warn = _warn
         runner = UnitRunner(record, place, parts, view)
         gathering = Gathering(record, place, board, view, runner.part, self._at_end)
         worker = Worker(record, board, view, runner, gathering, self._options.shard, only)
@@ -143,13 +146,15 @@ class GridSession:
             raise KeyboardInterrupt
 
 
+def _warn(sentence: str) -> None:
+    click.echo(f"ktdeval: warning: {sentence}", err=True)
+
+
 def _settle(parts: Parts) -> None:
-    """Close all parts, and give back what they have drawn and not used."""
-    unused = parts.drawn_and_unused()
+    """Close all parts, and give back what their calls have drawn and not used."""
     parts.close()
-    if isinstance(parts.allowance, GridAllowance):
-        for amount in unused:
-            parts.allowance.give_back(amount)
+    if parts.allowance is not None:
+        parts.allowance.give_back_all()
 
 
 def failed_units(store: Store) -> frozenset[str]:

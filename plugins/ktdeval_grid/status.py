@@ -13,22 +13,25 @@ from datetime import UTC, datetime
 import msgspec
 
 from ktdeval.errors import UsageError
+from ktdeval.runner import CANARY_CALLS, CHECK_CALLS
 from ktdeval.stores import ClaimBoard, MissingKey, Store
 from ktdeval.values.formats import check_version, stated_version
 from ktdeval.values.typed import Value, decode_json
-from ktdeval_grid.control import Control, read_control
+from ktdeval_grid.control import Control, SeenControl, control_in_force
 from ktdeval_grid.records import (
     DONE,
     FAILED,
     FORMAT,
     GRID,
     LAUNCHES,
+    PAID,
     PLANS,
     GridRecord,
     GridSystem,
     GridUnit,
     UnitDone,
     UnitFailed,
+    WorkerPaid,
 )
 
 RECENT = 50  #: finished units that the pace of a model is measured on
@@ -47,8 +50,9 @@ class Tally(Value):
     failed: int  #: in this launch, or the last one
     stopped: int  #: by a budget, likewise; a larger one lets them go on
     pruned: int  #: left out by a rule, not among the planned
-    cost_usd: float  #: of done and failed units, as far as it is known
-    uncosted: int  #: done units whose cost is not known
+    #: of all answered calls, those of unfinished units and of checks among them, as far as known
+    cost_usd: float
+    uncosted: int  #: units, done or not, whose cost is not known
     dropped: bool = False  #: by `grid ctl drop`
     eta_s: float | None = None  #: seconds until the rest is done; null where that can't be said
 
@@ -84,6 +88,7 @@ class GridStatus(Value):
     #: limits that stopped units exceed, by the name of their option, each with the least that lets
     #: them go on; null: no budget stopped a unit
     needed: dict[str, float] | None = None
+    warnings: tuple[str, ...] = ()  #: a sentence each
 
     @property
     def is_finished(self) -> bool:
@@ -100,6 +105,9 @@ class Found:
     done: Mapping[str, UnitDone]
     failed: Mapping[str, UnitFailed]
     running: frozenset[str]
+    warnings: tuple[str, ...] = ()
+    #: US dollars of calls, by system, then by unit that is not done, `canary` and `check`
+    paid: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
 
 @dataclass
@@ -110,6 +118,8 @@ class GridWatch:
     board: ClaimBoard
     _done: dict[str, UnitDone] = field(default_factory=dict)
     _failed: dict[str, tuple[str, UnitFailed]] = field(default_factory=dict)
+    _control: SeenControl | None = None
+    _paid: dict[str, tuple[str, WorkerPaid]] = field(default_factory=dict)
 
     def look(self) -> Found:
         """Read what the store has now. Raises UsageError: there is no grid; StoreError."""
@@ -127,7 +137,11 @@ class GridWatch:
             if not is_over:
                 failed[unit] = failure
 
-        return Found(record, read_control(self.store), done, failed, running)
+        before = None if self._control is None else self._control.control
+        self._control = control_in_force(self.store, before)
+        warnings = (self._control.warning,) if self._control.warning else ()
+        paid = furthest_paid(self._read_paid())
+        return Found(record, self._control.control, done, failed, running, warnings, paid)
 
     def _read_done(self, units: set[str]) -> None:
         for stat in self.store.list(DONE):
@@ -154,6 +168,17 @@ class GridWatch:
                 failure = decode_json(data, UnitFailed, f"{self.store.place}: {stat.key}")
 
             self._failed[unit] = (stat.version, failure)
+
+    def _read_paid(self) -> list[WorkerPaid]:
+        """Return what each worker has written of its costs."""
+        for stat in self.store.list(PAID):
+            version, _ = self._paid.get(stat.key, ("", None))
+            if version != stat.version:
+                data = self.store.read(stat.key)
+                paid = decode_json(data, WorkerPaid, f"{self.store.place}: {stat.key}")
+                self._paid[stat.key] = (stat.version, paid)
+
+        return [paid for _, paid in self._paid.values()]
 
     def _running(self, units: set[str]) -> Iterable[str]:
         """Yield units that a living worker holds."""
@@ -251,6 +276,7 @@ def summarise(found: Found, place: str, now: datetime | None = None) -> GridStat
         pruned=pruned,
         unresolved=unresolved,
         needed=_needed(found),
+        warnings=found.warnings,
     )
 
 
@@ -270,6 +296,43 @@ def _needed(found: Found) -> dict[str, float] | None:
             needed[name] = max(least, needed.get(name, least))
 
     return needed
+
+
+def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | None]]:
+    """Return what calls have cost, by system and unit, as the worker has it that came furthest:
+    whoever takes a unit over begins with the calls of the one before.
+    """
+    furthest: dict[str, dict[str, float | None]] = {}
+    for worker in workers:
+        for slug, paid in worker.usd.items():
+            known = furthest.setdefault(slug, {})
+            for unit, cost_usd in paid.items():
+                before = known.get(unit, 0.0)
+                is_known = before is not None and cost_usd is not None
+                known[unit] = max(before or 0.0, cost_usd or 0.0) if is_known else None
+
+    return furthest
+
+
+def _costs(systems: Sequence[GridSystem], found: Found) -> list[float | None]:
+    """Return the cost of each unit that made a call, and of the checks of each system; None where
+    it is not known.
+    """
+    costs: list[float | None] = []
+    for system in systems:
+        paid = dict(found.paid.get(system.slug, {}))
+        for unit in system.units:
+            so_far = paid.pop(unit.id, 0.0)
+            if unit.id in found.done:
+                costs.append(found.done[unit.id].cost_usd)
+            elif unit.id in found.failed and so_far is not None:
+                costs.append(max(so_far, found.failed[unit.id].cost_usd or 0.0))
+            else:
+                costs.append(so_far)
+
+        costs += [paid[label] for label in (CANARY_CALLS, CHECK_CALLS) if label in paid]
+
+    return costs
 
 
 def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime | None) -> Tally:
@@ -295,8 +358,7 @@ def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime
     if running and now is not None:
         eta_s = seconds_left([entry.finished_at for entry in done], left, now)
 
-    costs = [entry.cost_usd for entry in done]
-    costs += [entry.cost_usd for entry in ended]
+    costs = _costs(systems, found)
     known_costs = [cost for cost in costs if cost is not None]
 
     return Tally(
@@ -308,7 +370,7 @@ def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime
         stopped=stopped,
         pruned=pruned,
         cost_usd=math.fsum(known_costs),
-        uncosted=sum(entry.cost_usd is None for entry in done),
+        uncosted=sum(cost is None for cost in costs),
         dropped=found.control.drops(name, _model_name(found.record, name)),
         eta_s=eta_s,
     )

@@ -80,6 +80,27 @@ def share_of(total: int, workers: Sequence[str], worker: str) -> int:
     return each + (names.index(worker) < left)
 
 
+def first_place_of(total: int, workers: Sequence[str], worker: str) -> int:
+    """Return the number, from 0, of a worker's first place among the `total` of a grid, as
+    `share_of` gives each worker its places.
+    """
+    before = sorted(name for name in {*workers, worker} if name < worker)
+    return sum(share_of(total, workers, name) for name in before)
+
+
+def shares_of_providers(providers: Iterable[str], first: int, places: int) -> dict[str, int]:
+    """Return how many of a worker's places belong to each provider that has work left: place i of
+    the grid to provider i, in turn. `first`: number of the worker's first place.
+    """
+    names = sorted(set(providers))
+    shares = dict.fromkeys(names, 0)
+    for place in range(first, first + places):
+        if names:
+            shares[names[place % len(names)]] += 1
+
+    return shares
+
+
 def tasks_of(units: Iterable[GridUnit]) -> list[str]:
     """Return the tasks of units, in their order."""
     return list(dict.fromkeys(unit.task for unit in units))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ktdeval.stores import ClaimBoard, MissingKey, Stat, Store
 from ktdeval.values.typed import decode_json
-from ktdeval_grid.control import Control, read_control
+from ktdeval_grid.control import Control, control_in_force
 from ktdeval_grid.records import FAILED, UnitFailed
 
 _LOOK_AGAIN_S = 1.0
@@ -57,6 +57,11 @@ class GridView:
     failed: dict[str, UnitFailed] = field(default_factory=dict)  #: last failures, by unit
     control: Control = field(default_factory=Control)
     workers: list[str] = field(default_factory=list)  #: that live
+    warn: Callable[[str], None] = lambda _: (
+        None
+    )  #: told of what a hand has written and nobody can read
+    _has_read_control: bool = False
+    _warned: str = ""  #: the latest warning
     _versions: dict[str, str] = field(default_factory=dict)
     _earlier: frozenset[str] | None = None  #: versions of failures at the first look
     _next_look: float = 0.0
@@ -67,13 +72,24 @@ class GridView:
         if began < self._next_look and not at_once:
             return False
 
-        self.control = read_control(self.store)
+        self._read_control()
         self.done.update(self.board.done_units())
         self.workers = self.liveness.look(list(self.store.list(_BEATS)))
         self._read_failed()
         took = time.monotonic() - began
         self._next_look = time.monotonic() + max(_LOOK_AGAIN_S, took * _MOST_SHARE)
         return True
+
+    def _read_control(self) -> None:
+        """Read the control; of a malformed file, warn once, and keep the state before it."""
+        before = self.control if self._has_read_control else None
+        seen = control_in_force(self.store, before)
+        self.control = seen.control
+        self._has_read_control = True
+        if seen.warning and seen.warning != self._warned:
+            self.warn(seen.warning)
+
+        self._warned = seen.warning
 
     def _read_failed(self) -> None:
         versions: dict[str, str] = {}

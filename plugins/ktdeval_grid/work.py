@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,14 +15,31 @@ from ktdeval_grid.layout import start_job
 from ktdeval_grid.parts import CALLS_AT_ONCE
 from ktdeval_grid.records import GridRecord, GridSystem, GridUnit
 from ktdeval_grid.running import UnitRunner
-from ktdeval_grid.units import Shard, Turn, share_of, turns_of
+from ktdeval_grid.units import (
+    Shard,
+    Turn,
+    first_place_of,
+    share_of,
+    shares_of_providers,
+    turns_of,
+)
 from ktdeval_grid.watching import GridView
 
 _TICK_S = 0.2  #: longest time until a signal is noticed
 _RETRY_S = 1.0  #: what another worker holds is looked at again after this time
 _MOST_THREADS = 10_000
 
-Piece = Callable[[], None]  #: piece of work, claimed for this worker
+
+@dataclass(frozen=True)
+class Piece:
+    """Piece of work, claimed for this worker."""
+
+    do: Callable[[], None]
+    provider: str | None  #: whose place it takes; None: nobody's
+
+
+Running = dict[Future[None], str | None]
+"""Work under way, with the provider whose place each takes."""
 
 
 @dataclass
@@ -41,6 +59,10 @@ class Worker:
 
     def __post_init__(self) -> None:
         self._turns = turns_of(self.record, self.shard)
+        models = {model.short: model for model in self.record.plan.models}
+        self._providers = {
+            system.slug: models[system.model].provider for system in self.record.systems
+        }
 
     def stop(self) -> None:
         """End after the steps that are under way; a signal handler may call it."""
@@ -52,18 +74,21 @@ class Worker:
 
         Raises KtdevalError; KeyboardInterrupt after `stop`.
         """
-        running: set[Future[None]] = set()
+        running: Running = {}
         with ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="unit") as pool:
             try:
                 while not self.is_stopping:
                     if self.view.look():
                         self._forget_done()
+                        self.runner.publish_paid()
 
                     self._fill(pool, running)
                     if not running and not self._is_draining and self._is_over():
                         break
 
                     running = self._without_ended(running)
+                    if self.runner.parts.allowance is not None:
+                        self.runner.parts.allowance.give_back_idle()
             finally:
                 if running:
                     self.runner.parts.interrupt()
@@ -71,10 +96,11 @@ class Worker:
         for future in running:
             future.result()
 
+        self.runner.publish_paid()
         if self.is_stopping:
             raise KeyboardInterrupt
 
-    def _fill(self, pool: ThreadPoolExecutor, running: set[Future[None]]) -> None:
+    def _fill(self, pool: ThreadPoolExecutor, running: Running) -> None:
         """Begin as many pieces of work as this worker may do at once."""
         if self.view.control.paused and not self._is_draining:
             self._is_draining = True
@@ -88,11 +114,39 @@ class Worker:
             self._is_draining = False
 
         while len(running) < self._share():
-            piece = next(self._pieces(), None)
+            piece = self._next_piece(running)
             if piece is None:
                 return
 
-            running.add(pool.submit(piece))
+            running[pool.submit(piece.do)] = piece.provider
+
+    def _next_piece(self, running: Running) -> Piece | None:
+        """Claim the next piece of work: first of providers that have less than their share of the
+        places under way, so that one that waits holds up no other; then of any.
+        """
+        under_way = Counter(running.values())
+        shares = self._shares()
+        below = {name for name, share in shares.items() if under_way[name] < share}
+        return next(self._pieces(below), None) or next(self._pieces(None), None)
+
+    def _shares(self) -> dict[str, int]:
+        """Return how many of this worker's places belong to each provider that has units left; none
+        where the grid has fewer places than that.
+        """
+        providers = []
+        for system in self.record.systems:
+            if self._is_wanted(system) and self._left(system):
+                providers.append(self._providers[system.slug])
+
+        total = self.view.control.concurrency or self.record.plan.concurrency
+        if (total or self._share()) < len(set(providers)):
+            return {}
+
+        first = 0
+        if total is not None:
+            first = first_place_of(total, self.view.workers, self.runner.parts.worker)
+
+        return shares_of_providers(providers, first, self._share())
 
     def _share(self) -> int:
         """Return how many episodes this worker may run at once."""
@@ -103,7 +157,7 @@ class Worker:
         is_remote = any(system.tool_protocol is not None for system in self.record.systems)
         return CALLS_AT_ONCE if is_remote else 1
 
-    def _without_ended(self, running: set[Future[None]]) -> set[Future[None]]:
+    def _without_ended(self, running: Running) -> Running:
         """Wait until work ends, a moment at most; return what is still running."""
         if not running:
             time.sleep(_TICK_S)
@@ -113,27 +167,34 @@ class Worker:
         for future in ended:
             future.result()  # failures of units are recorded; anything else ends this worker
 
-        return set(left)
+        return {future: running[future] for future in left}
 
-    def _pieces(self) -> Iterator[Piece]:
-        """Yield pieces of work, the most urgent first. Each is claimed when it is asked for."""
+    def _pieces(self, providers: Set[str] | None) -> Iterator[Piece]:
+        """Yield pieces of work for some providers, or for all, the most urgent first. Each is
+        claimed when it is asked for.
+        """
         for system in self.record.systems:
+            provider = self._providers[system.slug]
             asks = self.runner.has_questions(system) and self._is_wanted(system)
-            if asks and self._left(system):
+            if asks and _is_among(provider, providers) and self._left(system):
                 claim = self._claim(start_job(system.slug))
                 if claim is not None:
-                    yield partial(self.runner.ask_at_start, system.slug, claim)
+                    yield Piece(partial(self.runner.ask_at_start, system.slug, claim), provider)
 
         for turn in self._open_turns():
-            claim = self._claim(turn.unit.id)
-            if claim is not None:
-                requeued = self.view.control.requeued.get(turn.unit.id, 0)
-                yield partial(self.runner.run, turn, claim, requeued)
+            provider = self._providers[turn.system]
+            if _is_among(provider, providers):
+                claim = self._claim(turn.unit.id)
+                if claim is not None:
+                    requeued = self.view.control.requeued.get(turn.unit.id, 0)
+                    yield Piece(partial(self.runner.run, turn, claim, requeued), provider)
 
         for job in self._jobs():
-            claim = self._claim(job.lock)
-            if claim is not None:
-                yield partial(self.gathering.do, job, claim)
+            owner = self._providers.get(job.system or "")  # None: a job of all systems
+            if owner is None or _is_among(owner, providers):
+                claim = self._claim(job.lock)
+                if claim is not None:
+                    yield Piece(partial(self.gathering.do, job, claim), owner)
 
     def _claim(self, name: str) -> Claim | None:
         """Claim a unit or a lock, unless it is done or was refused a moment ago."""
@@ -201,3 +262,7 @@ class Worker:
                 return False
 
         return next(self._jobs(), None) is None
+
+
+def _is_among(provider: str, providers: Set[str] | None) -> bool:
+    return providers is None or provider in providers

@@ -40,7 +40,7 @@ class Day:
         """Read a state; `name`: of the day if the task shows no state."""
         state = state or NOTHING_SHOWN
         changes = {}
-        for label, asset in state.candidates.items():
+        for label, asset in state.assets.items():
             changes[label] = _log_return(asset.figure("return_1d_pct"))
 
         return cls(state.day or name, state, _assets(state), changes)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.harness import Decision, joined, json_object, label_key
+from ktdeval.harness import Decision, joined, label_key, submission_object
 from ktdeval.observation import ObservedAsset, ObservedOutcome, ObservedState
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_memory.days import Day
@@ -64,8 +64,9 @@ def _memory_text(rules: ParameterSet, with_news: bool) -> str:
         return str(words["stream_explained"].format(contents=contents))
 
     layer = "reflection" if "reflection" in rules.layers else "long"
-    reflections = words["reflections"][layer]
-    return str(words["layers_explained"].format(contents=contents, reflections=reflections))
+    layers = words["layer_contents"]["with_news" if with_news else "without_news"]
+    layers = layers.format(reflections=words["reflections"][layer])
+    return str(words["layers_explained"].format(contents=contents, layers=layers))
 
 
 # ---- profiles and queries
@@ -101,7 +102,11 @@ def profile_lines(today: Day, histories: Mapping[str, str]) -> list[str]:
         if not about and kind:
             about = wordings()["unknown"].format(label=label, kind=kind)
 
-        profile = " ".join(filter(None, (about, histories.get(label, ""))))
+        history = histories.get(label, "")
+        if history and not about:
+            history = f"{label}, {history[0].lower()}{history[1:]}"
+
+        profile = " ".join(filter(None, (about, history)))
         if profile:
             lines.append(f"- {profile}")
 
@@ -219,7 +224,7 @@ def decided_in_words(decision: Decision, submitted: str, state: ObservedState) -
     parts = []
     if state.limits.asks_decisions:
         label_of = {label_key(label): label for label in state.candidates}
-        for item in json_object(submitted).get("decisions", ()):
+        for item in submission_object(submitted).get("decisions", ()):
             label = label_of.get(label_key(item["stock_id"]))
             if label is not None:
                 parts.append(f"{item['decision']} {label}")
@@ -233,10 +238,48 @@ def decided_in_words(decision: Decision, submitted: str, state: ObservedState) -
     return ", ".join(parts) or str(words["no_order"])
 
 
+def ordered_assets(decision: Decision, submitted: str, state: ObservedState) -> list[str]:
+    """Return the labels of the assets that a decision trades or may trade, each once: of orders,
+    or of decisions other than HOLD.
+    """
+    known = {label_key(label): label for label in (*state.assets, *state.universe)}
+    labels: dict[str, None] = {}
+    if not state.limits.asks_decisions:
+        for submitted_id in decision.stock_ids:
+            labels[known.get(label_key(submitted_id), submitted_id)] = None
+        return list(labels)
+
+    label_of = {label_key(label): label for label in state.candidates}
+    for item in submission_object(submitted).get("decisions", ()):
+        label = label_of.get(label_key(item["stock_id"]))
+        if label is not None and item["decision"] != "HOLD":
+            labels[label] = None
+
+    return list(labels)
+
+
+def with_fills(decision: Pending) -> str:
+    """Return a decision in words with what became of its orders, as far as it is known."""
+    if not decision.fills:
+        return decision.decided
+
+    fills = ", ".join(f"{label} {words}" for label, words in decision.fills.items())
+    return str(wordings()["with_fills"].format(decided=decision.decided, fills=fills))
+
+
 def called_for(outcome: ObservedOutcome) -> str:
     """Return what a lesson shows of an asset's next price, in words."""
-    text: str = wordings()["called_for"].format(asset=outcome.label, **outcome.cells)
+    words = wordings()
+    move = words["unknown_change"]
+    if outcome.change_pct is not None:
+        move = words["change"].format(percent=_rounded(outcome.change_pct))
+    text: str = words["called_for"].format(asset=outcome.label, change=move, label=outcome.action)
     return text
+
+
+def _rounded(percent: float) -> float:
+    """Return a change as it is written: two decimals, and 0 without a sign of a loss."""
+    return round(percent, 2) or 0.0
 
 
 def moved_since(decision: Pending, today: Day) -> str:
@@ -245,11 +288,12 @@ def moved_since(decision: Pending, today: Day) -> str:
     parts = []
     for label, move in decision.moves.items():
         if move is not None:
-            parts.append(words["moved"].format(label=label, percent=100 * math.expm1(move)))
+            percent = _rounded(100 * math.expm1(move))
+            parts.append(words["moved"].format(label=label, percent=percent))
 
     if today.nav is not None and decision.nav:
-        gained = today.nav / decision.nav - 1
-        parts.append(words["account"].format(percent=100 * gained))
+        gained = _rounded(100 * (today.nav / decision.nav - 1))
+        parts.append(words["account"].format(percent=gained))
 
     return ", ".join(parts) or str(words["no_figures"])
 
@@ -265,6 +309,6 @@ def outcome_line(decision: Pending, today: Day, shown: Shown) -> str:
 
     moved = moved_since(decision, today)
     line = words["outcome"].format(
-        day=decision.day, decided=decision.decided, reason=reason, moved=moved
+        day=decision.day, decided=with_fills(decision), reason=reason, moved=moved
     )
     return str(line)

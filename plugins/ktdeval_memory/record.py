@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ktdeval.observation import ObservedState, fill_of
 from ktdeval_memory.days import Changes
 
 
@@ -22,6 +23,19 @@ class Pending(msgspec.Struct, forbid_unknown_fields=True):
     memory: str = ""  #: id of the reason in the memory; empty: it was not remembered
     moves: dict[str, float | None] = {}  #: log return of each asset since; None: not known
     reflected: bool = False  #: whether its outcome is remembered
+    #: assets that it traded or meant to, by label
+    ordered: list[str] = []
+    #: what became of the orders, in words, by label, once it is shown; absent: no order
+    fills: dict[str, str] = {}
+    is_traded: bool | None = None  #: whether any order was filled; None: not known, or no order
+
+    def book(self, state: ObservedState) -> None:
+        """Record what became of the orders, by the state of the next step."""
+        for label in self.ordered:
+            fill = fill_of(state, label)
+            if fill is not None:
+                self.fills[label] = fill.words
+                self.is_traded = bool(self.is_traded) or fill.is_traded
 
 
 class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):

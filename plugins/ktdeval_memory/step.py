@@ -38,11 +38,13 @@ from ktdeval_memory.prompts import (
     history_of,
     momentum_lines,
     moved_since,
+    ordered_assets,
     outcome_line,
     profile_lines,
     queries_of,
     role_text,
     section,
+    with_fills,
     wordings,
 )
 from ktdeval_memory.record import AgentRecord, Pending
@@ -105,6 +107,7 @@ class Step:
         if decision.provenance in DECIDED:
             decided = decided_in_words(decision, asking.submitted, today.state)
             self._remember(number, today, decided, decision.overall_reason, shown)
+            self._await_orders(decision, asking.submitted, today)
 
         self.memory.end_step()
         return decision
@@ -118,7 +121,10 @@ class Step:
     def _request(self, today: Day) -> str:
         words = wordings()
         choice = words["choice"] if today.state.limits.asks_decisions else ""
-        return str(words["decide"].format(choice=choice))
+        weighed = words["weighed"][
+            "with_news" if "news" in today.state.sections else "without_news"
+        ]
+        return str(words["decide"].format(choice=choice, shown=weighed))
 
     # --- the warm-up
 
@@ -228,6 +234,9 @@ class Step:
         record.shown = ids
         record.follow(today.changes, number - record.observed - 1, self.params.momentum_days)
         record.observed = number
+        for decision in record.pending:
+            if 0 <= decision.step == number - 1:
+                decision.book(today.state)
 
         for label in today.assets:
             asset = today.state.assets.get(label)
@@ -299,6 +308,19 @@ class Step:
         )
         self.record.pending.append(pending)
 
+    def _await_orders(self, decision: Decision, submitted: str, today: Day) -> None:
+        """Note which assets the latest decision is about: what becomes of their orders, and of
+        their prices, is shown later.
+        """
+        pending = self.record.pending
+        if not pending or pending[-1].day != today.name:
+            return
+
+        latest = pending[-1]
+        latest.ordered = ordered_assets(decision, submitted, today.state)
+        for label in latest.ordered:
+            latest.moves.setdefault(label, 0.0)
+
     def _line(self, text: str) -> str:
         return shorten(_one_line(text), self.params.characters)
 
@@ -338,7 +360,7 @@ class Step:
             line = wordings()["extended"].format(
                 day=today.name,
                 then=decision.day,
-                decided=decision.decided,
+                decided=with_fills(decision),
                 moved=moved_since(decision, today),
                 reason=conclusion or decision.reason,
             )
@@ -353,6 +375,9 @@ class Step:
 
         for decision in self._due(number):
             self.record.pending.remove(decision)
+            if decision.is_traded is False:
+                continue  # rejected: what the account made is not its outcome
+
             gained = (nav > decision.nav) - (nav < decision.nav)
             self.memory.credit(decision.ids, gained)
 

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ktdeval.errors import StoreError
-from ktdeval.harness import TranscriptEntry, as_object, json_object
+from ktdeval.harness import TranscriptEntry, as_object, submission_object
 from ktdeval.masking import WITHHELD, beginning
 from ktdeval.runner import RunFolder
 from ktdeval.tasks import EpisodeSpec
@@ -116,7 +116,7 @@ def _texts(
     step: StepRecord, entry: TranscriptEntry, exchanges: Sequence[_Exchange]
 ) -> Iterator[Text]:
     """Yield the texts of a step that are not empty."""
-    submitted = json_object(entry.submission or "{}")
+    submitted = submission_object(entry.submission or "{}")
     for number, reason in enumerate(_step_reasons(step, submitted)):
         if reason:
             yield Text("reason", reason, number)

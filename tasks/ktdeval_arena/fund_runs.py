@@ -20,9 +20,9 @@ from ktdeval.harness import (
     StepSignals,
     TranscriptEntry,
     as_object,
-    json_object,
     label_key,
     step_signals,
+    submission_object,
 )
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder, run_of
@@ -209,7 +209,7 @@ def _submitted(
     """Return actions, and where orders were submitted their records, by the label that was
     shown.
     """
-    submitted = json_object(talk.submission or "{}")
+    submitted = submission_object(talk.submission or "{}")
     shown = {label_key(label): label for label in signals.held}
     entries = submitted.get("orders", submitted.get("decisions"))
     labels: list[str] = []

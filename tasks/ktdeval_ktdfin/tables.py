@@ -24,6 +24,7 @@ from ktdeval.masking import (
     SectorRef,
     Shares,
     figure,
+    filled_table,
     prepared,
     table,
 )
@@ -217,7 +218,7 @@ def last_step(step: Step, record: StepRecord) -> Payload:
     stage = step.stage
     orders = [_order_row(stage, order, step.view.day) for order in record.orders]
     events = [_event_row(stage, event) for event in record.corporate_actions]
-    return _outcomes(record, table(ORDER_COLUMNS, orders), table(EVENT_COLUMNS, events))
+    return _outcomes(record, filled_table(ORDER_COLUMNS, orders), table(EVENT_COLUMNS, events))
 
 
 def own_last_step(step: Step, record: StepRecord) -> Payload:
@@ -227,7 +228,9 @@ def own_last_step(step: Step, record: StepRecord) -> Payload:
     stage = step.stage
     orders = [_own_order_row(stage, order) for order in record.orders]
     events = [_own_event_row(stage, event) for event in record.corporate_actions]
-    return _outcomes(record, table(OWN_ORDER_COLUMNS, orders), table(OWN_EVENT_COLUMNS, events))
+    return _outcomes(
+        record, filled_table(OWN_ORDER_COLUMNS, orders), table(OWN_EVENT_COLUMNS, events)
+    )
 
 
 def _outcomes(record: StepRecord, orders: Payload, events: Payload) -> Payload:

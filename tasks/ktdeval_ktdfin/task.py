@@ -28,15 +28,15 @@ from ktdeval_ktdfin.step import Stage, Step, limit_stop_pct
 
 _FOLDER = Path(__file__).with_name("prompts")
 _KNOWN_RULES = (
-    " So does, all of it, a submission that breaks a rule as things stand at this close: a label of"
-    " no stock, a sell of what is not held, a buy beyond the limits of rule 8, or one for which the"
-    " orders before it leave no cash."
+    " A submission that breaks a rule as things stand at this close comes back in the same way, as a"
+    " whole: a label of no stock, a sell of what is not held, a buy beyond the limits of rule 8, or"
+    " one for which the orders before it leave no cash."
 )
 # memory_only shows no value of a holding, and an answer that needs one would tell it.
 _KNOWN_RULES_WITHOUT_PRICES = (
-    " So does, all of it, a submission that breaks a rule whatever the prices are: a label of no"
-    " stock, a sell of what is not held, a buy to a target weight or to a number of stocks beyond"
-    " rule 8, or one for which the buys before it leave no cash."
+    " A submission that breaks a rule whatever the prices are comes back in the same way, as a whole:"
+    " a label of no stock, a sell of what is not held, a buy to a target weight or to a number of"
+    " stocks beyond rule 8, or one for which the buys before it leave no cash."
 )
 Mode = Literal["memory_only", "fixed_candidate", "open_research"]
 
@@ -90,6 +90,8 @@ def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
 
     if config.mask_config.is_coarse:
         files.append("coarse")
+    if config.is_compact:
+        files.append("compact")
 
     return tuple(files)
 
@@ -168,7 +170,7 @@ class KtdfinScene:
     ) -> Observation:
         """Return the prompt of one step."""
         payload = self._state(self.tool_context(step, view, account), last)
-        state = observe(self.lens, payload)
+        state = observe(self.lens, payload, is_compact=self._config.is_compact)
         day = self.lens.day_handle(view.day)
         return Observation(
             step,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ktdeval.attribution import filled_forward
 from ktdeval.market import FloatArray, MarketView
-from ktdeval.masking import AssetRef, DayRef, Payload, Price, Shares, figure, table
+from ktdeval.masking import AssetRef, DayRef, Payload, Price, Shares, figure, filled_table, table
 from ktdeval_markets.stage import Stage
 from ktdeval_markets.state import PARTS, Part, status
 
@@ -33,6 +33,7 @@ ASSET_COLUMNS = (
 )
 LAST_CLOSE = "last_close"  #: column of the assets on days on which one of them has no close
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *PARTS, "volume")
+BAR_COLUMNS = ("open", "high", "low", "volume")  #: that a market of closes alone does not have
 HISTORY_COLUMNS = ("stock_id", "day", *PARTS, "volume")
 OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 
@@ -46,14 +47,14 @@ def assets(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
     closes = filled_forward(view.adjusted_close[first_row:])
     rows = [_asset_row(stage, view, closes[:, asset], asset) for asset in shown]
     if np.isfinite(view.close[view.day, list(shown)]).all():
-        return table(ASSET_COLUMNS, rows)
+        return filled_table(ASSET_COLUMNS, rows, BAR_COLUMNS)
 
     # An exchange is closed: a position can still be judged by its last price.
     with_last = []
     for row, asset in zip(rows, shown, strict=True):
         with_last.append((*row, _last_close(view, asset)))
 
-    return table((*ASSET_COLUMNS, LAST_CLOSE), with_last)
+    return filled_table((*ASSET_COLUMNS, LAST_CLOSE), with_last, BAR_COLUMNS)
 
 
 def _asset_row(stage: Stage, view: MarketView, path: FloatArray, asset: int) -> Sequence[Payload]:
@@ -200,7 +201,7 @@ def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
             volume = Shares(asset, float(view.volume[day, asset] / factors[day]), day)
             rows.append((AssetRef(asset), DayRef(day), *prices, volume))
 
-    return table(HISTORY_COLUMNS, rows)
+    return filled_table(HISTORY_COLUMNS, rows, BAR_COLUMNS)
 
 
 # ---- what came after a day

@@ -31,6 +31,7 @@ class MarketScene:
         self._stage = stage
         self._warm_up = warm_up
         self._inverted = config.labels == "inverted"
+        self._is_compact = config.is_compact
         self._weights = config.weights
         self._rules = wording.rules_prompt(config, stage.trading, stage.rules, venues)
         self._submission = wording.submission_prompt(config)
@@ -58,7 +59,8 @@ class MarketScene:
                 state.closed(self._stage, view, listed),
             )
 
-        observed = observe(self.lens, self._payload(view, last, listed))
+        payload = self._payload(view, last, listed)
+        observed = observe(self.lens, payload, is_compact=self._is_compact)
         day = self.lens.day_handle(view.day)
         return Observation(
             step,
@@ -157,7 +159,7 @@ class MarketScene:
             payload["news"] = documents.news(stage, then, listed)
         payload["outcomes"] = table(prices.OUTCOME_COLUMNS, outcomes)
 
-        observed = observe(self.lens, payload)
+        observed = observe(self.lens, payload, is_compact=self._is_compact)
         day = self.lens.day_handle(row)
         return Lesson(day, wording.lesson_prompt(day, observed.text), observed)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import MarketView, Venue, duty_rows
-from ktdeval.masking import AssetRef, Payload, Price, Shares, table
+from ktdeval.masking import AssetRef, Payload, Price, Shares, filled_table, table
 from ktdeval.trading import OrderRecord, PositionRecord, StepRecord, bar_of_fill
 from ktdeval.values.ties import first_of, grouped, places
 from ktdeval_markets.stage import Stage
@@ -151,7 +151,7 @@ def last_step(stage: Stage, record: StepRecord, day: int) -> Payload:
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
         "failures": dict(record.failures),
-        "orders": table(ORDER_COLUMNS, orders),
+        "orders": filled_table(ORDER_COLUMNS, orders),
     }
     if record.charges:
         payload["charges"] = _charges(stage, record)

@@ -22,6 +22,7 @@ _DUTIES = "duties.yaml"
 _USER = "prompts/user.md"
 _LESSON = "prompts/lesson.md"
 _COARSE = "prompts/coarse.md"
+_COMPACT = "prompts/compact.md"
 _CLOSE = "prompts/sell_close.md"
 _EXIT = "prompts/exit.md"
 # tables that an option adds, and their descriptions
@@ -59,6 +60,8 @@ def files_of(config: MarketConfig) -> tuple[str, ...]:
 
     if config.mask_config.is_coarse:
         files.append(_COARSE)
+    if config.is_compact:
+        files.append(_COMPACT)
     if config.warm_up:
         files.append(_LESSON)
     if config.sell:
@@ -167,6 +170,8 @@ def _tables(config: MarketConfig) -> str:
     if config.mask_config.is_coarse:
         coarse = Template(text(_COARSE)).substitute(config.coarse_words)
         parts.append(coarse.rstrip("\n"))
+    if config.is_compact:
+        parts.append(text(_COMPACT).rstrip("\n"))
 
     return "".join(parts)
 
@@ -258,6 +263,8 @@ def _short_sales(venue: Venue) -> str:
     short = venue.short
     if short is None:
         return "no short sales"
+    if not (short.borrow_pct_a_year or short.initial_margin_pct or short.maintenance_margin_pct):
+        return "short sales without interest or margin"
     return (
         f"short sales at {short.borrow_pct_a_year:g} % interest a year, initial margin"
         f" {short.initial_margin_pct:g} %, maintenance margin {short.maintenance_margin_pct:g} %"

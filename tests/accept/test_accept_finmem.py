@@ -86,8 +86,8 @@ class SlowMemory:
             (outcome,) = rows(state["outcomes"])
             state["account"] = {"nav": value}
             moved = (
-                f"{outcome['stock_id']} then changed by {outcome['change_pct']} %, which called for"
-                f" {outcome['label']}"
+                f"the price of {outcome['stock_id']} then changed by {outcome['change_pct']:+.2f} % to"
+                f" its next close, which called for {outcome['label']}"
             )
             reply = exchange["reply"]["content"]
             label = f"{outcome['label']} {outcome['stock_id']}"
@@ -241,7 +241,7 @@ class SlowMemory:
         for done in [each for each in due if each["step"] >= 0]:
             line = (
                 f"{state['day']}, outcome of your decision of {done['day']} ({done['decided']}):"
-                f" {asset} has changed by {100 * math.expm1(done['moved']):+.2f} %, the account has made"
+                f" the price of {asset} changed by {100 * math.expm1(done['moved']):+.2f} %, the NAV changed by"
                 f" {100 * (now / done['nav'] - 1):+.2f} %. {concluded or done['reason']}"
             )
             self.reflect(line)

@@ -22,8 +22,10 @@ from grid_runs import (
     write_plan,
 )
 from ktdeval.plugins.registry import load_plugins
+from ktdeval.stores import LocalStore
 from ktdeval.tasks import WorkerJob
 from ktdeval_grid.processes import start_workers, wait_for
+from ktdeval_grid.status import look, reader_of
 from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, assert_same, error_line, ktdeval
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, environment_of
@@ -188,6 +190,8 @@ def test_two_workers_together_never_spend_more_than_the_budget(
         assert any("--max-cost" in end.err for end in ends), ends
         assert limit_usd / 4 < cost_usd(out) <= limit_usd
         assert len(done_records(out)) < 12
+        shown = look(reader_of(LocalStore(out)))[1].total
+        assert shown.cost_usd == pytest.approx(cost_usd(out))  # unfinished episodes included
 
 
 def test_a_worker_of_other_code_is_refused_before_its_first_unit(

@@ -15,13 +15,10 @@ from ktdeval.calls import check_base_url
 from ktdeval.calls.http_errors import (
     Caller,
     ContentFiltered,
-    Refusal,
     error_of,
     one_line,
-    read_refusal,
-    refusal_of,
-    retry_after_s,
 )
+from ktdeval.calls.refusals import Refusal, read_refusal, refusal_of, retry_after_s
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.plugins.registry import load_plugins

@@ -151,8 +151,9 @@ def test_a_word_that_is_not_known_is_noted_with_a_whole_call_and_named_in_the_er
     assert reply_to(chat("{}", "enough")).notes == (
         "ended with 'enough', a word that is not known",
     )
-    with pytest.raises(ModelError, match="'enough', a word that is not known"):
-        reply_to(chat('{"id": ', "enough"))
+    for arguments in ('{"id": ', ""):  # its tool requires an argument
+        with pytest.raises(ModelError, match="'enough', a word that is not known"):
+            reply_to(chat(arguments, "enough"))
 
 
 def test_calls_with_one_id_or_none_get_ids_of_their_own_and_are_sent_back_so() -> None:
@@ -292,9 +293,10 @@ def test_a_refusal_of_what_was_said_is_not_taken_for_one_of_the_field_content() 
     turns = (*QUESTION, Message("assistant", "", (call,)))
     words = "This content is not allowed by the policy"
     refuse = Prepared({"error": {"message": words}}, 400)
-    with prepared(refuse) as server, pytest.raises(ModelError):
-        model_at(server.address).reply(ask(turns, (LOOK,)))
-    assert len(server.bodies) == 1
+    with prepared(refuse) as server:
+        reply = model_at(server.address).reply(ask(turns, (LOOK,)))
+        assert len(server.bodies) == 1
+    assert (reply.finish_reason, reply.content) == ("content_filter", "")
 
 
 def test_the_other_field_for_the_length_is_sent_where_one_is_refused() -> None:

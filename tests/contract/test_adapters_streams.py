@@ -122,6 +122,24 @@ def test_a_stream_cut_anywhere_adds_up_to_the_whole_answer(
     assert read(assembled(body, places)) == read(answer)
 
 
+@pytest.mark.parametrize(
+    ("form", "texts"),
+    [("unknown", ("Let me", " look.")), ("MiniMax-response-v1", ("Let", "Let me look."))],
+)
+def test_details_of_reasoning_add_up_to_those_of_a_whole_answer(
+    form: str, texts: tuple[str, str]
+) -> None:
+    about = {"type": "reasoning.text", "format": form, "index": 0}
+    sealed = {"type": "reasoning.encrypted", "data": "x", "index": 1}
+    pieces = [*({**about, "text": text} for text in texts), sealed]
+    chunks = [
+        {"choices": [{"index": 0, "delta": {"reasoning_details": [piece]}}]} for piece in pieces
+    ]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": USAGE}
+    message = assembled(_events(*chunks, end) + DONE)["choices"][0]["message"]
+    assert message["reasoning_details"] == [{**about, "text": "Let me look."}, sealed]
+
+
 def test_over_http_a_reply_is_the_unstreamed_one_and_its_pieces_are_heard() -> None:
     calls = [("get_snapshot", '{"id": "asset_0001"}'), ("get_snapshot", '{"id": "asset_0002"}')]
     answer = completion("Ich prüfe 😀 beide.", calls, "tool_calls", reasoning_content="Hm.")

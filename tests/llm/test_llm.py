@@ -1,6 +1,6 @@
 """A real language model of 135 million parameters, behind llama-cpp-python's server on this machine:
-`make test-llm`. It knows nothing of markets. What is tested is all around it: tool protocols,
-constrained replies, records, resuming, cards and pages.
+`make test-llm` for the quick cases, `make test-llm LLM=` for all. It knows nothing of markets. What
+is tested is all around it: tool protocols, constrained replies, records, resuming, cards and pages.
 """
 
 from __future__ import annotations
@@ -83,10 +83,18 @@ CASES = {
     ),
     "deepfund": Case(
         "investorbench_msft",
-        (*ONE_ASSET, "--limit", "1", "--agent", "deepfund", "--tool-protocol", "native"),
+        (
+            *(*ONE_ASSET, "--limit", "1", "--agent", "deepfund", "--tool-protocol", "native"),
+            *("--agent-args", "warmup=0"),  # of 64 days, a call each
+        ),
         1,
     ),
 }
+QUICK = ("detected", "questions")
+BY_NAME = [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow, id=name) for name in CASES
+]
+MOST_CALLS = 30  # of one step, with all its retries
 
 
 class Runs:
@@ -204,25 +212,26 @@ def test_the_tool_protocol_that_works_is_found(runs: Runs) -> None:
     assert runs.card("detected")["call"]["tool_protocol"] == "json_schema"
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_every_forced_submission_is_valid_json(runs: Runs, name: str) -> None:
     forced = forced_replies(runs.of(name))
     assert len(forced) >= CASES[name].steps
     assert [each for each in forced if each.value() is None] == []
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_every_step_is_decided_and_no_call_fails(runs: Runs, name: str) -> None:
     run = runs.of(name)
     calls = calls_of(run)
     assert calls.failed == 0
     assert calls.steps == CASES[name].steps
+    assert calls.count <= CASES[name].steps * MOST_CALLS
     decisions = runs.card(name)["decisions"]
     assert decisions["error"] == 0
     assert sum(decisions.values()) == CASES[name].steps
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_a_model_without_a_price_has_no_cost(runs: Runs, name: str) -> None:
     card = runs.card(name)
     assert card["cost"]["value"] is None
@@ -230,7 +239,7 @@ def test_a_model_without_a_price_has_no_cost(runs: Runs, name: str) -> None:
     assert card["provenance"]["calls"]["paid_usd"] is None
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_its_card_verifies_without_the_model_and_its_pages_show_the_replies(
     runs: Runs, name: str, tmp_path: Path
 ) -> None:
@@ -244,6 +253,7 @@ def test_its_card_verifies_without_the_model_and_its_pages_show_the_replies(
     assert CASES[name].task in pages
 
 
+@pytest.mark.slow
 def test_killed_after_a_step_and_resumed_no_answered_call_is_asked_again(runs: Runs) -> None:
     out = runs.folder / "killed"
     words = (*runs.words("four names", out), "--limit", "2")

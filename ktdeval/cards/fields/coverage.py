@@ -36,6 +36,11 @@ class Coverage(Value, frozen=True):
         return 100 * self.steps_decided < LEAST_DECIDED_PERCENT * self.steps_planned
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether there are finished episodes, and the model decided no step of them."""
+        return self.steps > 0 and self.steps_decided == 0
+
+    @property
     def decided_percent(self) -> str:
         """Share of the planned steps that the model decided, in per cent, rounded down so that 94.96
         does not read as 95.

@@ -83,6 +83,11 @@ FAILURE_WORDS: Mapping[str, Words] = {
         ("bad_json", "bad JSON", "arguments that are not JSON"),
         ("schema", "schema", "a submission that does not follow the schema"),
         ("constraint", "constraint", "an order that breaks a rule of trading known at the close"),
+        (
+            "constraint_after_retries",
+            "constraint after retries",
+            "a step whose last submission was in form and broke a rule of trading",
+        ),
         ("contradictory", "contradictory", "submissions that contradict each other"),
         ("bad_arguments", "bad arguments", "arguments that the tool does not take"),
         ("unknown_asset", "unknown asset", "an asset that does not exist"),

@@ -26,7 +26,7 @@ Label = Literal[
     "another model answered",
     "elected",
 ]  # of cards of evaluations
-TradingLabel = Literal["never traded", "mask not certified", "certificate claimed"]
+TradingLabel = Literal["never decided", "never traded", "mask not certified", "certificate claimed"]
 """Further labels of trading cards."""
 
 
@@ -63,7 +63,8 @@ def derive_labels(
         "limited": limit is not None,
         "incomplete": coverage.missing > 0,
         "low coverage": coverage.is_low,
-        "never traded": trading is not None and trading.is_untraded,
+        "never decided": trading is not None and coverage.is_undecided,
+        "never traded": trading is not None and trading.is_untraded and not coverage.is_undecided,
         **cutoff_labels(cutoff),
         "mask not certified": trading is not None and not is_certified,
         "certificate claimed": is_claimed and is_certified,
@@ -93,6 +94,12 @@ LABEL_WORDS: Mapping[Label | TradingLabel, Words] = {
     "incomplete": Words("incomplete", "", "Planned episodes are missing."),
     "low coverage": Words(
         "low coverage", "", "The model decided fewer than 95 % of the planned steps."
+    ),
+    "never decided": Words(
+        "never decided",
+        "",
+        "No submission of the model was valid at any step, or no call of it worked: the account is"
+        " the engine's, not the model's; not rankable.",
     ),
     "never traded": Words(
         "never traded",

@@ -171,6 +171,13 @@ def task_row(task: TaskPart) -> Row:
     return WORDS["task"].label, words
 
 
+def left_out_rows(task: TaskPart) -> Iterator[Row]:
+    """Yield the row that says what a compact prompt left out; none for a full one."""
+    left_out = task.config.get("left_out")
+    if isinstance(left_out, list) and left_out:
+        yield "left out", clean(", ".join(map(str, left_out)))
+
+
 def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
     """Return the row that says which costs fills had at the venues of the market: `flat` ones, the
     same on all days, or `dated` ones, with the duties of each day.

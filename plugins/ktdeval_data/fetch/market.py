@@ -36,7 +36,7 @@ from ktdeval_data.fetch.tables import Tables
 from ktdeval_data.fetch.vendor import Answers, Transport, Vendor, vendors
 from ktdeval_data.fetch.web import Alpaca, Binance, Tushare
 from ktdeval_data.instruments import read_listing
-from ktdeval_data.long_table import OPEN_END, intervals, read_members
+from ktdeval_data.members import OPEN_END, intervals, read_members
 from ktdeval_data.params import FetchParams, LongParams
 
 _FIRST_LEVEL = 2  # digits of a code of the SWS classification

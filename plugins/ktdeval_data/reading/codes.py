@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ktdeval.market import parse_code
 
@@ -14,8 +14,58 @@ _OF_A_SHARE = re.compile(
     r"((?:sh|sz|bj)?[#._-]?[0-9]{6}(?:[._-]?(?:sh|sz|ss|bj|xshg|xshe))?)(?:[_\-. (（].*)?",
     re.IGNORECASE,
 )
+_OF_BLOOMBERG = re.compile(r"([A-Za-z0-9./]+) ([A-Za-z][A-Za-z0-9])(?: Equity)?", re.IGNORECASE)
+_BLOOMBERG_US = ("US", "UN", "UQ", "UW", "UR", "UA", "UP", "UF", "UV")
 _OF_BINANCE = re.compile(r"([A-Z0-9]+)-[0-9]+[smhdwM]o?-[0-9]{4}(?:-[0-9]{2}){0,2}")
 _OF_KRAKEN = re.compile(r"([A-Z0-9.]+)_[0-9]+")
+
+
+def listed_in(cell: str) -> list[str]:
+    """Return the codes in a cell that may hold a list: `AAPL,MSFT`, `AAPL MSFT`, `['AAPL', 'MSFT']`.
+    `600519 CH Equity`, in Bloomberg's form, is one code.
+    """
+    text = cell.strip().strip("[](){}")
+    if re.search(r"[,;|，；]", text):
+        parts = re.split(r"[,;|，；]", text)
+    elif _OF_BLOOMBERG.fullmatch(text):
+        parts = [text]
+    else:
+        parts = text.split()
+
+    plain = [part.strip().strip("\"'").strip() for part in parts]
+    return [part for part in plain if part]
+
+
+def us_symbol(text: str) -> str:
+    """Return a symbol of a US share without Bloomberg's words behind it, and its class after a point:
+    BRK.B of `BRK/B US Equity`. Others stay unchanged.
+    """
+    found = _OF_BLOOMBERG.fullmatch(text)
+    symbol = found[1] if found and found[2].upper() in _BLOOMBERG_US else text
+    return re.sub(r"^([A-Za-z]{1,5})/([A-Za-z])$", r"\1.\2", symbol)
+
+
+def as_among(codes: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """Return code -> the one of `known` that is another spelling of it, for codes that are none of
+    these themselves: BRK.B is BRK-B and BRK B, AAPL.US is AAPL.
+    """
+    by_form: dict[str, list[str]] = {}
+    for code in known:
+        by_form.setdefault(_one_form(code), []).append(code)
+
+    renamed = {}
+    for code in codes:
+        alike = by_form.get(_one_form(code), [])
+        if code not in known and len(alike) == 1:
+            renamed[code] = alike[0]
+
+    return renamed
+
+
+def _one_form(code: str) -> str:
+    """Return a symbol without its country, and with a point before its class."""
+    bare = code.upper().removesuffix(".US").removesuffix("-US")
+    return re.sub(r"^([A-Z]{1,5})[/_ -]([A-Z])$", r"\1.\2", bare)
 
 
 def plain_code(text: str, width: int = 0) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
+from ktdeval.values.first_bytes import first_words
 from ktdeval_data.reading.days import looks_like_day
 from ktdeval_data.reading.names import squeezed, vendor_names
 from ktdeval_data.reading.numbers import POINT, decimal_mark
@@ -22,6 +23,9 @@ _ROWS = 200  # that decide the layout
 _TITLES = 30  # a header is within the first so many lines
 _NUMBER = re.compile(r"[+-]?[$¥¥]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 _SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
+_FEW = 5  # rows that tell no volume from an adjusted close
+_RANGE_OF_FACTOR = 1.25  # most over least factor in the first rows
+_COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")  # of rows, as `1834`, `20 rows`
 _EVENTS = ("capitalgains", "repaired")
 _FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
 
@@ -55,7 +59,20 @@ class Layout:
             return False
 
         words = cells[0]
-        return not words[0].isdigit() and bool(_SPOKEN.search(words))
+        if words[0].isdigit():
+            return self._is_count(words, line)
+
+        return bool(_SPOKEN.search(words))
+
+    def _is_count(self, words: str, line: str) -> bool:
+        """Whether the only cell of a line counts rows: it is no day, nor a code of a cut row."""
+        if not _COUNT.fullmatch(words) or looks_like_day(words, stamps=True):
+            return False
+
+        is_bare = self.delimiter == BLANKS or self.delimiter not in line.replace(words, "")
+        first_cells = [row[0] for row in self.sample if row and row[0]]
+        has_days = bool(first_cells) and looks_like_day(first_cells[0], stamps=True)
+        return has_days or is_bare
 
 
 def split(line: str, delimiter: str) -> list[str]:
@@ -82,6 +99,7 @@ def find_layout(
         raise DataError(f"{where}: can't read: No columns; the file is empty")
 
     first_lines = numbered[:_ROWS]
+    _refuse_words(first_lines, known, where)
     delimiter = _delimiter([line for _, line in first_lines])
     rows = [(number, split(line, delimiter)) for number, line in first_lines]
     place = _header_place([cells for _, cells in rows], known)
@@ -115,6 +133,24 @@ def find_layout(
         below=_joined(numbered[place + 1 : first]),
         decimal=_decimal(sample, delimiter),
         sample=sample,
+    )
+
+
+def _refuse_words(numbered: Sequence[tuple[int, str]], known: Collection[str], where: str) -> None:
+    """Raise DataError for a file of one line that is neither a header nor a row, such as a server's
+    refusal.
+    """
+    if len(numbered) > 1:
+        return
+
+    number, line = numbered[0]
+    cells = split(line, _delimiter([line]))
+    if _is_data(cells) or any(squeezed(cell) in known for cell in cells):
+        return
+
+    raise DataError(
+        f"{where}: line {number} is all that it holds, and no table: {first_words(line)}; download"
+        " the file again"
     )
 
 
@@ -244,10 +280,50 @@ def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
         elif all(_NUMBER.fullmatch(cell) for cell in cells):
             numeric.append(place)
 
-    for name, place in zip(_order_of_prices(whole, numeric), numeric, strict=False):
+    prices = _order_of_prices(whole, numeric)
+    for name, place in zip(prices, numeric, strict=False):
         names[place] = name
 
+    if prices:
+        bars = [_figures(row, numeric) for row in whole]
+        for name, index in _beside_prices(bars, prices).items():
+            names[numeric[index]] = name
+
     return names
+
+
+def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> dict[str, int]:
+    """Return which numeric columns behind the four prices are volume and amount, by their numbers:
+    an average price is neither, and amount / volume is a price of the day.
+    """
+    low = [bar[prices.index("low")] for bar in bars]
+    high = [bar[prices.index("high")] for bar in bars]
+
+    def is_price(values: Sequence[float]) -> bool:
+        return all(a <= value <= b for a, value, b in zip(low, values, high, strict=True))
+
+    others = {}
+    for index in range(4, len(bars[0])):
+        values = [bar[index] for bar in bars]
+        if not is_price(values) and not _follows(
+            [bar[prices.index("close")] for bar in bars], values
+        ):
+            others[index] = values
+
+    for volume, counts in others.items():
+        for amount, paid in others.items():
+            pairs = list(zip(paid, counts, strict=True))
+            if all(count > 0 for _, count in pairs) and is_price([a / b for a, b in pairs]):
+                return {"volume": volume, "amount": amount}
+
+    return {"volume": next(iter(others))} if others else {}
+
+
+def _follows(closes: Sequence[float], values: Sequence[float]) -> bool:
+    """Whether values go with the closes, as adjusted closes do."""
+    ratios = [value / close for value, close in zip(values, closes, strict=True) if close]
+    least, most = min(ratios, default=0.0), max(ratios, default=0.0)
+    return len(ratios) >= _FEW and least > 0 and most < least * _RANGE_OF_FACTOR
 
 
 def _are_codes(cells: Sequence[str]) -> bool:
@@ -258,7 +334,7 @@ def _are_codes(cells: Sequence[str]) -> bool:
 
 
 def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> list[str]:
-    """Return names of numeric columns in their order: four prices, then volume.
+    """Return names of the first four numeric columns in their order: prices.
 
     The values show which prices are high and low.
     """
@@ -283,11 +359,11 @@ def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> l
     names[lowest[-1]] = "low"
     left = [place for place in range(4) if not names[place]]
     if len(left) != 2:
-        return ["open", "high", "low", "close", "volume"]
+        return ["open", "high", "low", "close"]
 
     names[left[0]] = "open"
     names[left[1]] = "close"
-    return [*names, "volume"]
+    return names
 
 
 def _figures(row: Sequence[str], places: Sequence[int]) -> list[float]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TextIO
 
 from ktdeval.values.bounded import open_unpacked
+from ktdeval.values.first_bytes import READ, other_kind
+from ktdeval.values.jsonio import open_plain
 
 UTF8 = "utf-8-sig"
 GB18030 = "gb18030"
@@ -17,19 +19,14 @@ _HEAD = 2**17  # bytes at the start of a file, by which its layout is told
 _BOMS = ((codecs.BOM_UTF8, UTF8), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _TEXTS = (".csv", ".txt", ".tsv", ".gz")
 
-_OTHER_KINDS = (
-    (b"PK\x03\x04", "a workbook or archive: name it .xlsx, or unpack it"),
-    (b"\xd0\xcf\x11\xe0", "an old workbook: save it as .xlsx or .csv"),
-    (b"\x1f\x8b", "packed: name it .csv.gz"),
-    (b"PAR1", "a Parquet file: name it .parquet"),
-    (b"<html", "a web page: download the table again"),
-    (b"<!doctype html", "a web page: download the table again"),
-    (b"version https://git-lfs", "a pointer to a file: get that by git lfs pull"),
-)
-"""First bytes of files that are no text tables, and what to do with them."""
-
 Open = Callable[[str], TextIO]
 """Opens a text in an encoding."""
+
+
+def first_bytes(file: Path) -> bytes:
+    """Return the first bytes of a file, packed as it is."""
+    with open_plain(file) as stream:
+        return stream.read(READ)
 
 
 def open_text(file: Path, encoding: str) -> TextIO:
@@ -42,9 +39,9 @@ def encodings(file: Path) -> tuple[str, ...]:
     it is no text.
     """
     head = _head(file)
-    for start, what in _OTHER_KINDS:
-        if head[:40].lstrip().lower().startswith(start.lower()):
-            raise ValueError(f"by its first bytes it is {what}")
+    other = other_kind(head[:READ])
+    if other:
+        raise ValueError(f"by its first bytes it is {other}")
 
     for mark, encoding in _BOMS:
         if head.startswith(mark):

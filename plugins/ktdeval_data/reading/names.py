@@ -41,6 +41,7 @@ UNITS = {"volume": _VOLUMES, "amount": _AMOUNTS}
 """Field -> units in brackets behind its name, as `成交量(手)`, in shares or units of currency."""
 
 _COIN = re.compile(r"volume[ _(]*([A-Za-z]{2,6})\)?", re.IGNORECASE)
+NOT_READ = "not read"  #: Role of a column that is known, and of no field
 _INVESTING = {"price", "vol", "change"}  # columns of Investing.com, where the price is the close
 
 
@@ -70,7 +71,34 @@ def vendor_names() -> Mapping[str, tuple[str, ...]]:
     names: dict[str, list[str]] = {}
     for row in csv_rows(Path(__file__).with_name("names.csv")):
         names.setdefault(row["field"], []).append(squeezed(row["name"]))
+
+    for name, beside in columns_beside().items():
+        if beside["role"] != NOT_READ:
+            names.setdefault(beside["role"], []).append(name)
+
     return {field: tuple(of_field) for field, of_field in names.items()}
+
+
+@cache
+def columns_beside() -> Mapping[str, Mapping[str, str]]:
+    """Squeezed name -> role, name, vendor and meaning of columns beside the prices. The role is the
+    field that such a column is, or `NOT_READ`.
+    """
+    rows = csv_rows(Path(__file__).with_name("beside.csv"))
+    return {squeezed(row["name"]): row for row in rows}
+
+
+def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
+    """Return the columns of a header that vendors are known to write and nothing has read, each with
+    its meaning in brackets.
+    """
+    done = set(read)
+    found = []
+    for name in dict.fromkeys(header):
+        row = columns_beside().get(squeezed(name))
+        if row is not None and name not in done:
+            found.append(f"{name!r} ({row['meaning']})")
+    return found
 
 
 def _unit_of_vendor(field: str, name: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import re
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -13,10 +14,11 @@ Decimal = Literal["auto", "point", "comma"]
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read. What the reader notices is added to `notes`, `columns_of`, `titles`,
-    `times` and `signs`.
+    """How files are read. What the reader notices is added to `notes`, `columns_of`, `header`,
+    `titles`, `times` and `signs`.
     """
 
+    file: str = ""  #: option of the file, such as `members`; empty: the bars
     columns: tuple[str, ...] = ()  #: of a file without a header; `-` for one that is not read
     code: str = ""  #: of a file that has no column of codes
     code_width: int = 0  #: digits of a code; shorter ones get their zeros back
@@ -25,6 +27,7 @@ class Reading:
     decimal: Decimal = "auto"  #: mark between the whole and the parts of a number
     notes: list[str] = field(default_factory=list)  #: in words
     columns_of: MutableMapping[str, str] = field(default_factory=dict)  #: field -> its column
+    header: list[str] = field(default_factory=list)  #: names of all columns
     titles: list[str] = field(default_factory=list)  #: above headers
     times: list[str] = field(
         default_factory=list,
@@ -36,9 +39,21 @@ class Reading:
         """How days are written."""
         return DayForm(self.date_format, self.date_zone)
 
-    def beside(self) -> Reading:
-        """Return how the other files are read, which have headers and codes of their own."""
-        return replace(self, columns=(), code="", columns_of={}, times=[], titles=[], signs={})
+    def beside(self, file: str) -> Reading:
+        """Return how another file is read, which has a header and codes of its own; `file`: its
+        option.
+        """
+        own = replace(
+            self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={}
+        )
+        return replace(own, file=file)
+
+    def mapped(self, columns: Mapping[str, str]) -> str:
+        """Return the option that maps fields of the file to columns."""
+        prefix = f"{self.file}." if self.file else ""
+        pairs = [f"{prefix}{field}={column}" for field, column in columns.items()]
+        text = ",".join(pairs)
+        return f"--map '{text}'" if re.search(r"[^\w.,=:/-]", text) else f"--map {text}"
 
     def note(self, words: str) -> None:
         """Keep a note, once."""

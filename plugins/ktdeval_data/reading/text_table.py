@@ -18,7 +18,7 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from ktdeval_data.reading.layout import BLANKS, Layout, find_layout
-from ktdeval_data.reading.lines import GB18030, encodings, first_lines, open_text
+from ktdeval_data.reading.lines import GB18030, encodings, first_bytes, first_lines, open_text
 from ktdeval_data.reading.numbers import COMMA, MISSING, to_numbers
 from ktdeval_data.reading.options import Reading
 from ktdeval_data.reading.workbook import is_workbook, sheet_as_text
@@ -247,7 +247,7 @@ def open_table(file: Path, known: Collection[str], reading: Reading) -> TextTabl
     """Open a text file or workbook as a table. `known`: names of columns, squeezed. Raises
     DataError, UsageError, OSError, ValueError: it can't be read, or as of `find_layout`.
     """
-    if is_workbook(file):
+    if is_workbook(file, first_bytes(file)):
         content = sheet_as_text(file, reading)
         layout = find_layout(content.splitlines(), known, reading.columns, str(file))
         return TextTable(

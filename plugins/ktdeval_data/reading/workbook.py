@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ktdeval.errors import DataError
+from ktdeval.values.first_bytes import ZIP
 from ktdeval_data.reading.options import Reading
 
 WORKBOOK = ".xlsx"
@@ -33,9 +34,20 @@ _DAMAGED = (
 )
 
 
-def is_workbook(file: Path) -> bool:
-    """Whether a file is a workbook by its name."""
-    return file.name.endswith(WORKBOOK)
+def is_workbook(file: Path, head: bytes) -> bool:
+    """Whether a file is a workbook by its first bytes and, where these are those of any archive, by
+    its name or by what it holds.
+    """
+    if not head.startswith(ZIP[:2]):
+        return False
+    if file.name.lower().endswith(WORKBOOK):
+        return True
+
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (OSError, *_DAMAGED):
+        return False
 
 
 def sheet_as_text(file: Path, reading: Reading) -> str:
@@ -49,8 +61,10 @@ def sheet_as_text(file: Path, reading: Reading) -> str:
     import openpyxl  # noqa: PLC0415 - an extra
 
     try:
-        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-        return _first_sheet(book, file.name, reading)
+        # By the open file: openpyxl refuses names of other suffixes.
+        with file.open("rb") as stream:
+            book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+            return _first_sheet(book, file.name, reading)
     except _DAMAGED as error:
         raise DataError(
             f"{file}: no workbook that can be read; save it again as .xlsx, or as .csv",

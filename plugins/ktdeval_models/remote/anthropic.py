@@ -29,6 +29,12 @@ from ktdeval.harness import (
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, text_of, whole_usage
+from ktdeval_models.remote.cache_marks import (
+    FIELD,
+    changes_choice,
+    mark_prompt,
+    shared_blocks,
+)
 from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.params import AnthropicParams
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
@@ -128,15 +134,7 @@ class AnthropicModel(RemoteAdapter):
         """Return the body of a call. Raises ProviderError if this API does not support an option of
         the run.
         """
-        thinking = self._thinking(request.params)
-        turns = list(_turns(request.messages, with_thoughts=True))
-        if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
-            # The last calls have no signed thoughts (the thoughts came as text, or the agent wrote
-            # the calls). Inside a round of tool use the API then refuses a budget, so this call
-            # has none.
-            thinking = {"type": "disabled"}
-            turns = list(_turns(request.messages, with_thoughts=False))
-
+        turns, thinking = self._conversation(request)
         body: Body = {
             "model": self.name,
             "max_tokens": request.params.max_output_tokens,
@@ -152,7 +150,7 @@ class AnthropicModel(RemoteAdapter):
         if thinking is not None:
             body["thinking"] = thinking
 
-        mode = None if thinking is None else thinking["type"]
+        mode = _mode_of(thinking)
         # With thinking the API accepts no other temperature than its default, 1.
         if self._has_sampling and mode not in _THINKS:
             if request.params.temperature > 1:
@@ -168,11 +166,39 @@ class AnthropicModel(RemoteAdapter):
         if output:
             body["output_config"] = output
 
-        if self.params.prompt_cache is not None:
-            body["cache_control"] = {"type": "ephemeral", "ttl": self.params.prompt_cache}
+        if self._caches:
+            mark_prompt(body, request)
 
         body = {name: value for name, value in body.items() if name not in self.params.omit}
         return {**body, **self.params.extra_body}
+
+    def _conversation(self, request: ModelRequest) -> tuple[list[Body], Body | None]:
+        """Return the turns of a request, and its field `thinking`; None if it is not sent."""
+        thinking = self._thinking(request.params)
+        messages = request.messages
+        if not self._caches or changes_choice(request, self._is_asked(request, thinking)):
+            messages = tuple(replace(message, shared=()) for message in messages)
+
+        turns = list(_turns(messages, with_thoughts=True))
+        if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
+            # The last calls have no signed thoughts (the thoughts came as text, or the agent wrote
+            # the calls). Inside a round of tool use the API then refuses a budget, so this call
+            # has none.
+            thinking = {"type": "disabled"}
+            turns = list(_turns(messages, with_thoughts=False))
+
+        return turns, thinking
+
+    def _is_asked(self, request: ModelRequest, thinking: Body | None) -> bool:
+        """Whether the model is free to call a tool: it may, or a forced call is only asked for."""
+        if request.tool_choice is None:
+            return True
+        return request.tool_choice != NO_TOOL and self._how_forced(_mode_of(thinking)) == "auto"
+
+    @property
+    def _caches(self) -> bool:
+        """Whether the provider is told what of a prompt to keep in its cache."""
+        return self.params.prompt_cache != "off" and FIELD not in self.params.omit
 
     def _refused(self, why: str) -> ProviderError:
         return ProviderError(f"anthropic/{self.name}: {why}")
@@ -318,6 +344,11 @@ class AnthropicModel(RemoteAdapter):
         the round sends back. Raises ModelError `bad_response` if it is not a message, or ended for
         an unknown reason.
         """
+        usage = _usage(answer.get("usage"))
+        served_by = text_of(answer.get("model"))
+        if answer.get("stop_reason") == "end_turn" and answer.get("content") is None:
+            return base.empty_reply(usage, served_by, "content", self.caller)
+
         texts: list[str] = []
         thoughts: list[Body] = []
         calls: list[ToolCall] = []
@@ -357,9 +388,9 @@ class AnthropicModel(RemoteAdapter):
             content=content,
             tool_calls=tuple(calls),
             finish_reason=ending.finish,
-            usage=_usage(answer.get("usage")),
+            usage=usage,
             reasoning="\n\n".join(filter(None, thought_texts)),
-            served_by=text_of(answer.get("model")),
+            served_by=served_by,
             notes=ending.notes,
         )
 
@@ -377,7 +408,10 @@ class AnthropicModel(RemoteAdapter):
         """Return the request fields that a refusal may blame and `omit` may name: all but
         `max_tokens`, which the API requires.
         """
-        return {*body, *body.get("output_config", {})} - {"max_tokens"}
+        fields = {*body, *body.get("output_config", {})}
+        if self._caches:
+            fields.add(FIELD)
+        return fields - {"max_tokens"}
 
     def refusal_error(
         self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
@@ -403,6 +437,15 @@ class AnthropicModel(RemoteAdapter):
             )
 
         return super().refusal_error(refusal, content, body)
+
+
+def _mode_of(thinking: Body | None) -> str | None:
+    """Return the mode of thinking of a request's field; None if it is not sent."""
+    if thinking is None:
+        return None
+
+    mode: str = thinking["type"]
+    return mode
 
 
 def _uncallable_tools(request: ModelRequest) -> Body:
@@ -446,7 +489,7 @@ def _blocks_of(message: Message, with_thoughts: bool) -> list[Body]:
 
     text: list[Body] = []
     if _text_or_empty(message):
-        text = [{"type": "text", "text": message.content}]
+        text = shared_blocks(message)
 
     if message.role == "assistant":
         thoughts = _thoughts_of(message) if with_thoughts else []
@@ -490,7 +533,7 @@ def _cut(call: ToolCall) -> ToolCall:
 
     The part that arrived may look complete; so cut, it can't pass as the model's decision.
     """
-    return replace(call, arguments=call.arguments[:-1])
+    return replace(call, arguments=call.arguments[:-1] or "{")
 
 
 def _text_or_empty(message: Message) -> str:

@@ -457,6 +457,16 @@ def _from_keyring(service: str, variable: str) -> str | None:
 # --- JSON of a given shape
 
 
+def empty_reply(usage: Usage, served_by: str, what: str, caller: Caller) -> Reply:
+    """Return the reply of an answer in which `what` is empty, where its tokens are counted: it is
+    paid for, and a retry of the same request would be paid again. Raises ModelError `bad_response`
+    where none are counted.
+    """
+    if usage == Usage():
+        raise bad_response(caller, f"the reply's {what!r} is empty, and no tokens are counted")
+    return Reply(usage=usage, served_by=served_by, notes=(f"an empty {what!r}",))
+
+
 def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -> T:
     """Return a required field. Raises ModelError `bad_response`: it is missing or of another
     type.

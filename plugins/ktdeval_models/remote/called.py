@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ktdeval.calls import Refusal
-from ktdeval.harness import NO_TOOL, ModelRequest, Reply, ToolCall
+from ktdeval.harness import NO_TOOL, ModelRequest, Reply, ToolCall, is_no_arguments
 from ktdeval.values.jsonio import TOO_DEEP, JsonValue, loads_strict
 
 _ARGUMENT_FIELDS = ("arguments", "input", "args")  # names of the field in the three APIs
@@ -36,12 +36,15 @@ def arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
     """Return the arguments in a field of a call as text; empty if the field is missing.
 
     Every API may send an object either as JSON or as a text of JSON. Any other value, also `null`,
-    is returned as JSON, for the harness to judge.
+    is returned as JSON, for the harness to judge. An empty list that is no text is what gateways in
+    PHP make of an object without fields.
     """
     if field not in call:
         return ""
 
     value = call[field]
+    if value == []:
+        return "{}"
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)
@@ -98,8 +101,10 @@ def is_object(text: str) -> bool:
 
 def sent_arguments(text: str) -> str:
     """Return the arguments of an earlier turn's call as a JSON object, the form that every server
-    accepts.
+    accepts; `{}` for a call without any.
     """
+    if is_no_arguments(text):
+        return "{}"
     if is_object(text):
         return text
     return json.dumps({"malformed_arguments": text}, ensure_ascii=False)

@@ -24,7 +24,9 @@ from ktdeval_models.remote.forms import (
     OBJECT,
     OBJECT_WITH_SCHEMA,
     SCHEMA,
+    SENT,
 )
+from ktdeval_models.remote.thoughts import THOUGHTS, add_thoughts
 
 Body = dict[str, Any]
 
@@ -79,10 +81,11 @@ def with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) ->
 
 
 def chat_messages(
-    request: ModelRequest, forms: Mapping[str, str], empty_thought: str | None
+    request: ModelRequest, forms: Mapping[str, str], provider: str, empty_thought: str | None
 ) -> Iterator[Body]:
-    """Yield the messages of a request. `empty_thought`: what earlier turns with calls have in the
-    field of their reasoning; None: they have no such field.
+    """Yield the messages of a request. `provider`: whose thoughts of earlier turns with calls are
+    among them; `empty_thought`: what such a turn without thoughts has in the field for them; None:
+    it has no such field.
     """
     messages: Sequence[Message] = request.messages
     if request.response_schema is not None and forms["response_format"] in (OBJECT, FREE):
@@ -99,8 +102,10 @@ def chat_messages(
             entry["tool_call_id"] = message.tool_call_id
         elif message.tool_calls:
             entry["tool_calls"] = [_sent_call(call) for call in message.tool_calls]
+            if forms.get(THOUGHTS) == SENT:
+                add_thoughts(entry, message, provider)
             if empty_thought is not None:
-                entry["reasoning_content"] = empty_thought
+                entry.setdefault("reasoning_content", empty_thought)
 
         yield entry
 

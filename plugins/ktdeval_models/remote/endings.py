@@ -12,6 +12,7 @@ from ktdeval.harness import (
     FinishReason,
     ModelRequest,
     ToolCall,
+    is_no_arguments,
     read_blocks,
     read_envelope,
 )
@@ -96,12 +97,21 @@ def read_ending(
     return Ending(finish_of("stop", calls), (f"ended with {shown!r}, a word that is not known",))
 
 
+def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
+    """Whether a call's arguments are an object, or are missing where its tool requires none."""
+    if not is_no_arguments(call.arguments):
+        return is_object(call.arguments)
+    return any(
+        tool.name == call.name and not tool.parameters.get("required") for tool in request.tools
+    )
+
+
 def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelRequest) -> bool:
     """Whether a reply calls a tool, in the wire's form or in its text, and each call is
     complete.
     """
     if calls:
-        return all(is_object(call.arguments) for call in calls)
+        return all(_is_whole(call, request) for call in calls)
     if request.params.tool_protocol == "native":
         return False
 

@@ -19,6 +19,7 @@ SCHEMA = "json_schema"
 OBJECT_WITH_SCHEMA = "json_object with schema"
 OBJECT = "json_object"
 FREE = "left out"
+SENT = "sent"
 EMPTY = "empty"
 SCHEMA_FORMS = (SCHEMA, OBJECT_WITH_SCHEMA, OBJECT, FREE)
 
@@ -42,6 +43,11 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
     "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
     "parallel_tool_calls": re.compile(r"parallel_tool_calls", re.IGNORECASE),
     "length": re.compile(r"\bmax_(completion_)?tokens\b", re.IGNORECASE),
+    # not where they are missed: the next form has fewer
+    "thoughts": re.compile(
+        r"^(?!.*(missing|passed back)).*(\breasoning_(content|details)\b|['\"`]reasoning['\"`])",
+        re.IGNORECASE | re.DOTALL,
+    ),
     # the field, not the word: refusals of a filter speak of content, too
     "content of calls": re.compile(
         r"['\"`]content['\"`]|\bmessages\W{1,4}[0-9]+\W{1,4}content\b", re.IGNORECASE

@@ -222,8 +222,7 @@ class GoogleModel(RemoteAdapter):
         blank = Reply(usage=usage, served_by=text_of(answer.get("modelVersion")))
         candidate = self._candidate(answer)
         if candidate is None:
-            blocked = one_line(_block_reason(answer), self.caller.secrets)
-            return dataclasses.replace(blank, finish_reason="content_filter", notes=(blocked,))
+            return self._without_candidate(answer, blank)
 
         word = candidate.get("finishReason")
         if word == "PUP_LIMITED_DISABLED":
@@ -273,13 +272,24 @@ class GoogleModel(RemoteAdapter):
         return with_distinct_ids(reply, sent_ids(request))
 
     def _candidate(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the one candidate; None if the prompt was blocked."""
-        match answer:
-            case {"candidates": [dict(candidate)]}:
+        """Return the one candidate; None if there is none."""
+        match answer.get("candidates"):
+            case [dict(candidate)]:
                 return candidate
-            case {"promptFeedback": {"blockReason": str()}} if not answer.get("candidates"):
+            case None | []:
                 return None
         raise bad_response(self.caller, "the reply does not hold one candidate")
+
+    def _without_candidate(self, answer: Mapping[str, Any], blank: Reply) -> Reply:
+        """Return the reply of an answer without a candidate: the prompt was blocked, or the reply is
+        empty and paid for. Raises ModelError `bad_response`: it says neither.
+        """
+        match answer:
+            case {"promptFeedback": {"blockReason": str()}}:
+                blocked = one_line(_block_reason(answer), self.caller.secrets)
+                return dataclasses.replace(blank, finish_reason="content_filter", notes=(blocked,))
+
+        return base.empty_reply(blank.usage, blank.served_by, "candidates", self.caller)
 
     def _call(self, part: Mapping[str, Any]) -> ToolCall:
         call = part["functionCall"]

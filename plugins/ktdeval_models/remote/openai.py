@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ktdeval.calls import Context, bad_response, one_line, served_text
-from ktdeval.errors import ConfigError
+from ktdeval.calls import Context, Refusal, bad_response, one_line, served_text
+from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness import (
     CallParams,
     Listener,
@@ -23,7 +24,7 @@ from ktdeval.harness import (
 )
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_models.remote import base
+from ktdeval_models.remote import base, thoughts as earlier
 from ktdeval_models.remote.base import RemoteAdapter, count, part, sent_name, text_of
 from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.chat_parts import (
@@ -90,7 +91,7 @@ def make_compatible(provider: str, name: str, params: CompatibleParams | None = 
 
 
 class OpenAIAdapter(RemoteAdapter):
-    """Common parts of the two APIs. Neither sends back the reasoning of earlier turns."""
+    """Common parts of the two APIs."""
 
     package = "openai"
     extra = "openai"
@@ -173,6 +174,9 @@ class ChatModel(OpenAIAdapter):
         self.meanings = preset.meanings
         self.preset = preset
         options = params if isinstance(params, CompatibleParams) else CompatibleParams()
+        wants = preset.sends_thoughts or earlier.wants_thoughts(self.endpoint, name)
+        self._sends_thoughts = wants if options.send_thoughts is None else options.send_thoughts
+
         self._forced_tool = options.forced_tool or preset.forced_tool
         self._forced_tool_thinking = options.forced_tool or preset.forced_tool_thinking
         self._max_tokens_field = options.max_tokens_field or preset.max_tokens_field
@@ -226,6 +230,9 @@ class ChatModel(OpenAIAdapter):
                 (self._max_tokens_field, length), self._max_tokens_field, options.max_tokens_field
             ),
             CALLS_CONTENT: (FREE, EMPTY),
+            earlier.THOUGHTS: earlier.thought_forms(
+                self._sends_thoughts, options.send_thoughts is not None
+            ),
         }
 
     def assembler(self, hear: Listener) -> Assembler:
@@ -239,6 +246,9 @@ class ChatModel(OpenAIAdapter):
         them, so keys of the cache stay the same.
         """
         preset_settings = {name: getattr(self.preset, name) for name in _PRESET_SETTINGS}
+        if self._sends_thoughts:
+            preset_settings["sends_thoughts"] = True
+
         return {
             "api": "chat",
             **preset_settings,
@@ -270,7 +280,7 @@ class ChatModel(OpenAIAdapter):
         empty_thought = self.preset.empty_thought if thinks else None
         body: Body = {
             "model": self.name,
-            "messages": list(chat_messages(request, forms, empty_thought)),
+            "messages": list(chat_messages(request, forms, self.provider, empty_thought)),
             "temperature": params.temperature,
             forms["length"]: params.max_output_tokens,
         }
@@ -312,7 +322,19 @@ class ChatModel(OpenAIAdapter):
         if not all(map(has_text, request.messages)):
             parts.append(CALLS_CONTENT)
 
+        if any(earlier.thoughts_in(message, self.provider) for message in request.messages):
+            parts.append(earlier.THOUGHTS)
+
         return parts
+
+    def refusal_error(
+        self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
+    ) -> ModelError | ProviderError:
+        """Return the error for a refusal; one that misses earlier thoughts names the option."""
+        missed = earlier.missed_thoughts(refusal, self.caller)
+        if missed is not None and not self._sends_thoughts:
+            return missed
+        return super().refusal_error(refusal, content, body)
 
     def _thinking(self, params: CallParams) -> Body:
         effort = params.reasoning_effort
@@ -336,12 +358,19 @@ class ChatModel(OpenAIAdapter):
         body: Mapping[str, Any],  # noqa: ARG002
     ) -> Reply:
         """Return the reply in an answer."""
-        choices = part(answer, "choices", list, self.caller)
+        usage = self._counted(answer.get("usage"))
+        served_by = served_text(*(text_of(answer.get(name)) for name in _SERVED))
+        if answer.get("choices") in (None, []):
+            return base.empty_reply(usage, served_by, "choices", self.caller)
+
         choice: Mapping[str, Any] = {}
-        if choices and isinstance(choices[0], dict):
+        choices = part(answer, "choices", list, self.caller)
+        if isinstance(choices[0], dict):
             choice = choices[0]
 
-        message = part(choice, "message", dict, self.caller)
+        message: Mapping[str, Any] = {}
+        if choice.get("message") is not None or not choice.get("finish_reason"):
+            message = part(choice, "message", dict, self.caller)  # Azure leaves a filtered one out
         texts = read_content(message.get("content"), self.caller)
         calls = tuple(self._calls(message))
         refusal = text_of(message.get("refusal")) or texts.refusal
@@ -359,16 +388,21 @@ class ChatModel(OpenAIAdapter):
 
         reasoning = reasoning or texts.reasoning
         content = texts.content
+        in_content = ""
         if not reasoning:
-            reasoning, content = split_thought(content)
+            in_content, content = split_thought(content)
+
+        if calls and self._sends_thoughts:
+            kept = earlier.kept_thoughts(message, in_content or texts.reasoning, self.provider)
+            calls = (replace(calls[0], opaque=kept), *calls[1:])
 
         return Reply(
             content=refusal or content,
             tool_calls=calls,
             finish_reason="refusal" if refusal else ending.finish,
-            usage=self._counted(answer.get("usage")),
-            reasoning=reasoning,
-            served_by=served_text(*(text_of(answer.get(name)) for name in _SERVED)),
+            usage=usage,
+            reasoning=reasoning or in_content,
+            served_by=served_by,
             notes=ending.notes,
         )
 
@@ -494,6 +528,11 @@ class ResponsesModel(OpenAIAdapter):
         thoughts: list[str] = []
         calls: list[ToolCall] = []
 
+        usage = _usage(part(answer, "usage", dict, self.caller), ("input_tokens", "output_tokens"))
+        served_by = text_of(answer.get("model"))
+        if answer.get("output") in (None, []) and word == "completed":
+            return base.empty_reply(usage, served_by, "output", self.caller)
+
         for item in base.parts(answer, "output", self.caller):
             kind = item.get("type")
             if kind == "message":
@@ -512,14 +551,13 @@ class ResponsesModel(OpenAIAdapter):
 
         content = "\n".join(refusals or texts)
         ending = self.ending(word, content, calls, request)
-        usage = part(answer, "usage", dict, self.caller)
         return Reply(
             content=content,
             tool_calls=tuple(calls),
             finish_reason="refusal" if refusals else ending.finish,
-            usage=_usage(usage, ("input_tokens", "output_tokens")),
+            usage=usage,
             reasoning="\n".join(filter(None, thoughts)),
-            served_by=text_of(answer.get("model")),
+            served_by=served_by,
             notes=ending.notes,
         )
 

@@ -137,6 +137,13 @@ class CompatibleParams(RemoteParams):
     json_mode: JsonMode | None = option(
         None, help="how a reply is held to a JSON Schema; default: what the server takes"
     )
+    send_thoughts: bool | None = option(
+        None,
+        help=(
+            "whether the thoughts of earlier turns with tool calls are sent back; default: where the"
+            " vendor's protocol wants them (DeepSeek, GLM, Kimi, MiniMax)"
+        ),
+    )
     longest_text: int | None = option(
         None,
         help=(
@@ -189,11 +196,11 @@ class AnthropicParams(RemoteParams):
             " the model is known to take"
         ),
     )
-    prompt_cache: Literal["5m", "1h"] | None = option(
-        None,
+    prompt_cache: Literal["5m", "off"] = option(
+        "5m",
         help=(
-            "let the provider cache prompts for so long: cheaper reading, dearer writing, the same"
-            " replies"
+            "let the provider keep for so long what requests begin with alike (rules, day, reports):"
+            " a tenth of the price to read, a quarter more to write, the same replies; off: never"
         ),
     )
 
@@ -219,9 +226,9 @@ class Preset:
     (`CompatibleParams`).
 
     A tool is forced by name, as the one tool on offer that is `required`, or (`auto`) by the
-    conversation alone, with no other tool on offer. The reasoning of earlier turns is not sent
-    back; servers that refuse an earlier turn with tool calls without the field for it, while they
-    think, get `empty_thought` in `reasoning_content`.
+    conversation alone, with no other tool on offer. The reasoning of earlier turns with tool calls
+    is sent back where `sends_thoughts`; servers that refuse such a turn without the field for it,
+    while they think, get `empty_thought` in `reasoning_content` where there was no reasoning.
     """
 
     provider: str
@@ -244,6 +251,7 @@ class Preset:
     # fields sent with an effort other than none, or with a budget
     think_on: Mapping[str, Any] = field(default_factory=dict)
     think_off: Mapping[str, Any] = field(default_factory=dict)  # fields sent with the effort `none`
+    sends_thoughts: bool = False  # whether its models want earlier thoughts back
     empty_thought: str | None = None
     extra_body: Parameters = field(default_factory=dict)  # fields that every request has
     meanings: Mapping[str, int] = field(default_factory=dict)  # see `ktdeval.calls.Caller`

@@ -96,7 +96,8 @@ def metrics(episode: Episode, prices: Prices, rules: str) -> dict[str, tuple[flo
     )
     replied = [step for step in steps if step["provenance"] != "error"]
     unreadable = [
-        step["provenance"] == "fallback" and "constraint" not in dict(step["failures"])
+        step["provenance"] == "fallback"
+        and "constraint_after_retries" not in dict(step["failures"])
         for step in replied
     ]
     calls = sum(step["tool_calls"] for step in steps)

@@ -196,7 +196,11 @@ def tests_table() -> str:
             "the extras `gym` and `rl`",
         ),
         ("`make test-schemas`", "`tests/contract/test_schema_engines.py`", "npm, for `ajv`"),
-        ("`make test-llm`", "`tests/llm`", "a compiler; minutes"),
+        (
+            "`make test-llm`",
+            "the quick cases of `tests/llm`; with `LLM=` all",
+            "a compiler; minutes",
+        ),
     ]
     return table(("command", "runs", "needs"), rows)
 

@@ -9,6 +9,7 @@ from ktdeval.cards import card_words
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
 from ktdeval_compare.paper_tables import known_tables
+from ktdeval_data.reading.names import NOT_READ, columns_beside
 
 PANEL_WORDS = {
     "sharpe": "Sharpe ratio",
@@ -47,6 +48,18 @@ def paper_tables() -> str:
         shown = ", ".join(dict.fromkeys(heads)) or "by card"
         rows.append((code(name), spec["rows"], plain_text(spec["caption"]), shown, spec["source"]))
     return table(("name", "rows", "shows", "columns", "source"), rows)
+
+
+def columns_table() -> str:
+    """Return the columns of vendors beside the prices, by role and meaning."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for row in columns_beside().values():
+        names.setdefault((row["role"], row["meaning"]), []).append(code(row["name"]))
+
+    rows = []
+    for (role, meaning), own in names.items():
+        rows.append((role if role == NOT_READ else code(role), meaning, ", ".join(own)))
+    return table(("role", "meaning", "columns"), rows)
 
 
 def venues_table() -> str:

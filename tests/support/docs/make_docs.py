@@ -20,7 +20,14 @@ from docs_project import (
     tests_table,
 )
 from docs_reference import exit_codes_table, reference_pages
-from docs_tables import glossary_panel, label_names, paper_tables, venues_table, with_table
+from docs_tables import (
+    columns_table,
+    glossary_panel,
+    label_names,
+    paper_tables,
+    venues_table,
+    with_table,
+)
 from ktdeval.plugins.registry import Plugins, load_plugins
 from paths import REPOSITORY
 
@@ -29,6 +36,7 @@ LLMS = REPOSITORY / "llms.txt"
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table},
     "docs/comparison.md": {"like": paper_tables},
+    "docs/data.md": {"columns": columns_table},
     "docs/trading.md": {"venues": venues_table},
     "docs/architecture.md": {
         "rings": rings_table,

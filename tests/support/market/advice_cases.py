@@ -98,6 +98,8 @@ def cases() -> Iterator[Case]:
     yield from _cases_of_units()
     yield from _cases_of_factors()
     yield from _cases_of_prices()
+    yield from _cases_of_series()
+    yield from _cases_of_volumes()
     yield from _cases_of_days()
     yield from _cases_of_members()
     yield from _cases_of_names()
@@ -159,7 +161,7 @@ def _cases_of_amounts() -> Iterator[Case]:
     yield Case("missing_amount_rows", source(cells(amount=np.nan)), way="--repair fill_amount")
     mixed = silent.assign(amount=silent["amount"].mask(silent.index == 0))
     yield Case("missing_amount_rows", source(mixed), way="--repair fill_amount", is_whole=False)
-    yield Case("average_price_outside_bar", source(cells(amount=1e6)), corrected=RIGHT)
+    yield Case("average_price_outside_bar", source(cells(amount=3e5)), corrected=RIGHT)
 
 
 def _cases_of_units() -> Iterator[Case]:
@@ -271,6 +273,65 @@ def _cases_of_prices() -> Iterator[Case]:
     given = source(bare, splits=splits)
     yield Case("split_like_moves", given, options, way="--splits", blanks={"FILE": "splits.csv"})
     yield Case("split_like_moves", source(bare), options, corrected=source(split))
+
+
+MONTHS = tuple(sessions("2024-01-02", "2024-06-28").astype(str))
+
+
+def bare_stocks(*codes: str) -> pd.DataFrame:
+    """US stocks over half a year, without amounts and factors."""
+    return bars(codes, MONTHS).drop(columns=["amount", "factor"])
+
+
+def _cases_of_series() -> Iterator[Case]:
+    options = (*INDEX, *US)
+    index = levels(MONTHS)
+    stocks = bare_stocks("AAPL", "META")
+    later = (stocks["code"] == "META") & (stocks["date"] >= MONTHS[90])
+    earlier = (stocks["code"] == "META") & (stocks["date"] < MONTHS[20])
+    third = (stocks["code"] == "META") & ~later & ~earlier
+    two = stocks.assign(**{name: stocks[name].mask(later, stocks[name] * 3.4) for name in PRICES})
+    reused = source(two[~third], index=index)
+    renamed = two.assign(code=two["code"].mask(earlier, "METV"))
+    apart = source(renamed[~third], index=index)
+    yield Case("reused_tickers", reused, options, corrected=apart)
+    for repair in ("drop_before_gap", "accept_breaks"):
+        yield Case("reused_tickers", reused, options, way=f"--repair {repair}")
+
+    days = (stocks["code"] == "META") & stocks["date"].isin(MONTHS[30:33])
+    wrong = stocks.assign(**{name: stocks[name].mask(days, stocks[name] * 100) for name in PRICES})
+    pence = source(wrong, index=index)
+    yield Case("misplaced_prices", pence, options, way="--repair match_prices")
+    yield Case("misplaced_prices", pence, options, corrected=source(stocks, index=index))
+
+    is_weekly = (stocks["code"] == "META") & ~stocks["date"].isin(MONTHS[::5])
+    weekly = source(stocks[~is_weekly], index=index)
+    daily = source(bare_stocks("AAPL"), index=index)
+    yield Case("other_intervals", weekly, options, corrected=daily)
+
+
+def _cases_of_volumes() -> Iterator[Case]:
+    options = (*INDEX, *US)
+    index = levels(MONTHS)
+    stocks = bare_stocks("AAPL", "META")
+    late = stocks["date"] >= MONTHS[40]
+    volume = stocks["volume"].mask(late, stocks["volume"] / 100)
+    lots = source(stocks.assign(volume=volume), index=index)
+    yield Case("volume_unit_changes", lots, options, way="--volume-unit share,2024-")
+    yield Case("volume_unit_changes", lots, options, way="--repair accept_breaks")
+
+    average = stocks.assign(volume=stocks["low"] + 0.11, units=stocks["volume"])
+    prices = source(average, index=index)
+    blanks = {"COLUMN": "units"}
+    yield Case("volume_is_price", prices, options, way="--map volume=", blanks=blanks)
+    yield Case("volume_is_price", prices, options, corrected=source(stocks, index=index))
+
+    coins = bars(("BTC-USD",)).drop(columns=["amount", "factor"])
+    values = source(coins.assign(volume=1e8))
+    options = (*INDEX, "--venue", "crypto_spot")
+    yield Case("volume_beyond_supply", values, options, way="--volume-unit value")
+    corrected = source(coins.assign(volume=5e5))
+    yield Case("volume_beyond_supply", values, options, corrected=corrected)
 
 
 def _cases_of_days() -> Iterator[Case]:

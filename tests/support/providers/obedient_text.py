@@ -28,6 +28,7 @@ _EXAMPLE = re.compile(r"(?:JSON object|such as|in the form)[^{}\n]*(\{[^\n]*\})"
 _ANALYSTS = re.compile(r"\banalysts\b[^:\n]*: ([^.\n]+)\.")
 _LOT = re.compile(r"\b(?:lots of|at least) (\d+) shares")
 _ONCE = re.compile(r"\b[Cc]all `?(\w+)`? exactly once")
+_FILLED = re.compile(r" \(filled [^)]*\)")  # what became of an order is no size to buy
 _NOT_ON_OFFER = ("positions", "news", "history", "outcomes", "last_step", "minutes")
 
 
@@ -92,7 +93,7 @@ class Prompt:
     def prose(self) -> str:
         """All that was said to the model, without tables and without its own words."""
         told = [text for role, text in self._messages if role in ("system", "user")]
-        return _FENCE.sub("", "\n".join(told))
+        return _FILLED.sub("", _FENCE.sub("", "\n".join(told)))
 
     @cached_property
     def sentences(self) -> list[str]:

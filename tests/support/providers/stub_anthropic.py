@@ -112,6 +112,7 @@ class AnthropicWire:
                 "tools: this model does not support tool use.", "unsupported", param="tools"
             )
         thinks = _check_thinking(body)
+        _check_marks(body)
         system = body.get("system", "")
         text = system if isinstance(system, str) else "".join(_texts(system, "system"))
         messages = _messages(body["messages"], thinks)
@@ -222,6 +223,22 @@ def _tools(body: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
     return tools, choice.get("name") or (tools[0].name if forced else None)
 
 
+def _check_marks(body: Mapping[str, Any]) -> None:
+    """Refuse more marks for the prompt cache than the API takes."""
+    system = body.get("system", "")
+    blocks = [*body.get("tools", ()), *(system if isinstance(system, list) else ())]
+    for turn in body["messages"]:
+        if isinstance(turn.get("content"), list):
+            blocks += turn["content"]
+
+    marks = sum(isinstance(block, dict) and bool(block.get("cache_control")) for block in blocks)
+    if marks + bool(body.get("cache_control")) > 4:
+        raise Refused(
+            "A maximum of 4 blocks with cache_control may be provided. Found"
+            f" {marks + bool(body.get('cache_control'))}."
+        )
+
+
 def _check_thinking(body: Mapping[str, Any]) -> bool:
     """Whether extended thinking is on in the form that demands thinking blocks back."""
     thinking = body.get("thinking")
@@ -330,7 +347,14 @@ def _user_turn(blocks: Sequence[Any], open_ids: Sequence[str], at: str) -> list[
         content = block.get("content", "")
         text = content if isinstance(content, str) else "".join(_texts(content, here))
         messages.append(Message("tool", text, tool_call_id=block["tool_use_id"]))
-    texts = _texts(blocks[len(results) :], at)
+    texts: list[str] = []
+    for text in _texts(blocks[len(results) :], at):
+        # one text in blocks goes on with a line break; a message begins with a word
+        if texts and text.startswith("\n"):
+            texts[-1] += text
+        else:
+            texts.append(text)
+
     messages.extend(Message("user", text) for text in texts)
     return messages
 

@@ -23,6 +23,7 @@ MATCHES = {
     "^[A-Za-z0-9._:-]{1,64}$": ["acct-000001", "a", "X.y_z:9"],
     "^[A-Z0-9^][A-Z0-9.^=-]{0,15}$": ["AVLN", "^SPX", "BTC-USD"],
     "^[0-9]{4}-[0-9]{2}-[0-9]{2}$": ["2024-05-06", "1999-12-31"],
+    "^asset_[0-9]{4}$": ["asset_0007", "asset_4210"],
 }
 OF_ANY_TYPE = (None, 7, 2.5, "x", True, [], {}, [1])
 _ROUNDS = 400  # drawings before a schema counts as having no further documents

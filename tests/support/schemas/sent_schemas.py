@@ -33,7 +33,7 @@ AGENTS = ("react", *sorted({*PLUGINS.specs("agents")} - {"react"}))
 
 @cache
 def sent_schemas(is_whole: bool = False) -> Mapping[str, Schema]:
-    """Schemas by name, each once, under the first task that sends it: `submit_action of
+    """Schemas by name, each shape once, under the first task that sends it: `submit_action of
     market_blinded`.
 
     Every task is asked with the agent `react`, and one task of each family with every agent;
@@ -42,13 +42,33 @@ def sent_schemas(is_whole: bool = False) -> Mapping[str, Schema]:
     named: dict[str, Schema] = {}
     seen: set[str] = set()
     for name, schema in _all_schemas(is_whole):
-        text = dumps_canonical(schema)
+        text = dumps_canonical(shape_of(schema))
         if text in seen:
             continue
         assert name not in named, f"two different schemas are called {name}"
         seen.add(text)
         named[name] = schema
     return named
+
+
+def shape_of(schema: Any, name: str = "") -> Any:
+    """A schema without what one step has of its own: which labels, the number of items beyond two,
+    the greatest size. Two schemas of one shape mean the same to every engine.
+    """
+    if isinstance(schema, list):
+        return [shape_of(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+
+    shape = {word: shape_of(part, word) for word, part in schema.items()}
+    if name == "stock_id" and "enum" in schema:
+        shape["enum"] = ["label"]
+    if name in ("orders", "decisions"):
+        for word in {"minItems", "maxItems"} & schema.keys():
+            shape[word] = min(schema[word], 2)
+    if name in ("shares", "target_weight"):
+        shape["maximum"] = "bound"
+    return shape
 
 
 def _all_schemas(is_whole: bool) -> Iterator[tuple[str, Schema]]:

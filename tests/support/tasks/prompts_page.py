@@ -8,17 +8,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Literal
 
 from ktdeval.calls.prompt_size import USUAL_TOKENS, prompt_bytes
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import ModelRequest, Reply, ToolSpec
 from ktdeval.values.jsonio import dumps_canonical
-from ktdeval_agents.prefix import EarlierRequests, ReusedPrefix, request_text
+from ktdeval_agents.prefix import request_text
+from ktdeval_models.remote.anthropic import AnthropicModel
+from ktdeval_models.remote.params import AnthropicParams
 from obedient_model import ObedientModel
 from planned_tasks import planned
+from prompt_caches import CLAUDE_MINIMUM, ClaudeCache, OpenAICache, Served
 
 ANSWER = "Answer of"  # beginning of an answer in words
 STEPS = 2  # in the second one there are earlier decisions
+CLAUDE = "claude-opus-5-5"
+SECONDS = 10.0  # from a request to the next one
 _DATA_SHOWN = 300  # characters of a block of JSON
 _LINES_SHOWN = 2  # of a list of assets
 _LABEL = re.compile(r"\b(?:asset|stock)_\d+\b")
@@ -87,33 +93,50 @@ def asked_of(agent: str, task: str) -> list[Asked]:
 # --- figures
 
 
-@dataclass(frozen=True)
-class Size:
-    """Size of the requests of the last step."""
-
-    requests: int
-    prefix: ReusedPrefix
-    tokens: float  #: estimated
-
-
-def size_of(asked: Sequence[Asked]) -> Size:
-    """Return the size of the last step's requests, tools with their descriptions and schemas;
-    `asked` are those of all steps.
+def claude_serves(
+    asked: Sequence[Asked], is_marked: bool = True, heeds_choice: bool = True
+) -> Served:
+    """Return what Claude's prompt cache serves of the last step's requests; `asked` are those of all
+    steps. If not marked, each has one mark, at its end. A server that speaks the same protocol need
+    not heed the choice of a tool.
     """
-    earlier = EarlierRequests()
-    total = ReusedPrefix()
-    tokens = 0.0
-    for step, requests in groupby(asked, key=lambda item: item.step):
-        earlier.begin_step()
-        for item in requests:
-            tools = [tool_text(tool) for tool in item.request.tools]
-            messages = [message.to_json() for message in item.request.messages]
-            reused = earlier.measure(request_text(tools, messages))
-            if step == STEPS - 1:
-                total += reused
-                tokens += prompt_bytes(item.request).tokens(USUAL_TOKENS)
+    cache = ClaudeCache(CLAUDE_MINIMUM[CLAUDE], heeds_choice)
+    marks: Literal["5m", "off"] = "5m" if is_marked else "off"
+    model = AnthropicModel(CLAUDE, AnthropicParams(prompt_cache=marks))
+    total = Served()
+    for number, item in enumerate(asked):
+        body = model.encode(item.request)
+        if not is_marked:
+            body["cache_control"] = {"type": "ephemeral"}
 
-    return Size(len(_last_step(asked)), total, tokens)
+        served = cache.ask(body, number * SECONDS)
+        if item.step == STEPS - 1:
+            total += served
+
+    return total
+
+
+def openai_serves(asked: Sequence[Asked]) -> Served:
+    """Return what OpenAI's prompt cache serves of the last step's requests."""
+    cache = OpenAICache()
+    total = Served()
+    for number, item in enumerate(asked):
+        served = cache.ask(text_of(item.request), tokens_of(item.request), number * SECONDS)
+        if item.step == STEPS - 1:
+            total += served
+
+    return total
+
+
+def text_of(request: ModelRequest) -> str:
+    """Return a request as one text, in the order in which providers keep it."""
+    tools = [tool_text(tool) for tool in request.tools]
+    return request_text(tools, [message.to_json() for message in request.messages])
+
+
+def tokens_of(request: ModelRequest) -> float:
+    """Return the estimated tokens of a request."""
+    return prompt_bytes(request).tokens(USUAL_TOKENS)
 
 
 def tool_text(tool: ToolSpec) -> str:
@@ -255,13 +278,21 @@ def _last_step(asked: Sequence[Asked]) -> list[Asked]:
 
 
 def _row(task: str, agent: str, asked: Sequence[Asked]) -> str:
-    size = size_of(asked)
-    in_step = size.prefix.step_pct or 0.0
-    in_episode = size.prefix.episode_pct or 0.0
-    return (
-        f"| `{task}` | `{agent}` | {size.requests} | {size.prefix.characters:,} |"
-        f" {size.tokens:,.0f} | {in_step:.1f} | {in_episode:.1f} |"
+    requests = [item.request for item in _last_step(asked)]
+    characters = sum(len(text_of(request)) for request in requests)
+    tokens = sum(map(tokens_of, requests))
+    marked = claude_serves(asked)
+    at_end = claude_serves(asked, is_marked=False)
+    served = (
+        marked.read_pct,
+        marked.written_pct,
+        marked.cost_pct,
+        at_end.read_pct,
+        at_end.cost_pct,
+        openai_serves(asked).read_pct,
     )
+    shares = " | ".join(f"{share:.0f}" for share in served)
+    return f"| `{task}` | `{agent}` | {len(requests)} | {characters:,} | {tokens:,.0f} | {shares} |"
 
 
 def _write_task(page: Page, task: str, asked: Sequence[Asked]) -> None:

@@ -108,7 +108,7 @@ class Step:
         shared, _, own = user.rpartition(ROLE_HEADING)
         sections = shared.rpartition("\n```")[2] or shared
         words = sections + re.split(r"^# ", own, flags=re.MULTILINE)[0]
-        return re.sub(r"then [+-][\d.]+ %", "", words)  # what came of a decision
+        return re.sub(r"\(filled [^)]*\)|changed by [+-][\d.]+ %", "", words)  # what came of it
 
 
 @cache

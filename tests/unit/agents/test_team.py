@@ -384,14 +384,14 @@ def test_decisions_come_back_with_their_outcome_and_one_reflection() -> None:
     # split since: the day's change counts
     memory = decide(agent, second, 1, memory, assets={"asset_1": (50.0, 2.5)})
     assert second.order == ["reflection", *TRADE]
-    line = "- day_+0, asset_1: BUY to 50 % of NAV, then +2.50 %. asset_1 is liked"
+    line = "- day_+0, asset_1: BUY to 50 % of NAV; the price then changed by +2.50 % to the next close. asset_1 is liked"
     assert second.shown("reflection").endswith(line)
     assert remembered(second) == f"{line}\n  Reflection: It held. Buy the dip."
     third = Session()
     memory = decide(agent, third, 2, memory, assets={"asset_1": (49.0, -2.0)})
     # and not the first again
     assert third.shown("reflection").endswith(
-        "- day_+1, asset_1: no order, then -2.00 %. as agreed"
+        "- day_+1, asset_1: no order; the price then changed by -2.00 % to the next close. as agreed"
     )
     assert len(memory["entries"]) == 3
 
@@ -454,7 +454,10 @@ def test_orders_are_remembered_by_the_label_shown_with_their_outcome(spelled: st
     memory = decide(agent, Session(submits=orders((spelled, "BUY", 0.5))))
     session = Session()
     decide(agent, session, 1, memory)
-    assert "- day_+0, asset_1: BUY to 50 % of NAV, then +1.00 %." in session.shown("investor")
+    assert (
+        "- day_+0, asset_1: BUY to 50 % of NAV; the price then changed by +1.00 % to the next close."
+        in session.shown("investor")
+    )
 
 
 @pytest.mark.parametrize("spelled", ["asset_1", "Asset_1 ", "ａsset_1"])
@@ -491,8 +494,9 @@ def test_outcomes_outlast_a_failed_call_and_no_failed_decision_is_remembered() -
     later = Session()
     memory = decide(agent, later, 2, failed.remembered)
     assert "reflection" not in later.order  # it was given before the failure
-    assert "then +1.00 %. asset_1 is liked\n  Reflection: reflection has spoken." in remembered(
-        later
+    assert (
+        "by +1.00 % to the next close. asset_1 is liked\n  Reflection: reflection has spoken."
+        in remembered(later)
     )
     assert [one["day"] for one in memory["entries"]] == ["day_+0", "day_+2"]
     with pytest.raises(StoreError, match=r"^memory of the agent trade: "):

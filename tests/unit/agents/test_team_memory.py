@@ -4,6 +4,7 @@ long a prompt it can make.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness import Decision
 from ktdeval.observation import ObservedState, state_of_values
+from ktdeval.trading import Order
 from ktdeval_agents.graph import MemoryRule, load_team
 from ktdeval_agents.memory import MOST_ASSETS, REFLECTION_CHARACTERS, TeamMemory
 from paths import REPOSITORY
@@ -117,7 +119,7 @@ def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_thos
     assert sum(len(days) == 5 for days in shown.values()) == RULE.assets
     # a reason that fifty decisions share is shown once
     assert text.count("reason for all: word word") <= RULE.same + RULE.cross
-    assert len(text) < 6_000
+    assert len(text) < 8_500
 
 
 @pytest.mark.parametrize("assets", [1, 12, 50, 400])
@@ -144,11 +146,11 @@ def test_entries_come_by_asset_as_the_state_shows_them_and_by_day() -> None:
         decided(memory, day, state_of(day, ["asset_1", "asset_2", "gone"]), sides, f"why {day}")
 
     assert memory.shown(RULE, state_of(2, ["asset_2", "asset_1"])).splitlines() == [
-        "- day_+0, asset_2: BUY, then +0.00 %.",
+        "- day_+0, asset_2: BUY; the price then changed by +0.00 % to the next close.",
         "- day_+1, asset_2: BUY.",
-        "- day_+0, asset_1: HOLD, then +0.00 %.",
+        "- day_+0, asset_1: HOLD; the price then changed by +0.00 % to the next close.",
         "- day_+1, asset_1: HOLD.",
-        "- day_+0, gone: SELL, then +0.00 %.",
+        "- day_+0, gone: SELL; the price then changed by +0.00 % to the next close.",
         "- day_+1, gone: SELL.",
         "- day_+0, reason for all: why 0",
         "- day_+1, reason for all: why 1",
@@ -184,7 +186,76 @@ def test_a_change_of_nearly_nothing_has_no_sign_of_a_loss() -> None:
     memory = TeamMemory()
     decided(memory, 0, state_of(0, ["a"]), {"a": "BUY"})
     memory.settle(1, state_of(1, ["a"], return_1d_pct=-0.0008))
-    assert ", then +0.00 %." in memory.shown(RULE, state_of(1, ["a"]))
+    assert "changed by +0.00 % to" in memory.shown(RULE, state_of(1, ["a"]))
+
+
+ORDER_COLUMNS = ["stock_id", "side", "status", "rule", "filled_shares", "fill_price"]
+
+
+def after(*orders: Sequence[Any]) -> ObservedState:
+    """State of day 1 with what became of the orders of day 0, and a price change of -2.1 %."""
+    state = state_of(1, ["a", "b"], return_1d_pct=-2.1)
+    last_step = {"orders": {"columns": ORDER_COLUMNS, "rows": [*map(list, orders)]}}
+    return state_of_values({**state.values, "last_step": last_step})
+
+
+BOUGHT = Decision((Order(0, "BUY", 0.5, "", 0.1, None),), "model", "so", ("a",))
+
+
+def remembered(state: ObservedState) -> TeamMemory:
+    """Memory of an order of day 0 on `a`, after the day that `state` shows."""
+    memory = TeamMemory()
+    first = state_of_values({**state_of(0, ["a", "b"]).values, "constraints": {}})
+    memory.remember(0, first, BOUGHT, "{}", str)
+    memory.settle(1, state)
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("orders", "expected"),
+    [
+        (
+            [("a", "BUY", "filled", None, 0.5, 100.0)],  # 50 of 1000
+            "BUY to 10 % of NAV (filled 5 % of NAV); the price then changed by -2.10 % to the next"
+            " close. so",
+        ),
+        (
+            [("a", "BUY", "partially_filled", "cash", 0.2, 100.0)],
+            "BUY to 10 % of NAV (filled 2 % of NAV, cut by cash); the price then changed by"
+            " -2.10 % to the next close. so",
+        ),
+        (
+            [("a", "BUY", "rejected", "price_limit", 0, None)],
+            "BUY to 10 % of NAV (rejected: price_limit); nothing was traded. so",
+        ),
+        (
+            [("b", "BUY", "filled", None, 1, 100.0)],  # of another asset
+            "BUY to 10 % of NAV (nothing traded); the price then changed by -2.10 % to the next close."
+            " so",
+        ),
+    ],
+)
+def test_an_entry_says_what_became_of_its_order(orders: Any, expected: str) -> None:
+    memory = remembered(after(*orders))
+    assert memory.shown(RULE, state_of(1, ["a", "b"])) == f"- day_+0, a: {expected}"
+
+
+def test_a_rejected_order_has_no_outcome_and_is_reflected_on_as_rejected() -> None:
+    memory = remembered(after(("a", "BUY", "rejected", "t_plus_1", 0, None)))
+    (entry,) = memory.entries
+    assert (entry.change_pct, entry.is_rejected) == (None, True)
+    assert memory.due() == [entry]
+    memory.settle(2, state_of(2, ["a"], return_1d_pct=4.0))
+    assert entry.change_pct is None
+
+
+def test_an_order_for_what_is_no_asset_is_rejected_too() -> None:
+    state = after((None, "BUY", "rejected", "universe", 0, None))
+    wrong = dataclasses.replace(BOUGHT, stock_ids=("asset_9999",))
+    memory = TeamMemory()
+    memory.remember(0, state_of_values({"constraints": {}}), wrong, "{}", str)
+    memory.settle(1, state)
+    assert [entry.fill for entry in memory.entries] == ["rejected: universe"]
 
 
 @pytest.mark.parametrize(

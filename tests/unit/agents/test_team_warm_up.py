@@ -105,7 +105,10 @@ def test_each_day_is_decided_on_without_what_came_after_it_and_with_earlier_deci
     first, second = (request.messages[-1].content for request in session.asked)
     assert "outcomes" not in first + second
     assert "There are none yet." in first
-    assert "- day_-2, a: BUY (practice), then +10.00 %.\n" in second
+    assert (
+        "- day_-2, a: BUY (practice); the price then changed by +10.00 % to the next close."
+        in second
+    )
     assert "- day_-2, reason for all: practised" in second
     assert {request.tool_choice for request in session.asked} == {"submit_action"}
     assert [one["entries"][-1]["day"] for one in session.kept] == ["day_-2", "day_-1"]

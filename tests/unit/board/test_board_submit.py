@@ -194,7 +194,7 @@ def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_p
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('version: "3"', 'version: "9"', "task version 3, the board asks for 9"),
+        ("the version", 'version: "0"', "the board asks for 0"),
         ("the config", "", "task config"),
         ("the market", "", "snapshot"),
         ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board asks for paper"),
@@ -227,8 +227,15 @@ def test_a_run_of_something_else_is_not_taken(
     run: Path, board: Path, old: str, new: str, message: str | None
 ) -> None:
     rules = load_rules(board)
-    known = {"the config": rules.divisions[0].hash, "the market": rules.snapshots[0].id}
-    change_rules(board, (known.get(old, old), known[old][::-1] if old in known else new))
+    division = rules.divisions[0]
+    hashes = {"the config": division.hash, "the market": rules.snapshots[0].id}
+    if old in hashes:
+        old = hashes[old]
+        new = old[::-1]
+    elif old == "the version":
+        old = f'version: "{division.version}"'
+
+    change_rules(board, (old, new))
     before = tree(board)
     outcome = submit(board, run, is_dry=True)
     assert tree(board) == before

@@ -5,7 +5,7 @@ counts what it is asked.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from adapter_server import Prepared, prepared
 from call_clients import RunClients
-from ktdeval.calls.context import Context, ContextExceeded, ContextWindow
+from ktdeval.calls.context import Context, ContextExceeded, ContextWindow, ways_out
 from ktdeval.errors import ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Usage
 from ktdeval_models.remote.openai import make_compatible
@@ -175,3 +175,79 @@ def test_a_prompt_that_may_have_been_cut_is_judged_by_its_bytes() -> None:
     cutting.counted(ask(3000), Usage(1000, 10))
     with pytest.raises(ContextExceeded):
         cutting.check(ask(3000))
+
+
+# ---- both numbers, and both ways out
+
+
+@pytest.mark.parametrize("refusal", SERVERS)
+def test_a_refusal_names_what_the_prompt_needs_the_context_and_what_to_do(
+    refusal: Any, run: RunClients
+) -> None:
+    with prepared(Server(refusal).answer) as listening:
+        episode = asking(run, listening.address)
+        episode.reply(ask(300))
+        messages = []
+        for tokens in (1500, 1600):
+            with pytest.raises(ContextExceeded) as caught:
+                episode.reply(ask(tokens))
+            messages.append(str(caught.value))
+
+    sent, held_back = messages
+    assert "1,500 tokens" in sent
+    assert "about 1,600 tokens" in held_back
+    for message in messages:
+        is_stated = refusal is not of_few_words
+        context = "the context is 1,000 tokens" if is_stated else "the context is not stated"
+        assert context in message
+        assert "give the model a" in message
+        assert "or take a task and an agent that show less" in message
+
+
+def test_a_lower_limit_of_the_reply_is_proposed_where_it_would_help() -> None:
+    context = Context(10_000, "(--context-tokens)")
+    assert ways_out(7_000, context, 4096) == (
+        "give the model a context of at least 11,096 tokens, lower --max-output-tokens to 3,000, or"
+        " take a task and an agent that show less"
+    )
+    assert "--max-output-tokens" not in ways_out(9_900, context, 4096), "no room for a reply"
+    assert "--max-output-tokens" not in ways_out(12_000, context, 4096)
+    prompt_only = replace(context, holds_reply=False)
+    assert ways_out(12_000, prompt_only, 4096).startswith(
+        "give the model a context of at least 12,000"
+    )
+
+
+# ---- a reply that was cut
+
+
+def test_the_user_is_told_once_of_cut_replies(
+    run: RunClients, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(body: Any) -> Prepared:
+        usage = {"prompt_tokens": 9, "completion_tokens": body["max_tokens"]}
+        message = {"role": "assistant", "content": "First"}
+        return Prepared(
+            {"choices": [{"message": message, "finish_reason": "length"}], "usage": usage}
+        )
+
+    with prepared(answer) as listening:
+        episode = asking(run, listening.address)
+        for tokens in (20, 30, 40):
+            episode.reply(ask(tokens))
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == (
+        "openai_compatible/m: a reply was cut at 100 tokens; raise --max-output-tokens (said once;"
+        " cards count all: truncated)"
+    )
+
+
+def test_a_reply_cut_by_the_context_is_not_helped_by_a_higher_limit(
+    run: RunClients, caplog: pytest.LogCaptureFixture
+) -> None:
+    usage = {"prompt_tokens": 960, "completion_tokens": 40}
+    choice = {"message": {"role": "assistant", "content": "First"}, "finish_reason": "length"}
+    with prepared(Prepared({"choices": [choice], "usage": usage})) as listening:
+        asking(run, listening.address).reply(ask(960))
+    assert "cut at 40 tokens, below --max-output-tokens 100: its context was full" in caplog.text
+    assert "raise --max-output-tokens" not in caplog.text

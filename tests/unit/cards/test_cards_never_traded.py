@@ -1,4 +1,6 @@
-"""A card whose account stood still says so before any figure, and asks for no rank."""
+"""A card whose account stood still says so before any figure, and asks for no rank: the model never
+traded, or never decided.
+"""
 
 from __future__ import annotations
 
@@ -61,3 +63,35 @@ def test_orders_of_which_none_was_filled_are_no_trades(market: Path, tmp_path: P
     partly = replace(refused, partially_filled=1, rejected=episode.orders.submitted - 1)
     assert not is_untraded([partly])
     assert not is_untraded([])  # nothing is known of it
+
+
+SCRIPTS = {
+    "all invalid": "{submit: {orders: [{stock_id: asset_0001}], overall_reason: as it is}}",
+    "text only": "I would hold today.",
+    "every call fails": "{fail: timeout}",
+}
+
+
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_a_model_that_never_decided_has_no_behaviour_and_did_not_refuse_to_trade(
+    market: Path, tmp_path: Path, kind: str
+) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text(f"otherwise: {SCRIPTS[kind]}\n")
+    arguments = {"file": str(script)}
+    card = card_of(market, tmp_path / "run", "builtin/script", model_args=arguments, limit=2)
+
+    assert card.coverage.steps_decided == 0
+    assert "never decided" in card.labels
+    assert "never traded" not in card.labels
+    assert not card.rankable.value
+    assert NEVER_TRADED not in card.rankable.reasons
+    for name in ("turnover", "hhi", "cash_ratio", "abstention_rate"):
+        line = card.metrics[name]
+        assert (line.value, line.reason) == (None, "the model decided no step"), name
+
+    failed = card.metrics["parse_failure_rate"]
+    if kind == "every call fails":
+        assert (failed.value, failed.reason) == (None, "every model call failed")
+    else:
+        assert failed.value == 1.0

@@ -407,7 +407,7 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
         (tmp_path / "empty").mkdir(exist_ok=True)
         with pytest.raises(DataError, match=message):
             read_long(LongParams(**{**paths, "bars": str(tmp_path / name)}))
-    (tmp_path / "broken.parquet").write_bytes(b"no parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no parquet")
     with pytest.raises(DataError, match="can't read"):
         read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.parquet")}))
     packed = gzip.compress((BARS * 500).encode())
@@ -718,7 +718,8 @@ def test_a_code_is_taken_from_file_names_of_a_folder_only(tmp_path: Path) -> Non
     assert as_text["code"].tolist() == ["000001.SZ", "600519.SH"]
 
     with pytest.raises(
-        DataError, match=r"no column for 'code' \(tried code, .*\); map one of date, close"
+        DataError,
+        match=r"no column for 'code' \(tried code, .*\(date, close\) holds codes; .*--code CODE",
     ):
         columns.read_table(folder / "600519.SH.csv", ["code", "date", "close"], [], {})
     # A folder whose files lack another column too names that one.

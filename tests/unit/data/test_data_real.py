@@ -172,7 +172,8 @@ def test_another_vendors_units_give_the_same_bars(shared_data: Path) -> None:
         assert np.isclose(both[f"{name}_x"], both[f"{name}_y"], rtol=1e-6).mean() > 0.99, name
     average = lots.bars["amount"] / lots.bars["volume"]
     assert ((average > lots.bars["low"] * 0.99) & (average < lots.bars["high"] * 1.01)).all()
-    assert set(by_kind(lots)) == {"no_factor", "short_history"}
+    # Its reference prices give a factor; `change` and `pct_chg` are named as not read.
+    assert set(by_kind(lots)) == {"import_notes", "short_history"}
 
 
 def test_hourly_bars_are_refused(shared_data: Path) -> None:

@@ -4,7 +4,9 @@ names of files.
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import io
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -87,7 +89,7 @@ def test_a_workbook_is_read_like_its_text(tmp_path: Path) -> None:
     assert raw.table.codes == ("000001.SZ",)
     assert raw.bars["close"].tolist() == [9.43, 9.51]
     assert any("not read: others" in note for note in raw.notes)
-    (tmp_path / "none.xlsx").write_text("date,code")
+    (tmp_path / "none.xlsx").write_bytes(b"PK\x03\x04")
     with pytest.raises(DataError, match="no workbook that can be read"):
         read(tmp_path / "none.xlsx")
 
@@ -110,22 +112,96 @@ def test_without_openpyxl_one_line_names_the_package_to_install(
 @pytest.mark.parametrize(
     ("content", "advice"),
     [
-        (b"PK\x03\x04....", r"name it \.xlsx, or unpack it"),
+        (b"PK\x03\x04....", "an archive: unpack it first"),
         (b"\xd0\xcf\x11\xe0....", r"save it as \.xlsx or \.csv"),
-        (b"\x1f\x8b....", r"name it \.csv\.gz"),
-        (b"PAR1....", r"name it \.parquet"),
-        (b"\n<!DOCTYPE html><html>", "download the table again"),
+        (b"\n<!DOCTYPE html><html>", "download the file again"),
         (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        (b"/annex/objects/SHA256E-s1--1.csv\n", "git annex get"),
+        (b'{\n  "Note": "Thank you! Our limit is 5 calls."\n}', "JSON .*limit is 5 calls.*again"),
+        (b'\xef\xbb\xbf{"error": "bad key AB12CD34EF56GH78"}', r"bad key \[\.\.\.\]"),
+        ('{"code": 401}'.encode("utf-16"), 'JSON .*"code": 401'),
+        (b'[{"date": "2024-01-02"}]', r"JSON .*save it as \.csv"),
+        (b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "XML"),
+        (b"\x89HDF\r\n", "HDF5"),
     ],
 )
-def test_files_of_another_kind_under_a_tables_name_are_recognised_by_their_bytes(
-    tmp_path: Path, content: bytes, advice: str
+@pytest.mark.parametrize("name", ["bars.csv", "bars.parquet", "bars.xlsx", "bars.dat", "bars.json"])
+def test_files_of_another_kind_are_recognised_by_their_bytes_under_any_name(
+    tmp_path: Path, name: str, content: bytes, advice: str
 ) -> None:
+    if content.startswith(b"PK") and name == "bars.xlsx":
+        pytest.skip("a workbook by name and bytes")
+
+    if content.startswith(b"PK") and name not in ("bars.csv", "bars.parquet"):
+        advice = "unknown kind of file"
+
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=advice) as refusal:
+        read(tmp_path / name)
+    assert str(refusal.value).startswith(str(tmp_path / name))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["bars.csv", "bars.txt", "bars.parquet", "bars.csv.gz", "bars"])
+@pytest.mark.parametrize("kind", ["parquet", "gzip", "workbook", "text"])
+def test_tables_are_read_by_their_bytes_under_any_name(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    """`bars` and other suffixes are accepted where the bytes tell that it is a table."""
+    frame = pd.read_csv(io.StringIO(ROWS), dtype={"代码": str})
+    content = io.BytesIO()
+    if kind == "parquet":
+        frame.to_parquet(content)
+    elif kind == "workbook":
+        pytest.importorskip("openpyxl")
+        frame.to_excel(content, index=False)
+    elif kind == "gzip":
+        content.write(gzip.compress(ROWS.encode()))
+    else:
+        content.write(ROWS.encode())
+
+    (tmp_path / name).write_bytes(content.getvalue())
+    if name == "bars" and kind == "text":
+        with pytest.raises(DataError, match="unknown kind of file"):
+            read(tmp_path / name)
+        return
+
+    assert read(tmp_path / name).bars["close"].tolist() == [9.43, 9.51]
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b....", b"PAR1...."])
+def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bars.csv").write_bytes(content)
-    with pytest.raises(
-        DataError, match=rf"bars\.csv: can't read: by its first bytes it is .*{advice}"
-    ):
+    with pytest.raises(DataError, match=r"bars\.csv: can't read"):
         read(tmp_path / "bars.csv")
+
+
+@pytest.mark.parametrize(
+    "footer", ["1834", '"1,834"', "20 rows selected.", "1834,,,,,,", "\n1834\n"]
+)
+def test_a_number_under_the_rows_is_no_row(tmp_path: Path, footer: str) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(ROWS + footer)
+    raw = read(path)
+    assert raw.bars["close"].tolist() == [9.43, 9.51]
+    assert any("words at the end are no row: " in note for note in raw.notes)
+
+
+@pytest.mark.parametrize("cut", ["2024-01-04", "20240104", "1704326400"])
+def test_a_day_alone_at_the_end_is_a_row(tmp_path: Path, cut: str) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(ROWS + cut)
+    assert not any("no row" in note for note in read(path).notes)
+
+
+@pytest.mark.parametrize("text", ["404: Not Found", "Invalid API key AB12CD34EF56GH78, or none."])
+def test_a_line_of_words_is_no_table(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match="line 1 is all that it holds, and no table: ") as refusal:
+        read(path)
+    assert text[:11] in str(refusal.value)
+    assert "AB12" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -2,34 +2,63 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from ktdeval.calls import Amount
-from ktdeval.calls.budget import Budget
+from ktdeval.calls.budget import Budget, Reservation, most_tokens
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Usage
-from ktdeval.stores import ClaimBoard
+from ktdeval.stores import ClaimBoard, SharedSum
 from ktdeval_grid.allowance import GridAllowance, grid_allowance
 from ktdeval_grid.layout import open_place
 from ktdeval_grid.plan import GridPlan, PlannedModel
+from threads import Waiter, in_threads
 
 PRICE = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5)
+LEASE_S = 60.0
 ASKED = ModelRequest((Message("user", "What to buy?"),), params=CallParams(max_output_tokens=1000))
+
+
+class Clock:
+    """Seconds of all workers of a test."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+clock = Clock()
 
 
 def allowance_of(folder: Path, worker: str, **limits: float) -> GridAllowance:
     plan = GridPlan(models=(PlannedModel(name="builtin/hold"),), tasks=("any",), **limits)
     place = open_place(folder)
-    board = ClaimBoard(place.store, "", worker, 60.0)
+    board = ClaimBoard(place.store, "", worker, LEASE_S, clock)
     board.beats.beat()
     allowance = grid_allowance(plan, place, board.beats)
     assert allowance is not None
+    allowance.clock = clock
     return allowance
+
+
+def after_a_moment(allowance: GridAllowance) -> GridAllowance:
+    """The allowance when it asks the store again."""
+    clock.now_s += 0.5
+    return allowance
+
+
+def drawn_usd(folder: Path) -> float:
+    """US dollars that count as used for others."""
+    place = open_place(folder)
+    beats = ClaimBoard(place.store, "", "observer", LEASE_S).beats
+    return SharedSum(place.store, "sums/dollars", None, beats).state().used / 1e6
 
 
 def shared_budget(allowance: GridAllowance, limit_usd: float) -> Budget:
@@ -49,22 +78,78 @@ def test_what_one_worker_has_drawn_the_other_can_not_draw_until_it_is_given_back
 ) -> None:
     one = allowance_of(tmp_path, "one", max_cost=1.0)
     other = allowance_of(tmp_path, "other", max_cost=1.0)
-    assert one.draw(Amount(0.7, 500)) is not None
-    assert other.draw(Amount(0.4, 0)) is None
-    one.give_back(Amount(0.2, 0))
-    drawn = other.draw(Amount(0.4, 0))
-    assert drawn is not None
-    assert drawn.usd == pytest.approx(0.4)
+    assert one.draw(Amount(0.7, 500)) == "drawn"
+    assert other.draw(Amount(0.4, 0)) == "later"  # the call may cost less than it drew
+    one.settle(Amount(0.7, 500), Amount(0.5, 500))
+    one.give_back_all()
+    assert after_a_moment(other).draw(Amount(0.4, 0)) == "drawn"
+    other.settle(Amount(0.4, 0), Amount(0.4, 0))
+    assert one.draw(Amount(0.2, 0)) == "later"
+    other.give_back_all()
+    assert after_a_moment(one).draw(Amount(0.2, 0)) == "never"
+    assert one.draw(Amount(0.1, 0)) == "drawn"
 
 
 def test_a_limit_of_tokens_holds_beside_one_of_dollars_and_a_refused_draw_takes_nothing(
     tmp_path: Path,
 ) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
-    assert allowance.draw(Amount(0.1, 2000)) is None
+    assert allowance.draw(Amount(0.1, 2000)) == "never"
     assert allowance.needed(Amount(0.1, 2000)) == {"max_tokens": 2000}
-    drawn = allowance.draw(Amount(1.0, 1000))
-    assert drawn == Amount(1.0, 1000)
+    assert allowance.draw(Amount(1.0, 1000)) == "drawn"
+
+
+def test_what_calls_used_beyond_what_they_drew_counts(tmp_path: Path) -> None:
+    one = allowance_of(tmp_path, "one", max_cost=1.0)
+    assert one.draw(Amount(0.1, 0)) == "drawn"
+    one.settle(Amount(0.1, 0), Amount(0.4, 0))
+    one.give_back_all()
+    assert one.draw(Amount(0.7, 0)) == "never"
+    assert one.draw(Amount(0.6, 0)) == "drawn"
+
+
+def test_nobody_waits_for_a_worker_that_is_dead_or_idle(tmp_path: Path) -> None:
+    dead = allowance_of(tmp_path, "dead", max_cost=1.0)
+    one = allowance_of(tmp_path, "one", max_cost=1.0)
+    assert dead.draw(Amount(0.7, 0)) == "drawn"
+    assert one.draw(Amount(0.4, 0)) == "later"
+    clock.now_s += 2 * LEASE_S
+    assert after_a_moment(one).draw(Amount(0.4, 0)) == "never"  # it may have spent what it drew
+
+    dead.settle(Amount(0.7, 0), Amount(0.1, 0))  # it was only slow, and has nothing more to ask
+    clock.now_s += 1.0
+    dead.give_back_idle()
+    assert one.draw(Amount(0.4, 0)) == "drawn"
+
+
+def test_a_call_that_does_not_fit_waits_until_another_process_has_settled_its_own(
+    tmp_path: Path,
+) -> None:
+    """Each call reserves 80 % of the limit, and uses 4 %: both are made."""
+    limit_usd = PRICE.most(*most_tokens(ASKED)) / 0.8
+    one, other = (
+        shared_budget(allowance_of(tmp_path, name, max_cost=limit_usd), limit_usd)
+        for name in ("one", "other")
+    )
+    first = one.reserve(ASKED)
+    waiter = Waiter(lambda waits: other.reserve(ASKED, waits))
+    assert waiter.is_waiting
+    one.settle(first, Usage(20, 40))
+    allowance = one._use.allowance
+    assert isinstance(allowance, GridAllowance)
+    allowance.give_back_idle()  # as a worker does each moment
+    clock.now_s += 1.0
+    assert isinstance(waiter.outcome, Reservation)
+
+
+def test_a_system_of_the_same_worker_waits_likewise(tmp_path: Path) -> None:
+    limit_usd = PRICE.most(*most_tokens(ASKED)) / 0.8
+    allowance = allowance_of(tmp_path, "one", max_cost=limit_usd)
+    one, other = shared_budget(allowance, limit_usd), shared_budget(allowance, limit_usd)
+    first = one.reserve(ASKED)
+    waiter = Waiter(lambda waits: other.reserve(ASKED, waits))
+    one.settle(first, Usage(20, 40))
+    assert isinstance(waiter.outcome, Reservation)
 
 
 def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> None:
@@ -72,20 +157,18 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
     budgets = []
     for name in ("one", "other"):
         allowance = allowance_of(tmp_path, name, max_cost=limit_usd)
+        allowance.clock = count(0.0, 0.1).__next__  # so that nobody waits for a clock
         budgets.append(shared_budget(allowance, limit_usd))
 
-    spent = 0.0
-    refused = 0
-    while refused < len(budgets):
-        refused = 0
-        for budget in budgets:
-            try:
-                reservation = budget.reserve(ASKED)
-            except BudgetError:
-                refused += 1
-            else:
-                spent += budget.settle(reservation, Usage(20, 1000)) or 0.0
+    costs: list[float] = []
 
+    def spend(number: int) -> None:
+        while True:
+            reservation = budgets[number].reserve(ASKED)
+            costs.append(budgets[number].settle(reservation, Usage(20, 1000)) or 0.0)
+
+    assert [type(end) for end in in_threads(2, spend)] == [BudgetError, BudgetError]
+    spent = sum(costs)
     assert limit_usd * 0.9 < spent <= limit_usd
     with pytest.raises(BudgetError, match="workers share") as stopped:
         budgets[0].reserve(ASKED)
@@ -93,9 +176,17 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
     assert limit_usd < stopped.value.needed["max_cost"] < limit_usd + 0.1
 
 
-def test_what_a_budget_has_drawn_and_not_used_is_known(tmp_path: Path) -> None:
-    budget = shared_budget(allowance_of(tmp_path, "one", max_cost=10.0), 10.0)
-    reservation = budget.reserve(ASKED)
-    cost = budget.settle(reservation, Usage(20, 500))
-    assert cost is not None
-    assert budget.drawn_and_unused.usd == pytest.approx(0.1 - cost)  # a hundredth was drawn
+def test_what_calls_leave_serves_the_next_ones_and_all_of_it_is_given_back_at_the_end(
+    tmp_path: Path,
+) -> None:
+    allowance = allowance_of(tmp_path, "one", max_cost=10.0)
+    budget = shared_budget(allowance, 10.0)
+    cost = budget.settle(budget.reserve(ASKED), Usage(20, 500))
+    assert cost == pytest.approx(0.00504)
+    assert drawn_usd(tmp_path) == pytest.approx(0.1)  # a hundredth
+    for _ in range(3):
+        budget.settle(budget.reserve(ASKED), Usage(20, 500))
+
+    assert drawn_usd(tmp_path) == pytest.approx(0.1)
+    allowance.give_back_all()
+    assert drawn_usd(tmp_path) == pytest.approx(4 * 0.00504, abs=1e-5)

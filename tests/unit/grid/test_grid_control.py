@@ -20,6 +20,7 @@ from ktdeval_grid.control import (
     SetConcurrency,
     apply,
     change_control,
+    control_in_force,
     read_control,
 )
 
@@ -80,3 +81,35 @@ def test_a_malformed_file_is_refused_with_its_field(tmp_path: Path) -> None:
     (tmp_path / "control.json").write_text('{"concurrency": 0}')
     with pytest.raises(StoreError, match=r"control\.json: concurrency: expected `int` >= 1"):
         read_control(LocalStore(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"paused": tru', '{"concurrency": 0}', "[]", "\udcff"])
+def test_a_malformed_file_keeps_the_last_good_state_with_a_warning(
+    tmp_path: Path, text: str
+) -> None:
+    store = LocalStore(tmp_path)
+    change_control(store, Drop("a"))
+    by_hand = Control(paused=True, dropped=("b",), serial=1)
+    (tmp_path / "control.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    seen = control_in_force(store, by_hand)  # by one that has seen what the hand wrote before
+    assert seen.control == by_hand
+    assert "control.json" in seen.warning
+    assert seen.warning.endswith("fix it, or delete it; until then the state before it stays")
+    fresh = control_in_force(store)
+    assert fresh.control == Control(dropped=("a",), serial=1)
+    assert fresh.warning == seen.warning
+
+    (tmp_path / "control.json").write_text('{"concurrency": 4, "serial": 1}')
+    assert control_in_force(store, by_hand).control == Control(concurrency=4, serial=1)
+    assert control_in_force(store, by_hand).warning == ""
+
+
+def test_a_command_does_not_write_over_what_a_hand_has_written_and_nobody_can_read(
+    tmp_path: Path,
+) -> None:
+    store = LocalStore(tmp_path)
+    (tmp_path / "control.json").write_text('{"concurrency": 0}')
+    with pytest.raises(StoreError, match="fix it, or delete it"):
+        change_control(store, Pause())
+    assert (tmp_path / "control.json").read_text() == '{"concurrency": 0}'

@@ -11,8 +11,10 @@ from msgspec import structs
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
+from ktdeval.values.typed import encode_canonical
 from ktdeval_grid.control import Drop, Pause, change_control
 from ktdeval_grid.lines import UnitEvents
+from ktdeval_grid.records import WorkerPaid, paid_key
 from ktdeval_grid.screen import duration, failure_lines, headline, status_lines
 from ktdeval_grid.status import GridStatus, look, reader_of, seconds_left, summarise
 
@@ -219,6 +221,44 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 def test_a_summary_without_a_time_says_no_time_left(grid: HandMade) -> None:
     found = reader_of(grid.store).look()
     assert summarise(found, "here").total.eta_s is None
+
+
+def test_a_malformed_control_is_a_warning_under_the_table(grid: HandMade, tmp_path: Path) -> None:
+    change_control(grid.store, Pause())
+    (tmp_path / "control.json").write_text('{"paused": 1}')
+    status = status_of(grid)
+    assert status.paused
+    assert status_lines(status)[-1].startswith("warning: ")
+    assert "control.json: paused: expected `bool`" in status_lines(status)[-1]
+
+
+def pay(grid: HandMade, worker: str, **usd: float | None) -> None:
+    """Write what a worker says that its calls of the first model have cost."""
+    named = {"builtin-momentum_react": {name.removeprefix("u"): cost for name, cost in usd.items()}}
+    data = encode_canonical(WorkerPaid(usd=named)).encode()
+    grid.store.replace(paid_key(worker), data)
+
+
+def test_what_unfinished_units_and_checks_have_cost_is_in_the_table(grid: HandMade) -> None:
+    grid.finish(done(unit_id(0, 0)))
+    pay(grid, "w-1", **{f"u{unit_id(0, 1)}": 0.5, "canary": 0.125, f"u{unit_id(0, 0)}": 9.0})
+    reader = reader_of(grid.store)
+    first, second = look(reader)[1].models
+    assert (first.cost_usd, second.cost_usd) == (0.25 + 0.5 + 0.125, 0.0)
+
+    # another takes the unit over, with its calls, and makes more
+    pay(grid, "w-2", **{f"u{unit_id(0, 1)}": 0.75, "check": 1.0})
+    assert look(reader)[1].models[0].cost_usd == 0.25 + 0.75 + 0.125 + 1.0
+    grid.fail(failure(unit_id(0, 1), "down", cost_usd=0.75))
+    assert look(reader)[1].models[0].cost_usd == 0.25 + 0.75 + 0.125 + 1.0
+
+
+def test_an_unfinished_unit_without_a_price_has_no_known_cost(grid: HandMade) -> None:
+    pay(grid, "w-1", **{f"u{unit_id(0, 1)}": None})
+    pay(grid, "w-2", **{f"u{unit_id(0, 1)}": 0.5})
+    first, _ = status_of(grid).models
+    assert (first.cost_usd, first.uncosted) == (0.0, 1)
+    assert status_lines(status_of(grid))[3].endswith("?")
 
 
 def test_a_stop_of_before_is_over_once_a_later_launch_has_taken_the_grid_up(

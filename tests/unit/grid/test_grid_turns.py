@@ -8,7 +8,14 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import UsageError
 from ktdeval_grid.plan import GridPlan, PlannedModel
 from ktdeval_grid.records import GRID_VERSION, GridRecord, GridSystem, GridUnit
-from ktdeval_grid.units import Shard, parse_shard, share_of, turns_of
+from ktdeval_grid.units import (
+    Shard,
+    first_place_of,
+    parse_shard,
+    share_of,
+    shares_of_providers,
+    turns_of,
+)
 
 
 def record_of(*sizes: int, key: str = "0" * 32) -> GridRecord:
@@ -90,3 +97,37 @@ def test_a_shard_that_is_none_is_refused(text: str) -> None:
 
 def test_a_shard_is_read() -> None:
     assert parse_shard("2/8") == Shard(2, 8)
+
+
+@given(st.integers(0, 50), st.integers(1, 9), st.integers(1, 5))
+def test_places_of_all_workers_belong_to_providers_in_turn(
+    total: int, count: int, providers: int
+) -> None:
+    workers = [f"w-{number}" for number in range(count)]
+    names = [f"p-{number}" for number in range(providers)]
+    sums = dict.fromkeys(names, 0)
+    for worker in workers:
+        places = share_of(total, workers, worker)
+        first = first_place_of(total, workers, worker)
+        for name, share in shares_of_providers(names, first, places).items():
+            sums[name] += share
+
+    assert sum(sums.values()) == total
+    assert max(sums.values()) - min(sums.values()) <= 1
+
+
+def test_a_worker_with_one_place_takes_its_own_provider() -> None:
+    workers = ["w-0", "w-1", "w-2"]
+    firsts = [first_place_of(3, workers, worker) for worker in workers]
+    assert firsts == [0, 1, 2]
+    assert shares_of_providers(["b", "a", "b"], 1, 1) == {"a": 0, "b": 1}
+    assert shares_of_providers([], 0, 4) == {}
+
+
+def test_models_of_one_name_behind_two_servers_are_two_providers() -> None:
+    name = "openai_compatible/m"
+    here = PlannedModel(name=name, base_url="http://localhost:8000/v1")
+    there = PlannedModel(name=name, args={"base_url": "http://localhost:9000/v1"})
+    assert here.provider == "openai_compatible http://localhost:8000/v1"
+    assert there.provider == "openai_compatible http://localhost:9000/v1"
+    assert PlannedModel(name="openai/gpt-5.5").provider == "openai"

@@ -91,3 +91,26 @@ def test_a_requeued_unit_is_tried_again_once(tmp_path: Path) -> None:
     fail(tmp_path, "unit", "1", requeued=1)
     view.look(at_once=True)
     assert view.has_failed("unit")
+
+
+def test_a_worker_goes_on_while_the_control_is_malformed_and_warns_once(tmp_path: Path) -> None:
+    view = view_of(tmp_path, "1")
+    warnings: list[str] = []
+    view.warn = warnings.append
+    control = tmp_path / "control.json"
+    control.write_text('{"paused": true}')
+    view.look(at_once=True)
+    control.write_text('{"paused": ')
+    for _ in range(3):
+        view.look(at_once=True)
+    assert view.control.paused
+    assert len(warnings) == 1
+    assert "control.json" in warnings[0]
+
+    control.write_text('{"concurrency": 2}')
+    view.look(at_once=True)
+    assert (view.control.paused, view.control.concurrency) == (False, 2)
+    control.write_text("{")
+    view.look(at_once=True)
+    assert view.control.concurrency == 2
+    assert len(warnings) == 2

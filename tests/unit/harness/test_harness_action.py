@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema
+from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema, read_valid
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.plain_schema import plainly_follows
 from ktdeval.trading.types import Order
@@ -179,7 +179,16 @@ def test_a_whole_number_may_be_written_as_a_fraction():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "hold", "{", "[" * 100_000, '{"orders": [NaN]}', '{"orders": Infinity}', "9" * 5000],
+    [
+        "",
+        "null",
+        "hold",
+        "{",
+        "[" * 100_000,
+        '{"orders": [NaN]}',
+        '{"orders": Infinity}',
+        "9" * 5000,
+    ],
 )
 def test_text_that_is_not_json_is_bad_json(text):
     assert problems(text) == (
@@ -296,6 +305,13 @@ def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission(
     assert (reading.unknown_assets, reading.unmask_attempts) == (1, unmask_attempts)
 
 
+@pytest.mark.parametrize("side", ["buy", "Buy", " BUY ", "ＢＵＹ"])
+def test_a_side_counts_in_any_case_as_a_label_does(side):
+    (order_,) = FORM.read(text_of(order(side=side))).submission.action
+    assert order_.side == "BUY"
+    assert FORM.read(text_of(order(side="purchase"))).submission.failure == "schema"
+
+
 def test_real_identities_are_counted_also_in_an_invalid_submission():
     reading = FORM.read(
         text_of(
@@ -381,3 +397,13 @@ def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):
         return
     valid = VALIDATOR.is_valid(json.loads(text))
     assert (FORM.read(text).submission.action is not None) == valid
+
+
+@pytest.mark.parametrize("text", ["", " ", "null", '""'])
+def test_a_call_without_arguments_is_an_empty_object_where_the_schema_requires_no_field(text):
+    free, strict = (
+        jsonschema.Draft202012Validator({"type": "object", "required": r}) for r in ([], ["a"])
+    )
+    assert read_valid(text, free) == ({}, None)
+    value, feedback = read_valid(text, strict)
+    assert (value, feedback.failure) == (None, "bad_json")

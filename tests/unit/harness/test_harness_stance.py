@@ -87,7 +87,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
     assert made.read(submission_text((first, "BUY"), ("AAA", "BUY"))).unmask_attempts == 1
     # as of orders
     for unread in (
-        submission_text((first, "buy"), ("AAA", "BUY")),
+        submission_text((first, "LONG"), ("AAA", "BUY")),
         submission_text((first, "BUY"), ("AAA", "BUY"), orders=[]),
     ):
         assert (made.read(unread).submission.failure, made.read(unread).unmask_attempts) == (
@@ -95,7 +95,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
             1,
         )
     for text in (
-        submission_text((first, "buy"), (second, "BUY")),
+        submission_text((first, "LONG"), (second, "BUY")),
         submission_text((first, "BUY"), (second, "HOLD"), orders=[]),
         "{}",
         "[]",
@@ -214,3 +214,22 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
         )
     )
     assert (nothing.assets, nothing.answers) == ((), {})
+
+
+def test_feedback_names_the_assets_that_lack_a_decision_or_have_several() -> None:
+    made, lens = form(shown=(0, 1))
+    first, second = lens.asset_handle(0), lens.asset_handle(1)
+    rule = "must have exactly one decision for each asset shown"
+
+    def said(*labels: str) -> str:
+        read = made.read(submission_text(*((label, "BUY") for label in labels))).submission
+        problem = json.loads(read.feedback)["error"]["problems"][0]
+        assert problem["at"] == "decisions"
+        return str(problem["rule"])
+
+    assert said(first) == f"{rule}: lacks {second}"
+    assert said() == f"{rule}: lacks {first}, {second}"
+    assert said(first, first) == f"{rule}: lacks {second}, has more than one for {first}"
+    assert said(first, second, "gold") == (
+        f"{rule}: has 1 for no asset shown; use labels exactly as shown"
+    )

@@ -102,7 +102,7 @@ def test_a_visible_code_is_understood_in_any_vendor_style():
     assert shown["stocks"] == ["600519.SH", "000001.SZ"]
 
 
-@pytest.mark.parametrize("text", ["", "  ", "{}"])
+@pytest.mark.parametrize("text", ["", "  ", "{}", "null", " null ", '""', '" "'])
 def test_no_arguments_may_be_written_as_nothing(text):
     assert ask(text, which=refresh)[0] == {"context": "ctx"}
 
@@ -124,7 +124,7 @@ NO_JSON = [
     '{"a": 1}{',
     "1" * 5000,
 ]
-NO_OBJECT = ["[]", "null", "5", '"text"', "true"]
+NO_OBJECT = ["[]", "5", '"text"', "true"]
 DOUBLED = ('{"lookback": 5, "lookback": 60}', '{"weights": {"a": 0.1, "a": 0.2}}')
 EACH_ONCE = ("bad_json", "arguments", "each field once in an object")
 
@@ -259,6 +259,23 @@ def test_hidden_identities_among_the_arguments_are_counted():
     assert ask(arguments, BRIGHT)[1].unmask_attempts == 0
     assert ask({"stock_ids": [ONE], "weights": {"600519": 1}})[1].unmask_attempts == 1
     assert ask({"stock_ids": [ONE]})[1].unmask_attempts == 0
+
+
+@pytest.mark.parametrize(
+    ("offered", "attempts"),
+    [
+        ("1234567890", 0),  # 2009-02-13 23:31:30: a count or an id, no day
+        ("1111111111", 0),
+        ("1000000000", 0),
+        ("1234567890123", 0),
+        ("1704153600", 1),  # 2024-01-02 00:00
+        ("1704153600000", 1),
+        ("1704178800", 1),  # 15:00 in Shanghai
+        ("20240102", 1),
+    ],
+)
+def test_digits_count_as_a_hidden_day_where_they_are_one(offered, attempts):
+    assert ask({"stock_ids": [ONE], "note": offered})[1].unmask_attempts == attempts
 
 
 def test_a_tool_may_refuse_an_argument_itself():

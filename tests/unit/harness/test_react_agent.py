@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ktdeval.errors import ModelError
-from ktdeval.harness.messages import Reply, ToolCall
+from ktdeval.harness.messages import Reply, ToolCall, Usage
 from ktdeval.harness.phases import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
 from ktdeval.plugins.registry import load_plugins
 from ktdfin_market import small_market
@@ -136,6 +139,25 @@ def test_an_invalid_submission_gets_feedback_and_another_try(
         assert feedback == ["I would rather talk.", NO_SUBMISSION.format(tool="submit_action")]
 
 
+def test_a_text_is_told_that_it_was_text_and_an_empty_reply_that_it_was_empty() -> None:
+    _, model = play(Reply("Done."), Reply("I would buy."), Reply(""), submit(number=92))
+    told = [request.messages[-1].content for request in model.requests[2:4]]
+    assert told[0].startswith("That reply was text, and nothing was submitted")
+    assert told[1].startswith("That reply was empty")
+    assert all(text.endswith("Call submit_action exactly once.") for text in told)
+
+
+@pytest.mark.parametrize(
+    "name", ["functions.submit_action", "functions.submit_action:0", "default_api:submit_action"]
+)
+def test_a_submission_under_the_namespace_of_a_models_training_counts(name: str) -> None:
+    whole = submit(number=91)
+    (call,) = whole.tool_calls
+    wrapped = replace(whole, tool_calls=(replace(call, name=name),))
+    record, _ = play(Reply("Done."), wrapped)
+    assert (record.provenance, record.failures) == ("model", {})
+
+
 def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:
     record, model = play(Reply("Done."), *[submit("{}", number) for number in range(4)])
     assert len(model.requests) == 5
@@ -189,3 +211,34 @@ def test_an_order_is_decided_in_true_identities() -> None:
     assert [(row.code, row.side, row.target_weight) for row in record.orders] == [
         (MARKET.codes[9], "BUY", 0.05)
     ]
+
+
+CUT = "That reply was cut at 4,096 tokens, before its end: be shorter this time."
+
+
+def cut(reply: Reply, tokens: int = 4096) -> Reply:
+    return replace(reply, finish_reason="length", usage=Usage(9, tokens))
+
+
+def test_a_submission_that_was_cut_is_told_so_before_what_else_is_wrong() -> None:
+    broken = '{"orders": ['
+    record, model = play(Reply("Seen enough."), cut(submit(broken)), submit(broken), submit())
+    first, second = (request.messages[-1].content for request in model.requests[2:])
+    assert first == f"{CUT}\n{second}"
+    assert record.failures == {"bad_json": 2, "truncated": 1}
+
+
+def test_a_research_call_that_was_cut_is_told_so() -> None:
+    _, model = play(cut(tool("get_market_context", '{"a')), Reply("Enough."), submit())
+    assert model.requests[1].messages[-1].content.startswith(f"{CUT}\n")
+
+
+def test_a_whole_call_in_a_cut_reply_is_used_as_it_is() -> None:
+    record, model = play(cut(tool("get_market_context")), Reply("Enough."), cut(submit()))
+    assert "was cut" not in model.requests[1].messages[-1].content
+    assert record.provenance == "model"
+
+
+def test_without_a_count_of_tokens_none_is_named() -> None:
+    _, model = play(cut(Reply("First"), 0), submit())
+    assert "was cut at the limit of its length, before" in model.requests[1].messages[-1].content

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError, ModelError, StoreError
-from ktdeval.harness import Lesson, Observation
+from ktdeval.harness import Lesson, Observation, Submission
 from ktdeval.harness.messages import Message, ModelRequest
 from ktdeval.keyless import Conversation
+from ktdeval.observation import state_of_values
 from ktdeval.plugins.registry import load_plugins
+from ktdeval.trading import Order
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
 from memory_sessions import DATES, Learner, Session, lesson, observation
@@ -172,8 +174,8 @@ def test_named_memories_are_credited_by_the_outcome_after_the_look_back(
     expected = (50 * 0.92**3 + (18 if nav > 100 else -18 if nav < 100 else 0)) * 0.92**2
     assert named["importance"] == pytest.approx(expected)
     made = (
-        "outcome of your decision of day_+0 (no order): asset_1 has changed by +3.03 %,"
-        f" the account has made {nav - 100:+.2f} %. rain"
+        "outcome of your decision of day_+0 (no order): the price of asset_1 changed by +3.03 %,"
+        f" the NAV changed by {nav - 100:+.2f} %. rain"
     )
     assert made in prompts[4]
 
@@ -343,12 +345,54 @@ def learn(
     return session.asked, memory
 
 
+@pytest.mark.parametrize(
+    ("status", "rule", "filled", "words", "credited"),
+    [
+        ("filled", None, 0.1, "filled 10 % of NAV", 1),
+        ("rejected", "position_limit", 0, "rejected: position_limit", 0),
+    ],
+)
+def test_an_outcome_says_what_became_of_orders_and_a_rejected_one_credits_nothing(
+    status: str, rule: str | None, filled: float, words: str, credited: int
+) -> None:
+    class Buyer(Session):
+        """Orders asset_1 to 10 % of NAV."""
+
+        def parse_submission(self, text: str) -> Submission:
+            bought = (Order(0, "BUY", 0.5, "so", 0.1, None),)
+            return Submission(bought, json.loads(text)["overall_reason"], ("Asset_1",))
+
+    columns = ["stock_id", "side", "status", "rule", "filled_shares", "fill_price"]
+    row = ["asset_1", "BUY", status, rule, filled, 110.0]
+    memory: Any = None
+    asked: list[ModelRequest] = []
+    for step in range(5):
+        news = [("news", "It rained.")] if step == 0 else []
+        seen = observation(step, *news, nav=110.0 if step else 100.0)
+        if step == 1:
+            last = {"orders": {"columns": columns, "rows": [row]}}
+            state = state_of_values({**seen.state.values, "last_step": last})  # type: ignore[union-attr]
+            seen = observation_of(1, "You trade.", f"```json\n{state.text}\n```")
+
+        session = (Session if step else Buyer)("" if step else "rain [memory: M1]")
+        memory = AGENT.decide(seen, session, memory).memory  # type: ignore[arg-type]
+        asked += session.asked
+
+    decided = "BUY Asset_1 to 10 % of NAV; asset_1 " + words
+    prompt = asked[-1].messages[1].content
+    assert f"outcome of your decision of day_+0 ({decided}): the price of asset_1" in prompt
+    assert memory["memory"]["counts"].get("credited", 0) == credited
+
+
 def test_a_warm_up_leaves_its_documents_and_reasons_with_what_came_after() -> None:
     asked, _ = learn(RIGHT, ("wet [memory: M1]", None, " "))
     assert len(asked) == 4
     assert asked[1].messages[1].content.count("- M") == 3  # rain, its reason and sun
     first = asked[-1].messages[1].content
-    assert "day_-3, warm-up; asset_1 then changed by 10.0 %, which called for BUY: wet" in first
+    assert (
+        "day_-3, warm-up; the price of asset_1 then changed by +10.00 % to its next close, which"
+        " called for BUY: wet"
+    ) in first
     assert all(
         f"news:  {word}" in first or f"news: {word}" in first for word in ("rain", "sun", "wind")
     )

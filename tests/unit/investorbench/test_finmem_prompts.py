@@ -188,7 +188,7 @@ def test_a_portfolio_has_the_best_memories_of_each_asset() -> None:
     prompt = session.asked[-1].messages[1].content
     first = prompt.partition("# What you remember of asset_1")[2]
     first, _, second = first.partition("# What you remember of asset_2")
-    second, _, rest = second.partition("# What you remember of no single one of these assets")
+    second, _, rest = second.partition("# What you remember beyond these assets")
     assert first.count("\n- M") == 5
     assert "news: two" in second
     assert "rates rose" in rest
@@ -211,7 +211,7 @@ def test_a_list_of_candidates_for_orders_has_one_memory_and_one_for_each_holding
     prompt = words_of(session)
     assert "# What you remember of asset_2" in prompt
     assert "# What you remember of asset_1" not in prompt
-    assert "news: one" in prompt.partition("no single one of these assets")[2]
+    assert "news: one" in prompt.partition("beyond these assets")[2]
 
 
 # ---- what is asked
@@ -266,8 +266,11 @@ def test_the_model_concludes_from_outcomes_once_they_are_known() -> None:
     roles = [[request.role for request in session.asked] for session in sessions]
     assert roles == [["finmem"]] * 3 + [["reflection", "finmem"]] * 3
     question = sessions[3].asked[0].messages[1].content.partition("# Looking back")[2]
-    moved = "MSFT has changed by +3.03 %, the account has made +3.00 %."
-    assert f"Your decision of day_0 (no order): since then {moved} Your reason is M1." in question
+    moved = "the price of MSFT changed by +3.03 %, the NAV changed by +3.00 %."
+    assert (
+        f"Your decision of day_0 (no order): to today's close {moved} Your reason is M1."
+        in question
+    )
     remembered = f"day_3, outcome of your decision of day_0 (no order): {moved} Buy on rain."
     assert remembered in words_of(sessions[4])
 
@@ -277,7 +280,9 @@ def test_an_outcome_without_a_conclusion_is_remembered_with_the_reason(conclusio
     sessions = asked(*(shown_day(step, ONE) for step in range(5)), conclusion=conclusion)
     last = sessions[-1].asked[-1]
     assert "# Looking back" not in "".join(message.content for message in last.messages)
-    assert "outcome of your decision of day_0 (no order): MSFT has" in words_of(sessions[-1])
+    assert "outcome of your decision of day_0 (no order): the price of MSFT changed" in words_of(
+        sessions[-1]
+    )
     assert sessions[3].failures == (["empty_reply"] if conclusion == "" else [])
 
 

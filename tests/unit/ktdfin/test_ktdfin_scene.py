@@ -190,12 +190,10 @@ def test_memory_only_shows_what_the_account_counts_and_no_figure_of_the_market(m
         ],
     }
     assert state["last_step"]["orders"] == {
-        "columns": [
-            *("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares")
-        ],
+        "columns": [*("stock_id", "side", "target_weight", "status", "rule", "filled_shares")],
         "rows": [
-            [label(4), "BUY", 0.05, None, "filled", None, 1200],
-            [None, "BUY", None, None, "rejected", "universe", 0],
+            [label(4), "BUY", 0.05, "filled", None, 1200],
+            [None, "BUY", None, "rejected", "universe", 0],
         ],
     }
     assert state["last_step"]["splits_and_dividends"] == {
@@ -515,7 +513,7 @@ def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_not_a_schema_failure(
     )
     assert (refused.provenance, refused.failures, refused.orders) == (
         "fallback",
-        {"constraint": 4},
+        {"constraint": 4, "constraint_after_retries": 1},
         (),
     )
     feedback = [
@@ -532,7 +530,27 @@ def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_not_a_schema_failure(
         ).value
         == 0.0
     )
-    assert "a submission that breaks a rule" in model.requests[0].messages[0].content
+    assert "A submission that breaks a rule" in model.requests[0].messages[0].content
+
+
+@pytest.mark.parametrize(
+    ("order", "failed"), [("constraint last", 0.0), ("constraint first", 1.0), ("texts", 1.0)]
+)
+def test_a_parse_failure_is_judged_by_the_submission_after_the_last_retry(
+    order: str, failed: float
+) -> None:
+    task = PLUGINS.make_task("bright_memory_only")
+    broken = submission({"stock_id": MARKET.codes[8], "target_weight": 0.11})
+    out_of_form = submission({"stock_id": MARKET.codes[8]})
+    replies = {
+        "constraint last": [*[out_of_form] * 3, broken],
+        "constraint first": [broken, *[out_of_form] * 3],
+        "texts": [broken, *[Reply("I hold.")] * 3],
+    }
+    (record,) = Play(task, Scripted(*replies[order]), MARKET).run(1)
+    assert (record.provenance, record.submissions) == ("fallback", 4)
+    of = Ledger({}, 100_000_000, [record])
+    assert parse_failure_rate.compute(of, MARKET, "strict").value == failed
 
 
 @pytest.mark.parametrize(

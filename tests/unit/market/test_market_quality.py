@@ -25,6 +25,7 @@ from ktdeval.market.raw import (
     members_by_bars,
     membership,
 )
+from ktdeval.market.snapshot import Instrument
 from raw_market import CODES, DAYS, bars, changed, market, same, without
 from searching import examples
 
@@ -62,7 +63,8 @@ BAD_CELLS = [
     ),
     ({"volume": np.nan}, "missing_volume_rows"),
     ({"amount": np.nan}, "missing_amount_rows"),
-    ({"amount": 1e6}, "average_price_outside_bar"),
+    ({"amount": 3e5}, "average_price_outside_bar"),
+    ({"amount": 1_008_000.0}, "wrong_units"),
     ({"factor": np.nan}, "factor_missing"),
     ({"factor": 0.0}, "factor_non_positive"),
     ({"factor": np.inf}, "factor_non_positive"),
@@ -84,7 +86,7 @@ def test_one_bad_cell_is_counted_once_and_named(cells: dict[str, float], kind: s
     assert fault.count == (2 if kind == "implausible_returns" else 1), (
         "a move there and back is two"
     )
-    assert fault.examples[0] == "600519.SH 2024-01-16"
+    assert fault.examples[0].partition(":")[0] == "600519.SH 2024-01-16"
 
 
 def first_bar(**changes: object) -> dict[str, object]:
@@ -310,7 +312,36 @@ def test_errors_come_first_and_tables_without_a_column_or_a_row_are_refused() ->
 
 
 NO_FACTOR = [1.0] * 10 + [np.nan] * 5
-LEFT = {"drop_amount": ("codes_without_amount", "missing_amount_rows")}
+LEFT = {
+    "drop_amount": ("codes_without_amount", "missing_amount_rows"),
+    "drop_before_gap": ("calendar_mismatch", "unrecorded_member_days"),
+    "accept_breaks": ("calendar_mismatch",),
+}
+
+
+def reused_ticker() -> RawMarket:
+    """A ticker that another company has after 80 sessions."""
+    days = sessions("2024-01-02", "2024-07-31").astype(str)
+    table = bars(("AAPL", "META"), tuple(days))
+    is_later = (table["code"] == "META") & (table["date"] >= days[100])
+    names = ["open", "high", "low", "close", "amount"]
+    table[names] = table[names].mask(is_later, table[names] * 3.4)
+    between = (table["code"] == "META") & table["date"].isin(pd.to_datetime(days[20:100]))
+    stock = Instrument("stock", "USD", "us_equity")
+    return market(
+        table[~between],
+        instruments={"AAPL": stock, "META": stock},
+        indices=pd.DataFrame({"date": pd.to_datetime(days), "code": "000688.SH", "close": 100.0}),
+        members=members_by_bars(table),
+    )
+
+
+def in_hundredths(code: str, day: str) -> pd.DataFrame:
+    table = bars()
+    row = (table["code"] == code) & (table["date"] == pd.Timestamp(day))
+    names = ["open", "high", "low", "close"]
+    table.loc[row, names] = table.loc[row, names] * 100
+    return table
 
 
 def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
@@ -333,6 +364,9 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
             market(with_rows(first_bar(date=pd.Timestamp("2024-01-06")))),
             "1 rows",
         ),
+        "drop_before_gap": (reused_ticker(), "20 rows"),
+        "accept_breaks": (reused_ticker(), "1 breaks"),
+        "match_prices": (market(in_hundredths("600519.SH", "2024-01-04")), "1 rows"),
         "fill_factor": (market(changed("600519.SH", "2024-01-02", factor=np.nan)), "1 rows"),
         "factor_of_one": (market(bars().assign(factor=NO_FACTOR)), "5 rows"),
         "invert_factor": (market(split), "5 rows"),
@@ -353,7 +387,10 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
         assert check(raw), name
         repaired = apply_repairs(raw, [name])
         assert repaired.repairs == (f"{name}: {count}",)
-        assert kinds(repaired) <= {"gaps", "member_count", *LEFT.get(name, ())}, name
+        assert kinds(repaired) <= {"gaps", "member_count", *LEFT.get(name, ())}, (
+            name,
+            kinds(repaired),
+        )
         assert assemble(raw, [name]).meta.repairs == repaired.repairs
 
 

@@ -22,6 +22,7 @@ from ktdeval.masking.payload import (
     DayRef,
     Exact,
     IndexLevel,
+    OwnFigure,
     Price,
     SectorRef,
     Shares,
@@ -29,7 +30,17 @@ from ktdeval.masking.payload import (
     render_number,
     table,
 )
-from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, N_DAYS, NAMES, fields, lens_of
+from masking_market import (
+    BASE_ROW,
+    CODES,
+    INDEX_CODE,
+    MARKET,
+    N_DAYS,
+    NAMES,
+    fields,
+    guard_of,
+    lens_of,
+)
 from searching import examples
 from tables import on_each_row
 
@@ -462,6 +473,16 @@ def test_a_rendered_number_is_json_and_close_to_the_number(value):
         assert back == value or math.isclose(back, value, rel_tol=1e-15)
     else:
         assert math.isclose(back, value, rel_tol=5.001e-6, abs_tol=5.001e-6)
+
+
+@examples(200)
+@given(st.integers(-(10**15), 10**15).map(lambda minor: minor / 100) | st.just(20_240_102.0))
+def test_a_sum_of_an_account_is_written_in_full_and_reads_as_no_identity(value):
+    lens = lens_of("blinded")
+    text = lens.render_text({"cash": OwnFigure(value)})
+    assert "e" not in text.removeprefix('{"cash":')
+    assert math.isclose(json.loads(text)["cash"], value, rel_tol=5.001e-6, abs_tol=5.001e-6)
+    guard_of("blinded").check(text, "a state")
 
 
 @examples(40)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.errors import StoreError
+from ktdeval.errors import FencedError, StoreError
 from ktdeval.stores import (
     BadKey,
     ClaimBoard,
@@ -337,3 +337,44 @@ def test_the_example_of_the_page_runs(
     exec(example, {})
     board = ClaimBoard(LocalStore(tmp_path / "grid"), "", "observer", LEASE_S)
     assert board.done_data("episode-1") == b"result"
+
+
+def test_a_fence_lets_nothing_through_once_the_unit_was_taken_over(of: Workers) -> None:
+    one, two = of.board("one"), of.board("two")
+    claim = one.claim("u")
+    assert claim is not None
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    claim.check()
+    assert two.claim("u") is not None
+    with pytest.raises(FencedError, match="has taken u over from one"):
+        claim.check()
+
+
+def test_an_answer_counts_for_a_while_if_the_caller_says_so_but_not_after_a_pause(
+    of: Workers,
+) -> None:
+    one, two = of.board("one"), of.board("two")
+    claim = one.claim("u")
+    assert claim is not None
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    claim.check(fresh_s=1.0)
+    taken = two.claim("u")
+    assert taken is not None
+    claim.check(fresh_s=1.0)
+    of.clock.pass_s(1.0)
+    with pytest.raises(FencedError):
+        claim.check(fresh_s=1.0)
+
+    of.clock.pass_s(-1.0)
+    with pytest.raises(FencedError):  # what is lost is lost
+        claim.check(fresh_s=1.0)
+
+    assert one.claim("u") is None  # the thread that lost it has not released it yet
+    taken.release()
+    with pytest.raises(FencedError):
+        claim.check()
+
+    claim.release()
+    assert one.claim("u") is not None

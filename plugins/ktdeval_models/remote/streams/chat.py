@@ -6,7 +6,7 @@ reasoning, in calls without an index, with one index for all, or in one piece; a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ktdeval.harness import Listener, ReplyPiece
@@ -17,6 +17,9 @@ from ktdeval_models.remote.streams.events import Event
 
 _DONE: Final = b"[DONE]"
 _REASONING: Final = ("reasoning_content", "reasoning")
+_GROWING: Final = frozenset(
+    ("text", "summary", "data", "signature")
+)  # texts of a detail of reasoning
 _REPLACED: Final = frozenset(("role", "id", "type", "index"))  # texts that are sent again whole
 
 
@@ -66,6 +69,9 @@ class ChatAssembler(Assembler):
             return self._answer
 
         message = dict(self._message)
+        if isinstance(message.get("reasoning_details"), list):
+            message["reasoning_details"] = _joined_details(message["reasoning_details"])
+
         calls = sorted(self._calls, key=lambda call: call.index)
         if calls or self._others:
             message["tool_calls"] = [*(call.fields for call in calls), *self._others]
@@ -230,6 +236,26 @@ def _add_field(fields: dict[str, Any], name: str, value: Any) -> None:
         fields[name] = [*_as_parts(before), *_as_parts(value)]
     else:
         fields[name] = value
+
+
+def _joined_details(pieces: Sequence[Any]) -> list[Any]:
+    """Return details of reasoning with their pieces joined: those that follow each other with one
+    type and index. MiniMax sends each text again from its beginning.
+    """
+    details: list[Any] = []
+    for piece in pieces:
+        last: Any = details[-1] if details else None
+        is_object_pair = isinstance(piece, dict) and isinstance(last, dict)
+        if not is_object_pair or any(piece.get(n) != last.get(n) for n in ("type", "index")):
+            details.append(dict(piece) if isinstance(piece, dict) else piece)
+            continue
+
+        is_whole = str(piece.get("format")).startswith("MiniMax")
+        for name, value in piece.items():
+            grows = name in _GROWING and isinstance(value, str) and isinstance(last.get(name), str)
+            last[name] = last[name] + value if grows and not is_whole else value
+
+    return details
 
 
 def _as_parts(content: str | list[Any]) -> list[Any]:

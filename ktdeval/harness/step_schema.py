@@ -1,0 +1,210 @@
+"""Instance of a submission's schema for one step: it says what the rules say of this step.
+
+The plain schema of a form is the same at every step, and an engine that holds a model to it lets
+through an empty list and labels of no asset. An instance names the labels that the step shows, the
+number of decisions that it asks for, the sides and sizes that are possible. It is made of the
+state that the prompt shows and of nothing else, so it can't tell more.
+
+What the providers compile bounds an instance. OpenAI ("Structured model outputs", "Supported
+schemas"): 1,000 values of enumerations in a schema, and 15,000 characters of the values of one
+that has more than 250. Gemini refuses lists whose lengths sum up to more than about 960. Above a
+limit the label is a pattern, or any text. A reader checks a submission by the plain schema and the
+rules of its task, whatever an engine has let through.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ktdeval.harness.messages import ToolSpec
+from ktdeval.observation.state import ObservedState
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.kinds import Schema
+
+#: Labels in an enumeration. From 251 on OpenAI counts their characters, and they take more of a
+#: prompt than the table that shows them.
+MOST_LABELS = 250
+MOST_VALUES = 1_000  #: values of all enumerations of a schema
+MOST_ITEMS = 900  #: greatest length of a list
+
+# A bound of weights has one decimal: llguidance 1.9 refuses 0.2 where the greatest is 0.25.
+_WEIGHT_STEPS = 10
+# An order fills at the next price, which may be lower than the rounded one that is shown.
+_ROOM = 4.0
+_DIGIT = re.compile("[0-9]")
+_NO_LENGTHS = {"minLength", "maxLength"}
+
+
+def with_labels(schema: Schema, labels: Sequence[str]) -> Schema:
+    """Return a schema of one text that admits these labels, in their order; their pattern where an
+    enumeration would be too long, and the schema itself where they have none.
+    """
+    fitting = {word: value for word, value in schema.items() if word not in _NO_LENGTHS}
+    if 0 < len(labels) <= MOST_LABELS:
+        return {**fitting, "enum": [*labels]}
+
+    pattern = label_pattern(labels)
+    if pattern is None:
+        return schema
+    return {**fitting, "pattern": pattern}
+
+
+def label_pattern(labels: Sequence[str]) -> str | None:
+    """Return the form of labels that differ in digits alone, such as `^asset_[0-9]{4}$`; None where
+    they differ in more, or there are none.
+    """
+    forms = {_DIGIT.sub("0", label) for label in labels}
+    if len(forms) != 1:
+        return None
+
+    pattern = ""
+    for part in re.findall("0+|[^0]+", forms.pop()):
+        pattern += f"[0-9]{{{len(part)}}}" if part[0] == "0" else re.escape(part)
+
+    return f"^{pattern}$"
+
+
+def shown_labels(state: ObservedState) -> list[str]:
+    """Return the labels of the assets that a state shows, each once, in the order shown; empty
+    where it lists none to choose from, so that an order may name others.
+    """
+    if not state.sections.keys() & {"candidates", "universe"}:
+        return []
+
+    by_section: dict[str, Iterable[str]] = {
+        "positions": state.positions,
+        "candidates": state.candidates,
+        "universe": state.universe,
+    }
+    labels: dict[str, None] = {}
+    for name in state.sections:
+        labels.update(dict.fromkeys(by_section.get(name, ())))
+
+    return list(labels)
+
+
+# ---- decisions
+
+
+def decisions_of(schema: Mapping[str, Any], labels: Sequence[str]) -> Schema:
+    """Return a schema of decisions that asks for one on each of these labels."""
+    made = copy.deepcopy(dict(schema))
+    decisions = made["properties"]["decisions"]
+    if 0 < len(labels) <= MOST_ITEMS:
+        decisions |= {"minItems": len(labels), "maxItems": len(labels)}
+
+    fields = decisions["items"]["properties"]
+    fields["stock_id"] = with_labels(fields["stock_id"], labels)
+    return made
+
+
+# ---- orders
+
+
+def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) -> Schema:
+    """Return a schema of orders within what a state shows: labels, their number, sides, sizes.
+
+    `shorts`: whether an asset that is not held can be sold. A bound is a round number, so that it
+    stays the same for many steps, and no order that the rules allow lies beyond it.
+    """
+    made = copy.deepcopy(dict(schema))
+    orders = made["properties"]["orders"]
+    labels = shown_labels(state)
+    if 0 < len(labels) <= MOST_ITEMS:
+        orders["maxItems"] = len(labels)
+
+    nothing_to_sell = "positions" in state.sections and not state.positions and not shorts
+    for order in orders["items"]["anyOf"]:
+        fields = order["properties"]
+        fields["stock_id"] = with_labels(fields["stock_id"], labels)
+        if nothing_to_sell:
+            fields["side"]["enum"] = ["BUY"]
+        if "target_weight" in fields:
+            _bound_weight(fields["target_weight"], state)
+        if "shares" in fields:
+            _bound_shares(fields["shares"], state)
+
+    return made
+
+
+def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
+    """Bound a target by the limit of one weight, or by a greater one that is held: it may be
+    reduced in parts.
+    """
+    limit = state.limits.max_weight
+    if limit is None:
+        return
+
+    held = [abs(position.weight or 0.0) for position in state.positions.values()]
+    largest = max([limit, *held])
+    bound = math.ceil(round(largest * _WEIGHT_STEPS, 6)) / _WEIGHT_STEPS
+
+    field["maximum"] = min(field["maximum"], bound)
+    if field["minimum"] < 0:
+        field["minimum"] = max(field["minimum"], -bound)
+
+
+def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:
+    """Bound a number of shares by what is held, or by what the greatest weight of the cheapest
+    asset comes to, to the next power of ten.
+    """
+    prices = [price for price in state.prices.values() if price > 0]
+    nav = state.account.nav
+    if not state.candidates or not prices or nav is None or nav <= 0:
+        return
+
+    weight = state.limits.max_weight or 1.0
+    most = _ROOM * nav * weight / min(prices)
+    for position in state.positions.values():
+        most = max(most, abs(position.shares or 0.0))
+
+    bound = 10 ** math.ceil(math.log10(max(most, 1.0)))
+    field["maximum"] = min(field["maximum"], bound)
+
+
+# ---- tools
+
+
+def with_schema(tool: ToolSpec, parameters: Schema) -> ToolSpec:
+    """Return a tool with another schema; the tool itself where providers take no schema of so many
+    values.
+    """
+    if _values_in(parameters) > MOST_VALUES:
+        return tool
+    return ToolSpec(tool.name, tool.description, parameters)
+
+
+def _values_in(schema: Any) -> int:
+    """Return how many values the enumerations of a schema have."""
+    if isinstance(schema, Mapping):
+        own = schema.get("enum")
+        count = len(own) if isinstance(own, list) else 0
+        return count + sum(map(_values_in, schema.values()))
+    if isinstance(schema, list):
+        return sum(map(_values_in, schema))
+    return 0
+
+
+# ---- the record
+
+
+class OfferedSchemas:
+    """Schemas of tools as they were offered last in a step, first those of the episode."""
+
+    def __init__(self, tools: Iterable[ToolSpec]) -> None:
+        self._by_name = {tool.name: dict(tool.parameters) for tool in tools}
+
+    def changed(self, tools: Iterable[ToolSpec]) -> dict[str, JsonValue]:
+        """Return the schemas of tools that are now offered with another one, by name."""
+        schemas: dict[str, JsonValue] = {}
+        for tool in tools:
+            if self._by_name.get(tool.name) != tool.parameters:
+                # A copy: an agent could change a schema in place.
+                self._by_name[tool.name] = copy.deepcopy(dict(tool.parameters))
+                schemas[tool.name] = self._by_name[tool.name]
+
+        return schemas

@@ -1,0 +1,116 @@
+"""Tables of figures in few tokens: each row a line of comma-separated values, three significant
+digits, of a bar the close and the volume alone.
+
+A digit costs a token, and so do the quotes and brackets of JSON. A packed table stays a table:
+`{"columns": "stock_id,close", "rows": ["asset_0042,12.3"]}` reads as the rows that it packs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ktdeval.masking.payload import render_number
+from ktdeval.observation.tables import ASSET
+from ktdeval.values.jsonio import loads_strict
+
+SECTIONS = ("candidates", "holdings", "history", "intraday")
+"""Tables of figures of a state. Accounts, positions and orders count, so they stay exact."""
+
+LEFT_OUT = re.compile("(open|high|low)(_cny)?")
+"""Columns that are not shown."""
+
+DIGITS = 3
+_CELL = re.compile(r'"(?:[^"\\]|\\.)*"|[^,]*')
+_BARE = re.compile(r'[^\s",\\][^",\\\n\r]*')
+
+
+def compacted(sections: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of a state's sections with its tables of figures packed."""
+    packed = dict(sections)
+    for name in SECTIONS:
+        if name in packed:
+            packed[name] = _dumps(_packed(loads_strict(packed[name])))
+
+    return packed
+
+
+def unpacked(value: Any) -> Any:
+    """Return a section as it was packed, a table with rows of values; any other as it is."""
+    if not isinstance(value, dict) or not isinstance(value.get("columns"), str):
+        return value
+
+    columns = value["columns"].split(",")
+    rows = [_values_of(row, columns) for row in value["rows"]]
+    return {**value, "columns": columns, "rows": rows}
+
+
+def _packed(value: Any) -> Any:
+    if not isinstance(value, dict) or "columns" not in value:
+        return value
+
+    kept = [name for name in value["columns"] if not LEFT_OUT.fullmatch(name)]
+    places = [value["columns"].index(name) for name in kept]
+    rows: list[str] = []
+    for row in value["rows"]:
+        cells = [_cell(row[place], is_label=value["columns"][place] == ASSET) for place in places]
+        rows.append(",".join(cells))
+
+    return {**value, "columns": ",".join(kept), "rows": rows}
+
+
+def _cell(value: Any, *, is_label: bool) -> str:
+    """Return the text of a cell; a text that could be read as anything else is quoted."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return _dumps(value)
+    if not isinstance(value, str):
+        return render_number(_rounded(value))
+
+    is_bare = _BARE.fullmatch(value) is not None
+    if is_bare and (is_label or _value_of(value) == value):
+        return value
+    return _dumps(value)
+
+
+def _rounded(value: float) -> float:
+    """Return a number to three significant digits, as an integer where it is whole."""
+    if not value or not math.isfinite(value):
+        return value
+
+    number = round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))
+    return int(number) if float(number).is_integer() else number
+
+
+def _values_of(row: str, columns: Sequence[str]) -> list[Any]:
+    """Return the values of a line."""
+    values: list[Any] = []
+    place = 0
+    for name in columns:
+        match = _CELL.match(row, place)
+        text = "" if match is None else match[0]
+        place += len(text) + 1
+        if name == ASSET and text and text[0] != '"':
+            values.append(text)
+        else:
+            values.append(_value_of(text))
+
+    return values
+
+
+def _value_of(text: str) -> Any:
+    """Return the value of a cell's text."""
+    if not text:
+        return None
+    try:
+        return loads_strict(text)
+    except ValueError:
+        return text
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,54 @@
+"""What became of the orders of the step before, in words for an agent's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ktdeval.observation.entries import ObservedOrder, first_number
+from ktdeval.observation.state import ObservedState
+
+
+class Fill(NamedTuple):
+    """What became of all orders of a step for one asset."""
+
+    words: str  #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`
+    is_traded: bool  #: whether anything was filled
+
+
+def fill_of(state: ObservedState, label: str) -> Fill | None:
+    """Return what became of the orders of the step before for an asset; None if there was none, or
+    the task does not show it. A `label` that the state does not show may have been no asset.
+    """
+    named = label.lower()
+    orders = [order for order in state.last_orders if (order.label or "").lower() == named]
+    if not orders and label not in state.assets and label not in state.universe:
+        orders = [order for order in state.last_orders if order.label is None]
+    if not orders:
+        return None
+
+    rules = ", ".join(dict.fromkeys(order.rule for order in orders if order.rule))
+    if not any(order.filled_shares for order in orders):
+        return Fill(f"rejected: {rules}" if rules else "rejected", is_traded=False)
+
+    words = f"filled {_size(orders, state.account.nav)}"
+    if rules:
+        words += f", cut by {rules}"
+    return Fill(words, is_traded=True)
+
+
+def _size(orders: Sequence[ObservedOrder], nav: float | None) -> str:
+    """Return the size of fills as a share of the NAV after them, in shares where no price is
+    shown.
+    """
+    shares = 0.0
+    notional = 0.0
+    for order in orders:
+        shares += order.filled_shares
+        price = first_number(order.cells, "fill_price", "fill_price_cny")
+        if price is not None:
+            notional += order.filled_shares * price
+
+    if notional and nav and nav > 0:
+        return f"{100 * notional / nav:.3g} % of NAV"
+    return f"{shares:,.6g} shares"

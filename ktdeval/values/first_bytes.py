@@ -1,0 +1,100 @@
+"""Kinds of files by their first bytes, whatever their names say, and what to do with each."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+GZIP = b"\x1f\x8b"
+PARQUET = b"PAR1"
+ZIP = b"PK\x03\x04"
+READ = 2**10  #: bytes at the start of a file that tell its kind
+
+_PAGE = "a web page: download the file again"
+_XML = "XML, as of a server's error: download the file again"
+_PACKED = "packed: unpack it first"
+_ARCHIVE = "an archive: unpack it first"
+_ANY = (
+    (b"BZh", _PACKED),
+    (b"\xfd7zXZ", _PACKED),
+    (b"\x28\xb5\x2f\xfd", _PACKED),
+    (b"7z\xbc\xaf", _ARCHIVE),
+    (b"Rar!", _ARCHIVE),
+    (b"version https://git-lfs", "a pointer to a file: get that by git lfs pull"),
+    (b"/annex/objects/", "a pointer to a file: get that by git annex get"),
+    (b"<!doctype", _PAGE),
+    (b"<html", _PAGE),
+    (b"<head", _PAGE),
+    (b"<body", _PAGE),
+    (b"<script", _PAGE),
+    (b"<error", _XML),
+    (b"<?xml", _XML),
+    (GZIP, _PACKED),
+    (ZIP, _ARCHIVE),  # workbooks are told from other archives by what these hold
+)
+"""First bytes, and what the file is; the advice is right whatever the file should hold."""
+
+_FRAME = "save it as .csv or .parquet"
+_TABLES = (
+    (PARQUET, "a Parquet file: unpack it first, and name it .parquet"),
+    (b"\xd0\xcf\x11\xe0", "an old workbook: save it as .xlsx or .csv"),
+    (b"ARROW1", f"an Arrow file: {_FRAME}"),
+    (b"FEA1", f"a Feather file: {_FRAME}"),
+    (b"\x89HDF", f"an HDF5 file: {_FRAME}"),
+    (b"SQLite format 3", f"a database: {_FRAME}"),
+    (b"%PDF", "a PDF: download the table as .csv"),
+    (b"<table", "a table of a web page: save it as .xlsx or .csv"),
+)
+"""As above, where the advice is about tables."""
+
+_MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_OBJECT = re.compile(r'\{\s*(?:["}]|$)')
+_LIST = re.compile(r'\[\s*[\[{"]|\[\s*\]\s*$')
+_KEY = re.compile(r"(?=\w*[0-9])(?=\w*[A-Za-z])[\w-]{12,}|[A-Z0-9]{16,}")
+_SHOWN = 120  # characters of a text
+
+
+def other_kind(head: bytes, *, table: bool = True) -> str:
+    """Return what a file is that begins with these bytes and is no text table, and what to do with
+    it; empty: nothing tells that it is none. `table`: whether it should hold a table, otherwise
+    JSON is none of the other kinds.
+    """
+    text = _as_utf8(head).lstrip()
+    lower = text[:40].lower()
+    for start, words in _ANY:
+        if lower.startswith(start.lower()):
+            return words
+
+    if head[257:262] == b"ustar":
+        return _ARCHIVE
+
+    for start, words in _TABLES:
+        if lower.startswith(start.lower()):
+            return words if table else words.partition(":")[0]
+
+    return _of_json(text.decode("utf-8", "replace")) if table else ""
+
+
+def first_words(text: str) -> str:
+    """Return the start of a text in one line, without what may be a key in it."""
+    line = _KEY.sub("[...]", " ".join(text.split()))
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()} ..."
+
+
+def _as_utf8(head: bytes) -> bytes:
+    """Return the first bytes of a text of two bytes a letter in UTF-8, others without their mark."""
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return head.decode(encoding, "ignore").encode("utf-8", "ignore")
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
+def _of_json(text: str) -> str:
+    """Return what a text of JSON is: one object is mostly a server's answer, such as a refusal."""
+    shown = first_words(text)
+    if _OBJECT.match(text):
+        return f"JSON ({shown}): download the table again, as .csv"
+    if _LIST.match(text):
+        return f"JSON ({shown}): save it as .csv"
+
+    return ""

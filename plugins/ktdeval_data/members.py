@@ -1,0 +1,162 @@
+"""Read who is a member on which days, and names with their days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval_data.bar_columns import refuse_lost_zeros
+from ktdeval_data.columns import index_code, normalise_codes, read_table, with_texts
+from ktdeval_data.instruments import Listing
+from ktdeval_data.reading.codes import listed_in, plain_code
+from ktdeval_data.reading.days import ISO, DayForm, parse_days
+from ktdeval_data.reading.options import Reading
+
+_OPEN_START = np.datetime64("1900-01-01")
+OPEN_END = np.datetime64("2200-01-01")
+
+
+def known_days(
+    table: pd.DataFrame, column: str, where: Path | str, form: DayForm = ISO
+) -> pd.Series:
+    """Return the days of a column. Raises DataError if a cell is empty, or not a day."""
+    days = parse_days(table[column], f"{where}: {column}", form)
+    missing = int(days.isna().sum())
+    if missing:
+        raise DataError(
+            f"{where}: {missing} rows have no {column}; fill it in, or leave the rows out"
+        )
+    return days
+
+
+def last_days(table: pd.DataFrame, path: Path | str, reading: Reading) -> pd.Series:
+    """Return the days of the column `out_date`, `OPEN_END` if a cell or the column is missing."""
+    if "out_date" not in table:
+        return pd.Series(pd.NaT, index=table.index).fillna(OPEN_END)
+    return parse_days(table["out_date"], f"{path}: out_date", reading.days).fillna(OPEN_END)
+
+
+def read_members(
+    path: Path,
+    mapping: Mapping[str, str],
+    benchmark_code: str,
+    listing: Listing,
+    reading: Reading | None = None,
+) -> pd.DataFrame:
+    """Read the intervals of membership from a file of intervals or of dated lists."""
+    how = (reading or Reading()).beside("members")
+    optional = ["date", "out_date", "index_code"]
+    table = _each_code(read_table(path, ["code", "in_date|date"], optional, mapping, reading=how))
+    if "index_code" in table:
+        is_own = [code == benchmark_code for code in index_codes(table["index_code"], how)]
+        table = table[is_own]
+
+    if table.empty:
+        raise DataError(f"{path}: no members of {benchmark_code}")
+
+    if listing.venues[listing.default.venue].has_boards and not listing.code_width:
+        refuse_lost_zeros(table["code"], str(path))
+
+    table["code"] = listing.codes(table["code"])
+    if "in_date" in table:
+        first = known_days(table, "in_date", path, how.days)
+        if "out_date" not in table:
+            why = "members that left before are not in it"
+            how.note(f"{path.name} has no last days of members: {why}, unless each has its row")
+
+        last = last_days(table, path, how)
+        spans = pd.DataFrame({"code": table["code"], "first": first, "last": last})
+        return spans.reset_index(drop=True)
+
+    return intervals(table["code"], known_days(table, "date", path, how.days))
+
+
+def _each_code(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with a row for each code, where a cell holds a list of them."""
+    lists = table["code"].map(lambda cell: listed_in(cell) if isinstance(cell, str) else [cell])
+    if not (lists.map(len) > 1).any():
+        return table
+
+    # Rows keep their number: errors name a row's line in its file by it.
+    return table.assign(code=lists.map(lambda codes: codes or [np.nan])).explode("code")
+
+
+def index_codes(column: pd.Series, reading: Reading) -> list[str]:
+    """Return the normalised codes of a column of indices."""
+    return [index_code(plain_code(str(text), reading.code_width)) for text in column]
+
+
+def intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:
+    """Return intervals from dated lists. A list is valid from its day to the day before the next
+    one, the last list without end.
+    """
+    starts = np.sort(dates.unique())
+    ends = np.append(starts[1:] - np.timedelta64(1, "D"), OPEN_END).astype("datetime64[ns]")
+    list_index = np.searchsorted(starts, dates.to_numpy())
+    table = pd.DataFrame({"code": codes.to_numpy(), "list": list_index})
+    table = table.drop_duplicates().sort_values(["code", "list"])
+
+    # A code in consecutive lists has one interval.
+    is_new_code = table["code"] != table["code"].shift()
+    is_new_run = is_new_code | (table["list"] != table["list"].shift() + 1)
+    runs = table.groupby(is_new_run.cumsum()).agg(
+        code=("code", "first"), first=("list", "first"), last=("list", "last")
+    )
+
+    return pd.DataFrame(
+        {
+            "code": runs["code"].to_numpy(),
+            "first": starts[runs["first"]],
+            "last": ends[runs["last"]],
+        }
+    )
+
+
+def read_names(
+    path: str | None,
+    mapping: Mapping[str, str],
+    codes: Callable[[pd.Series], pd.Series] = normalise_codes,
+    reading: Reading | None = None,
+) -> pd.DataFrame:
+    """Read dated names: code, first, last, name, code_then, one row for each span of days. No rows
+    without a file.
+    """
+    if path is None or not path:
+        return pd.DataFrame(columns=["code", "first", "last", "name", "code_then"])
+
+    how = (reading or Reading()).beside("names")
+    table = read_table(
+        Path(path), ["code", "name", "in_date"], ["out_date", "code_then"], mapping, reading=how
+    )
+    first = parse_days(table["in_date"], f"{path}: in_date", how.days)
+    code_then = table["code"]
+    if "code_then" in table:
+        code_then = table["code_then"].fillna(table["code"])
+
+    names = pd.DataFrame(
+        {
+            "code": codes(table["code"]),
+            "first": first.fillna(_OPEN_START),
+            "last": last_days(table, path, how),
+            "name": table["name"].fillna(""),
+            "code_then": codes(code_then),
+        }
+    )
+
+    return names.drop_duplicates().reset_index(drop=True)
+
+
+def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with former codes of renumbered assets replaced by the present ones."""
+    renewed = {}
+    for then, code in zip(names["code_then"], names["code"], strict=True):
+        if then != code:
+            renewed[then] = code
+
+    if renewed:
+        table["code"] = with_texts(table["code"], lambda text: renewed.get(text, text))
+    return table

@@ -1,0 +1,27 @@
+"""Ratios of splits in the spellings of vendors."""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+_PAIR = re.compile(
+    rf"{_NUMBER}\s*(?::|/|-?\s*for\s*-?|-?\s*to\s*-?|-|：)\s*{_NUMBER}", re.IGNORECASE
+)
+
+
+def ratio_of(text: str) -> float:
+    """Return new shares for an old one: 2 for `2`, `2:1`, `2.000000/1.000000`, `2-for-1`; NaN for a
+    text that is no ratio.
+    """
+    cell = text.strip()
+    pair = _PAIR.fullmatch(cell)
+    if pair is not None:
+        new = float(pair[1])
+        old = float(pair[2])
+        return new / old if old else float("nan")
+
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,82 @@
+"""A provider that never answers, or refuses every call, holds its own places of a grid and no
+other's. No clock decides: the silent provider is let go when the others are done.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid_runs import done_of, start_worker, write_plan
+from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
+from stub_runs import TASK_APART, WIRES, apart, environment_of
+
+pytestmark = pytest.mark.slow
+skip_without_sdks()
+
+EPISODES = 4
+STEPS = 2
+AT_ONCE = 4
+
+
+def model_of(stub: Stub, label: str) -> dict[str, Any]:
+    return {
+        "name": WIRES["chat"].model,
+        "args": {"api": "chat"},
+        "base_url": stub.base_url,
+        "price": {"input": 2, "output": 8},
+        "label": label,
+    }
+
+
+def plan_of(market: Path, folder: Path, slow: Stub, quick: Stub) -> Path:
+    return write_plan(
+        folder / "plan.yaml",
+        models=[model_of(slow, "slow"), model_of(quick, "quick")],
+        tasks=[TASK_APART],
+        windows=str(apart(EPISODES, STEPS)[3]).split(","),
+        data=str(market),
+        concurrency=AT_ONCE,
+        options={
+            "limit": STEPS,
+            "cache": "run",
+            "canary": 1,
+            "tool_protocol": "native",
+        },
+        tables=[],
+        pages=[],
+    )
+
+
+def done_by(out: Path, label: str) -> int:
+    return sum(record["system"] == f"{label}_react" for record in done_of(out))
+
+
+@pytest.mark.parametrize("how", ["silent", "refusing"])
+def test_units_of_a_quick_provider_are_done_while_a_slow_one_waits(
+    market: Path, tmp_path: Path, how: str
+) -> None:
+    out = tmp_path / "grid"
+    storm = FaultPlan(faults=("rate_limited",), every=1, attempts=10**9)
+    with running_stub(hold_after=0) as slow, running_stub() as quick:
+        if how == "refusing":
+            slow.go_on()
+            slow.plan = storm
+
+        plan = plan_of(market, tmp_path, slow, quick)
+        worker = start_worker(plan, out, environment=environment_of(WIRES["chat"]))
+        while done_by(out, "quick") < EPISODES:
+            assert worker.is_alive(), worker.wait()
+            time.sleep(0.01)
+
+        assert done_by(out, "slow") == 0
+        if how == "refusing":
+            return  # it waits longer after each refusal
+
+        slow.go_on()
+        end = worker.wait()
+        assert end.code == 0, end
+        assert (done_by(out, "slow"), done_by(out, "quick")) == (EPISODES, EPISODES)

@@ -1,0 +1,237 @@
+"""One fault, one class, on every wire: what a step counts, and what the server gets back with its next
+request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter_server import LOOK, Prepared, PreparedServer, ask, failure_of, prepared
+from ktdeval.calls.capability import choose_protocol
+from ktdeval.errors import ProviderError
+from ktdeval.harness.messages import CallParams
+from ktdeval.plugins.registry import load_plugins
+from ktdfin_market import small_market
+from ktdfin_play import Play
+from stub_provider import KEY, skip_without_sdks
+from tables import beside, on_each_row
+from terminal import Terminal
+
+skip_without_sdks()
+
+MARKET = small_market()
+PLUGINS = load_plugins()
+TASK = PLUGINS.make_task("blinded_open_research")
+FAULTS = beside(__file__)["faults"]
+HOLD = {"orders": [], "overall_reason": "nothing to do"}
+FOLDERS = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]
+REPORTED = next((folder for folder in FOLDERS if folder.is_dir()), None)
+
+
+def of_chat(name: str, arguments: Any) -> dict[str, Any]:
+    function = {"name": name, **arguments_field("arguments", arguments)}
+    message = {"role": "assistant", "tool_calls": [{"id": "a", "function": function}]}
+    usage = {"prompt_tokens": 9, "completion_tokens": 4}
+    return {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": usage}
+
+
+def of_responses(name: str, arguments: Any) -> dict[str, Any]:
+    call = {"type": "function_call", "call_id": "a", "name": name}
+    output = [{**call, **arguments_field("arguments", arguments)}]
+    usage = {"input_tokens": 9, "output_tokens": 4}
+    return {"status": "completed", "output": output, "usage": usage}
+
+
+def of_anthropic(name: str, arguments: Any) -> dict[str, Any]:
+    block = {"type": "tool_use", "id": "a", "name": name, **arguments_field("input", arguments)}
+    usage = {"input_tokens": 9, "output_tokens": 4}
+    return {"type": "message", "content": [block], "stop_reason": "tool_use", "usage": usage}
+
+
+def of_google(name: str, arguments: Any) -> dict[str, Any]:
+    call = {"name": name, **arguments_field("args", arguments)}
+    content = {"role": "model", "parts": [{"functionCall": call}]}
+    usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
+    return {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
+
+
+def arguments_field(name: str, arguments: Any) -> dict[str, Any]:
+    return {} if arguments == "absent" else {name: arguments}
+
+
+def calls_in_chat(body: Any) -> list[Any]:
+    calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+    return [json.loads(call["function"]["arguments"]) for call in calls]
+
+
+def calls_in_responses(body: Any) -> list[Any]:
+    calls = [item for item in body["input"] if item.get("type") == "function_call"]
+    return [json.loads(call["arguments"]) for call in calls]
+
+
+def calls_in_anthropic(body: Any) -> list[Any]:
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    return [block["input"] for block in blocks if block["type"] == "tool_use"]
+
+
+def calls_in_google(body: Any) -> list[Any]:
+    parts = [part for content in body["contents"] for part in content["parts"]]
+    return [part["functionCall"]["args"] for part in parts if "functionCall" in part]
+
+
+Answer = Callable[[str, Any], dict[str, Any]]
+WIRES: dict[str, tuple[str, Answer, Callable[[Any], list[Any]]]] = {
+    "chat": ("openai_compatible", of_chat, calls_in_chat),
+    "responses": ("openai", of_responses, calls_in_responses),
+    "anthropic": ("anthropic", of_anthropic, calls_in_anthropic),
+    "google": ("google", of_google, calls_in_google),
+}
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(variable, KEY)
+
+
+def model_at(server: PreparedServer, wire: str) -> Any:
+    provider, _, _ = WIRES[wire]
+    return PLUGINS.make_model(f"{provider}/big-model", {"base_url": server.address})
+
+
+def faulty(fault: dict[str, Any], wire: str) -> Prepared:
+    """The answer with the fault, as this wire spells it."""
+    _, answer, _ = WIRES[wire]
+    if "arguments" in fault:
+        return Prepared(answer("get_market_context", fault["arguments"]))
+    return Prepared(
+        fault["body"] if "status" in fault else fault["wires"][wire], fault.get("status", 200)
+    )
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_has_one_class_on_every_wire_and_the_run_goes_on(name: str, wire: str) -> None:
+    fault = FAULTS[name]
+    _, answer, calls_in = WIRES[wire]
+    if wire not in fault.get("wires", WIRES):
+        pytest.skip("this wire has no form for it")
+
+    good = Prepared(answer("submit_action", HOLD))
+    with prepared(faulty(fault, wire), good) as server:
+        (record,) = Play(TASK, model_at(server, wire), MARKET).run(1)
+        asked = server.bodies
+
+    assert record.failures == fault["counts"]
+    assert record.tool_calls_valid == fault["valid"]
+    if "model_bad_request" in fault["counts"]:
+        assert (record.provenance, len(asked)) == ("error", 1)
+        return
+
+    assert record.provenance == "model"
+    assert calls_in(asked[1]) == (fault["back"] or [])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_cut_reply_is_told_so_in_research_and_submission(wire: str) -> None:
+    _, answer, _ = WIRES[wire]
+    cut = Prepared(beside(__file__)["cut"][wire])
+    with prepared(cut, cut, Prepared(answer("submit_action", HOLD))) as server:
+        (record,) = Play(TASK, model_at(server, wire), MARKET).run(1)
+        said = [
+            json.dumps(body).count("cut at 4,096 tokens, before its end") for body in server.bodies
+        ]
+    assert said == [0, 1, 2]
+    assert record.failures == {"no_submission": 1, "truncated": 2}
+    assert record.provenance == "model_after_retry"
+
+
+@on_each_row
+def test_of_the_form_of_tools(server: str, status: int, body: Any) -> None:
+    """A refusal of tools leads to the next form; nothing else changes."""
+
+    def answer(asked: Any) -> Prepared:
+        if "tools" in asked:
+            return Prepared(body, status)
+        message = {"role": "assistant", "content": next(replies)}
+        return Prepared({"choices": [{"message": message, "finish_reason": "stop"}]})
+
+    call = '{"content": "", "calls": [{"name": "%s", "arguments": %s}]}'
+    replies = iter(
+        (
+            call % ("look_up_level", '{"place": "north"}'),
+            call % ("record_level", '{"place": "north", "level": 41}'),
+        )
+    )
+    with prepared(answer) as listening:
+        model = model_at(listening, "chat")
+        assert choose_protocol(model, "auto", model.reply, CallParams()) == "json_schema", server
+        assert ["tools" in asked for asked in listening.bodies] == [True, False, False]
+
+
+@on_each_row
+@pytest.mark.parametrize("wire", WIRES)
+def test_ends_the_run(wire: str, server: str, status: int, body: Any, advice: str) -> None:
+    with prepared(Prepared(body, status)) as listening:
+        error = failure_of(model_at(listening, wire), ask(tools=(LOOK,)))
+    assert isinstance(error, ProviderError), server
+    assert advice in str(error)
+
+
+# ---- as reported, by the command
+
+
+def reported(name: str) -> Prepared:
+    assert REPORTED is not None
+    head, _, body = next(REPORTED.glob(f"{name}_*")).read_text().partition("\n")
+    return Prepared(json.loads(body), int(head.removeprefix("STATUS ")))
+
+
+@pytest.mark.skipif(REPORTED is None, reason="the reported inputs are not here")
+@pytest.mark.parametrize("name", ["n13", "n14"])
+def test_the_reported_refusals_do_not_end_a_run(
+    name: str, terminal: Terminal, tmp_path: Path
+) -> None:
+    def answer(asked: Any) -> Prepared:
+        if len(listening.bodies) == 1 or (name == "n14" and "tools" in asked):
+            return reported(name)
+        return Prepared(written(asked) if "tools" not in asked else called(asked))
+
+    with prepared(answer) as listening:
+        words = ["--model", "openai_compatible/big-model", "--base-url", f"{listening.address}/v1"]
+        words += ["--tasks", "blinded_open_research", "--limit", "2", "--cache", "run", "--quiet"]
+        code, _, said = terminal.call(*words, "--canary", "0", "--out", str(tmp_path / "run"))
+    assert (code, said) == (0, "")
+
+
+def called(asked: Any) -> dict[str, Any]:
+    """A valid call of whatever is asked for."""
+    tools = [tool["function"]["name"] for tool in asked["tools"]]
+    return of_chat(*rehearsed(tools))
+
+
+def written(asked: Any) -> dict[str, Any]:
+    """The same as one JSON object."""
+    system = asked["messages"][0]["content"]
+    tools = [
+        name
+        for name in ("look_up_level", "record_level", "submit_action")
+        if f"## {name}" in system
+    ]
+    name, arguments = rehearsed(tools)
+    content = json.dumps({"content": "", "calls": [{"name": name, "arguments": arguments}]})
+    message = {"role": "assistant", "content": content}
+    return {"choices": [{"message": message, "finish_reason": "stop"}]}
+
+
+def rehearsed(tools: list[str]) -> tuple[str, Any]:
+    if "submit_action" in tools:
+        return "submit_action", HOLD
+    if "record_level" in tools:
+        return "record_level", {"place": "north", "level": 41}
+    return "look_up_level", {"place": "north"}

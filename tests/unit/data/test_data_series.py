@@ -1,0 +1,386 @@
+"""Columns beside prices, series that break in place and volumes that can't be, on files made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.market.calendar import sessions
+from ktdeval.market.quality import check, raw_from_snapshot
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.storage import load_snapshot
+from ktdeval.plugins.registry import load_plugins
+from ktdeval_data.long_table import read_long
+from ktdeval_data.params import LongParams
+from terminal import Terminal
+
+US = ("--venue", "us_equity")
+COINS = ("--venue", "crypto_spot")
+DAYS = tuple(sessions("2023-01-03", "2023-12-29").astype(str))
+PRICES = ["open", "high", "low", "close"]
+
+
+def walk(code: str, start: float, seed: int, days: tuple[str, ...] = DAYS) -> pd.DataFrame:
+    """Daily bars of a random walk with moves of 1.5 % and volumes around a million."""
+    chance = np.random.default_rng(seed)
+    close = start * np.exp(np.cumsum(chance.normal(0, 0.015, len(days))))
+    volume = np.round(1e6 * np.exp(chance.normal(0, 0.5, len(days))))
+    table = pd.DataFrame({"date": days, "code": code, "close": close, "volume": volume})
+    table = table.assign(open=close * 0.999, high=close * 1.01, low=close * 0.99)
+    return table.round(4)
+
+
+def times(table: pd.DataFrame, first: int, last: int, scale: float) -> pd.DataFrame:
+    """The bars with prices of a stretch of rows scaled."""
+    scaled = table.copy()
+    scaled.loc[first:last, PRICES] *= scale
+    return scaled
+
+
+def written(table: pd.DataFrame, folder: Path) -> Path:
+    table.to_csv(folder / "bars.csv", index=False)
+    return folder / "bars.csv"
+
+
+def imported(
+    terminal: Terminal, folder: Path, table: pd.DataFrame, *options: str
+) -> tuple[MarketSnapshot, str]:
+    command = ["data", "import", "long", "--bars", written(table, folder), *options]
+    printed = terminal.out(*command, "--out", folder / "market")
+    return load_snapshot(folder / "market"), printed
+
+
+def refused(terminal: Terminal, folder: Path, table: pd.DataFrame, *options: str) -> str:
+    command = ["data", "import", "long", "--bars", written(table, folder), *options]
+    return terminal.refusal(*command, "--out", folder / "market")
+
+
+# ---- columns beside prices
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected", "noted"),
+    [
+        ({"ajexdi": 4.0}, 0.25, "the factor is 1 / ajexdi"),
+        ({"ajexdi": 4.0, "trfd": 1.1}, 0.275, "the factor is trfd / ajexdi"),
+        ({"CFACPR": 0.05}, 20.0, "the factor is 1 / CFACPR"),
+    ],
+)
+def test_a_divisor_under_any_name_becomes_a_factor(
+    columns: dict[str, float], expected: float, noted: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    table = walk("KO", 60.0, 1)
+    is_early = table.index < 100
+    for name, value in columns.items():
+        table[name] = np.where(is_early, value, 1.0)
+
+    # The prices move by the factor, as at a split.
+    table.loc[is_early, PRICES] = (table.loc[is_early, PRICES] / expected).round(4)
+    snapshot, printed = imported(terminal, tmp_path, table, *US)
+    assert noted in printed
+    assert snapshot.factor[99:101, 0].tolist() == pytest.approx([expected, 1.0])
+
+
+@pytest.mark.parametrize("column", ["preclose", "昨收", "PREVCLOSE", "prev_close"])
+def test_reference_prices_give_the_factor_of_two_ex_days(
+    column: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    table = walk("KO", 60.0, 2).round(2)
+    table["high"] = table[PRICES].max(axis=1)
+    table["low"] = table[PRICES].min(axis=1)
+    table[column] = table["close"].shift().fillna(60.0)
+    ex_days = {50: 0.98, 120: 0.5}
+    for row, part in ex_days.items():
+        scaled = (table.loc[row:, PRICES] * part).round(2)
+        table.loc[row:, PRICES] = scaled
+        table.loc[row + 1 :, column] = table["close"].shift().loc[row + 1 :]
+        table.loc[row, column] = round(float(table["close"][row - 1]) * part, 2)
+
+    snapshot, printed = imported(terminal, tmp_path, table, *US)
+    assert f"2 ex-days on which column '{column}' differs" in printed
+    factor = snapshot.factor[:, 0]
+    assert factor[49] == 1.0
+    assert factor[[50, 119]].tolist() == pytest.approx([1 / 0.98] * 2, rel=1e-3)
+    assert factor[120] == pytest.approx(2 / 0.98, rel=1e-3)
+
+
+def test_a_column_that_is_often_off_the_last_close_is_no_reference_price(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    table = walk("KO", 60.0, 3)
+    table["pre_close"] = table["close"].shift().fillna(60.0) * 0.7
+    snapshot, printed = imported(terminal, tmp_path, table, *US)
+    assert not snapshot.meta.has_factor
+    assert "'pre_close' is not read: it differs from the last close of KO on 241 of 241" in printed
+
+
+@pytest.mark.parametrize(
+    ("column", "over", "not_over"), [("is_final", "true", "false"), ("complete", "1", "0")]
+)
+def test_bars_that_are_not_over_are_left_out(
+    column: str, over: str, not_over: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    table = pd.concat([walk("BTC", 4e4, 4), walk("ETH", 2e3, 5)], ignore_index=True)
+    table[column] = over
+    table.loc[table["date"] == DAYS[-1], column] = not_over
+    snapshot, printed = imported(terminal, tmp_path, table.drop(columns="volume"), *COINS)
+    assert str(snapshot.days[-1]) == DAYS[-2]
+    assert f"column {column!r} are left out: BTC {DAYS[-1]}, ETH {DAYS[-1]}" in printed
+
+    message = refused(terminal, tmp_path, table.assign(**{column: not_over}), *COINS)
+    assert "says of each bar that it was not over" in message
+
+
+def test_known_columns_that_are_not_read_are_named(tmp_path: Path, terminal: Terminal) -> None:
+    table = walk("KO", 60.0, 6).assign(closeunadj=61.0, marketcap=2e11, adjOpen=1.0, mine=0)
+    _, printed = imported(terminal, tmp_path, table, *US)
+    named = "'closeunadj' (close as traded), 'marketcap' (market capitalisation), 'adjOpen'"
+    assert f"known but not read: {named}" in printed
+    assert "mine" not in printed
+
+
+# ---- series
+
+
+@pytest.mark.parametrize(
+    ("start", "later", "gap", "is_found"),
+    [
+        (45.0, 15.0, 70, True),
+        (3.0, 210.0, 130, True),
+        (45.0, 48.0, 70, False),
+        (45.0, 15.0, 40, False),
+    ],
+)
+def test_another_company_under_a_ticker_is_found_by_its_gap_and_its_price(
+    start: float, later: float, gap: int, is_found: bool, tmp_path: Path, terminal: Terminal
+) -> None:
+    before = walk("TWTR", start, 7, DAYS[:60])
+    after = walk("TWTR", later, 8, DAYS[60 + gap :])
+    both = pd.concat([before, after], ignore_index=True)
+    raw = read_long(LongParams(bars=str(written(both, tmp_path)), venue="us_equity"))
+    found = {finding.kind: finding for finding in check(raw)}
+    assert ("reused_tickers" in found) is is_found
+    if is_found:
+        assert (
+            f"TWTR ends {DAYS[59]}, begins {DAYS[60 + gap]}" in found["reused_tickers"].examples[0]
+        )
+        snapshot, _ = imported(terminal, tmp_path, both, *US, "--repair", "drop_before_gap")
+        assert str(snapshot.days[0]) == DAYS[60 + gap]
+
+
+@pytest.mark.parametrize(
+    ("scale", "first", "last"), [(100.0, 40, 40), (0.01, 40, 45), (1000.0, 100, 119), (10.0, 5, 6)]
+)
+def test_prices_in_another_unit_for_some_days_are_named_with_the_factor_and_matched(
+    scale: float, first: int, last: int, tmp_path: Path, terminal: Terminal
+) -> None:
+    whole = walk("BARC", 150.0, 9)
+    broken = times(whole, first, last, scale)
+    message = refused(terminal, tmp_path, broken, *US)
+    days = f"BARC {DAYS[first]}"
+    if last > first:
+        days = f"{days}…{DAYS[last]}"
+    assert (
+        f"{last - first + 1} misplaced_prices (first: {days}: prices are {scale:g} times" in message
+    )
+    assert "split_like_moves" not in message
+    snapshot, _ = imported(terminal, tmp_path, broken, *US, "--repair", "match_prices")
+    assert snapshot.close[:, 0].tolist() == pytest.approx(whole["close"].tolist(), rel=1e-9)
+
+
+def test_a_split_is_no_misplaced_price(tmp_path: Path, terminal: Terminal) -> None:
+    split = times(walk("NVDA", 1200.0, 10), 120, 400, 0.1)
+    printed = imported(terminal, tmp_path, split, *US)[1]
+    assert "misplaced_prices" not in printed
+    assert "split_like_moves" in printed
+
+
+@pytest.mark.parametrize(
+    ("first", "scale", "option"),
+    [
+        (80, 0.01, f"share,{DAYS[80]}..=lot"),
+        (80, 100.0, "share,..2023-05-07=lot"),
+        (30, 0.001, f"share,{DAYS[30]}..=1000"),
+    ],
+)
+@pytest.mark.parametrize("codes", [("KO",), ("KO", "PEP", "MCD")])
+def test_a_unit_of_volume_that_changes_on_a_day_is_found_and_read_by_the_option(
+    codes: tuple[str, ...],
+    first: int,
+    scale: float,
+    option: str,
+    tmp_path: Path,
+    terminal: Terminal,
+) -> None:
+    tables = [walk(code, 60.0, 20 + number) for number, code in enumerate(codes)]
+    whole = pd.concat(tables, ignore_index=True)
+    is_late = whole["date"] >= DAYS[first]
+    broken = whole.assign(volume=whole["volume"].mask(is_late, whole["volume"] * scale))
+    message = refused(terminal, tmp_path, broken, *US)
+    assert (
+        f"{', '.join(sorted(codes))} from {DAYS[first]} on: volumes are {scale:g} times" in message
+    )
+    if len(codes) == 1:
+        option = option.replace(",", f",{codes[0]}@")
+    assert f"--volume-unit {option}," in message
+    snapshot, _ = imported(terminal, tmp_path, broken, *US, "--volume-unit", option)
+    ratio = np.median(snapshot.volume[first:], axis=0) / np.median(snapshot.volume[:first], axis=0)
+    assert (np.abs(np.log10(ratio)) < 0.3).all()
+
+
+@pytest.mark.parametrize(("rows", "power"), [((7, 30), 100.0), ((55,), 1000.0)])
+def test_single_days_in_another_unit_are_repaired_where_amounts_tell_it(
+    rows: tuple[int, ...], power: float, tmp_path: Path, terminal: Terminal
+) -> None:
+    table = walk("600036.SH", 30.0, 30, DAYS[:60]).round(2)
+    table["high"] = table[PRICES].max(axis=1)
+    table["low"] = table[PRICES].min(axis=1)
+    table["amount"] = (table["volume"] * table["close"]).round(2)
+    broken = table.copy()
+    broken.loc[list(rows), "volume"] = (broken.loc[list(rows), "volume"] / power).round()
+    message = refused(terminal, tmp_path, broken)
+    assert f"{len(rows)} wrong_units (first: 600036.SH {DAYS[rows[0]]}: amount" in message
+    snapshot, _ = imported(terminal, tmp_path, broken, "--repair", "match_units")
+    wanted = table["volume"].to_numpy()
+    assert snapshot.volume[:, 0] == pytest.approx(wanted, abs=power / 2)
+
+
+@pytest.mark.parametrize(("step", "name"), [(5, "weeks"), (21, "months")])
+def test_a_code_of_another_interval_is_refused_by_code(
+    step: int, name: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    daily = [walk(code, 60.0, number) for number, code in enumerate(("KO", "PEP"))]
+    days = pd.Series(pd.to_datetime(DAYS))
+    firsts = days.groupby(days.dt.to_period("W" if step == 5 else "M")).last()
+    other = walk("MCD", 280.0, 40, tuple(str(day)[:10] for day in firsts))
+    table = pd.concat([*daily, other], ignore_index=True)
+    message = refused(terminal, tmp_path, table, *US)
+    assert f"1 other_intervals (first: MCD: bars of {name})" in message
+
+
+# ---- volumes
+
+
+@pytest.mark.parametrize(("code", "start"), [("LTC-USDT", 80.0), ("KO", 60.0)])
+def test_a_price_in_the_column_of_volumes_is_refused(
+    code: str, start: float, tmp_path: Path, terminal: Terminal
+) -> None:
+    table = walk(code, start, 50)
+    venue = COINS if code != "KO" else US
+    message = refused(terminal, tmp_path, table.assign(volume=table["close"] * 1.002), *venue)
+    assert f"1 volume_is_price (first: {code})" in message
+
+
+@pytest.mark.parametrize(
+    ("code", "start", "value"), [("ETHUSDT", 2e3, 2e10), ("BTC", 6e4, 3e10), ("FOO-USD", 50, 3e10)]
+)
+def test_values_in_the_column_of_volumes_are_more_coins_than_exist(
+    code: str, start: float, value: float, tmp_path: Path, terminal: Terminal
+) -> None:
+    table = walk(code, start, 51)
+    values = table.assign(volume=value * table["volume"] / 1e6)
+    message = refused(terminal, tmp_path, values, *COINS)
+    assert "1 volume_beyond_supply" in message
+    assert "--volume-unit value" in message
+    snapshot, _ = imported(terminal, tmp_path, values, *COINS, "--volume-unit", "value")
+    assert np.median(snapshot.volume) == pytest.approx(value / np.median(snapshot.close), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ("{d},10,11,9,10.5,10.2,{v},7", "date,open,high,low,close,-,volume,-"),
+        ("{d},10,11,9,10.5,{a},{v}", "date,open,high,low,close,amount,volume"),
+        ("{d},10,11,9,10.5,5.25,{v}", "date,open,high,low,close,-,volume"),
+    ],
+)
+def test_the_advice_on_columns_looks_at_the_numbers(
+    rows: str, names: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    lines = []
+    for number, day in enumerate(DAYS[:8]):
+        volume = 1000 * (number + 3)
+        lines.append(rows.format(d=day, v=volume, a=volume * 10))
+    file = tmp_path / "KO.csv"
+    file.write_text("\n".join(lines) + "\n")
+    command = ["data", "import", "long", "--bars", file, "--code", "KO", *US]
+    message = terminal.refusal(*command, "--out", tmp_path / "market")
+    assert f"--columns {names} " in message
+
+
+# ---- no false alarms
+
+SERIES = {
+    "reused_tickers",
+    "misplaced_prices",
+    "volume_unit_changes",
+    "other_intervals",
+    "volume_is_price",
+    "volume_beyond_supply",
+    "wrong_units",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "synthetic",
+        "synthetic_arena",
+        "synthetic_crypto",
+        "synthetic_deepfund",
+        "synthetic_investorbench",
+        "synthetic_mixed",
+        "synthetic_us",
+        "synthetic_views",
+    ],
+)
+def test_generated_markets_have_no_such_finding(name: str) -> None:
+    raw = raw_from_snapshot(load_plugins().make_snapshot(name, {}))
+    assert {finding.kind for finding in check(raw)} & SERIES == set()
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("file", "options", "size"),
+    [
+        ("us_daily/nasdaq100_daily.csv.gz", {"venue": "us_equity"}, (102, 10812)),
+        ("crypto_daily/crypto10_daily.csv.gz", {"venue": "crypto_spot"}, (10, 3610)),
+        ("a_share_sse50/sse50_daily.csv.gz", {}, (50, 10568)),
+        (
+            "a_share_sse50/daily_prices_sse_50.csv",
+            {"volume_unit": "lot", "amount_unit": "thousand_CNY"},
+            (50, 1500),
+        ),
+        (
+            "a_share/csi300_ever_daily.parquet",
+            {"map": {name: f"raw_{name}" for name in PRICES}},
+            (367, 381240),
+        ),
+    ],
+)
+@pytest.mark.parametrize("has_amount", [True, False])
+def test_real_markets_have_no_such_finding(
+    shared_data: Path,
+    file: str,
+    options: dict[str, object],
+    size: tuple[int, int],
+    has_amount: bool,
+) -> None:
+    raw = read_long(LongParams(bars=str(shared_data / file), **options))
+    assert (len(raw.table.codes), len(raw.table.row)) == size
+    if not has_amount:
+        raw.bars["amount"] = np.nan
+    assert {finding.kind for finding in check(raw)} & SERIES == set()
+
+
+@pytest.mark.shared_data
+def test_ex_days_of_a_real_file_are_those_of_its_reference_prices(shared_data: Path) -> None:
+    file = shared_data / "a_share_sse50" / "daily_prices_sse_50.csv"
+    raw = read_long(LongParams(bars=str(file), volume_unit="lot", amount_unit="thousand_CNY"))
+    bars = raw.bars.sort_values(["code", "date"])
+    rises = bars.groupby("code", observed=True)["factor"].pct_change() > 0
+    assert int(rises.sum()) == 12

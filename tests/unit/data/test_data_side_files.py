@@ -1,0 +1,218 @@
+"""Files next to the bars (members, splits, factors, assets, names), in the spellings of vendors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import DataError
+from ktdeval.values.fields import build
+from ktdeval_data.long_table import read_long
+from ktdeval_data.params import LongParams
+from ktdeval_data.reading.codes import as_among, listed_in, us_symbol
+from ktdeval_data.reading.ratios import ratio_of
+
+DAYS = ["2024-01-18", "2024-01-19", "2024-01-22", "2024-01-23", "2024-01-24"]
+SPLIT = [20.0, 20.4, 20.2, 10.1, 10.0]
+
+
+def bars_of(code: str, closes: list[float] | None = None) -> str:
+    rows = [
+        f"{day},{code},{close},{close},{close},{close},100"
+        for day, close in zip(DAYS, closes or SPLIT, strict=True)
+    ]
+    return "\n".join(rows) + "\n"
+
+
+BARS = "date,code,open,high,low,close,volume\n" + bars_of("AAPL") + bars_of("BRK-B", [10.0] * 5)
+
+
+def read(folder: Path, bars: str = BARS, **given: Any) -> Any:
+    """Read bars of US shares; a text that is given for a file is written to it."""
+    params: dict[str, Any] = {"venue": "us_equity"}
+    for name, value in {"bars": bars, **given}.items():
+        if isinstance(value, str) and "\n" in value:
+            (folder / f"{name}.csv").write_text(value)
+            params[name] = str(folder / f"{name}.csv")
+        else:
+            params[name] = value
+
+    return read_long(build(LongParams, params, "long"))
+
+
+def factors(raw: Any, code: str = "AAPL") -> list[float]:
+    return [float(factor) for factor in raw.bars.loc[raw.bars["code"] == code, "factor"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"),
+    [
+        ("2", 2), ("2:1", 2), ("2 : 1", 2), ("2.000000/1.000000", 2), ("2-for-1", 2),
+        ("2 for 1", 2), ("3-to-2", 1.5), ("1:10", 0.1), ("0.1", 0.1), ("4-1", 4), ("0", 0),
+    ],
+)  # fmt: skip
+def test_a_ratio_is_read_in_every_spelling(text: str, ratio: float) -> None:
+    assert ratio_of(text) == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("text", ["", "2:0", "two", "2:1:1", "-2:1", "=2+1", "2024-01-02", "1e"])
+def test_a_text_that_is_no_ratio_has_none(text: str) -> None:
+    assert np.isnan(ratio_of(text))
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        "date,code,ratio\n2024-01-23,AAPL,2:1\n",
+        "Date,Split\n2024-01-23,2.000000/1.000000\n",
+        "execution_date,split_from,split_to,ticker\n2024-01-23,1,2,AAPL\n",
+        "symbol,ex_date,old_rate,new_rate\nAAPL,2024-01-23,1,2\n",
+        "date,symbol,numerator,denominator\n2024-01-23,AAPL,2,1\n",
+        "effective_date,split_factor\n2024-01-23,2.0000\n",
+        "exDate,ticker,splitFrom,splitTo,splitFactor\n2024-01-23,aapl,1,2,2.0\n",
+        "Date,Dividends,Stock Splits\n2024-01-19,0.24,0.0\n2024-01-23,0.0,2.0\n2024-01-24,0.1,0\n",
+        "date,code,ratio\n2024-01-22,AAPL,\n2024-01-23,AAPL US Equity,2-for-1\n2024-01-24,AAPL,1\n",
+    ],
+)
+def test_splits_are_read_as_vendors_write_them(tmp_path: Path, splits: str) -> None:
+    """A file without codes is of the only asset of the bars."""
+    bars = "date,code,open,high,low,close,volume\n" + bars_of("AAPL")
+    assert factors(read(tmp_path, bars, splits=splits)) == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("splits", "message"),
+    [
+        ("date,code,ratio\n2024-01-23,AAPL,two\n", "line 2: ratio 'two', expected .* 2, or 2:1"),
+        ("date,code,ratio\n2024-01-23,AAPL,2:0\n", "line 2: ratio '2:0'"),
+        ("date,code,ratio\n2024-01-23,AAPL,-2\n", "ratio -2: each row has .* a ratio above 0"),
+        ("date,code,ratio\n2024-01-23,AAPL,0\n", "ratio 0: each row has"),
+        ("date,code,split_to\n2024-01-23,AAPL,2\n", "no column for 'split_from', the shares before"),
+        ("date,code,split_to,split_from\n2024-01-23,AAPL,2,0\n", "ratio inf: each row has"),
+        ("date,ratio\n2024-01-23,2\n", r"no column for 'code' .*\(date, ratio\) holds codes; add it"),
+        ("when,who,how\n2024-01-23,AAPL,2:1\n",
+         "no columns for 'date' and 'code' and 'ratio' or 'split_to' .*; name it: --map"
+         " splits.date=when,splits.code=who,splits.ratio=how"),
+    ],
+)  # fmt: skip
+def test_splits_that_can_not_be_read_are_named(tmp_path: Path, splits: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, splits=splits)
+
+
+def members(raw: Any) -> list[tuple[str, str, str]]:
+    rows = raw.members.sort_values(["code", "first"])
+    cells = zip(rows["code"], rows["first"], rows["last"], strict=True)
+    return [(str(code), str(first)[:10], str(last)[:10]) for code, first, last in cells]
+
+
+OPEN = "2200-01-01"
+FROM_22ND = [("AAPL", "2024-01-18", OPEN), ("BRK-B", "2024-01-22", OPEN)]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        'date,tickers\n2024-01-18,"AAPL,MSFT"\n2024-01-22,"AAPL,BRK.B,MSFT"\n',
+        "date,tickers\n2024-01-18,AAPL MSFT\n2024-01-22,AAPL BRK.B MSFT\n",
+        "date;constituents\n2024-01-18;['AAPL', 'MSFT']\n2024-01-22;['AAPL', 'BRK/B', 'MSFT']\n",
+        "Symbol,Security,Date added\nAAPL,Apple,2024-01-18\nBRK.B,Berkshire,2024-01-22\n"
+        "MSFT,Microsoft,2024-01-18\n",
+        "ticker,from,thru\nAAPL US Equity,2024-01-18,\nBRK/B US Equity,2024-01-22,\n"
+        "MSFT UW Equity,2024-01-18,\n",
+        "code,date_added,date_removed\nAAPL.US,2024-01-18,\nBRK-B.US,2024-01-22,\n"
+        "MSFT.US,2024-01-18,\n",
+    ],
+)
+def test_members_are_read_as_lists_write_them(tmp_path: Path, table: str) -> None:
+    raw = read(tmp_path, members=table)
+    own = [row for row in members(raw) if not row[0].startswith("MSFT")]
+    assert own == FROM_22ND
+    assert any(row[0].startswith("MSFT") for row in members(raw))
+    has_no_ends = "Date added" in table
+    assert any("has no last days of members" in note for note in raw.notes) is has_no_ends
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("day0,list\n2024-01-18,\"AAPL,BRK.B\"\n",
+         "no columns for 'code' and 'in_date' or 'date' .*--map"
+         " members.code=list,members.in_date=day0"),
+        ("name\nMoutai\n", "holds codes or days; add them"),
+        ("000001.SZ,600519.SH,date\n1,0,2024-01-18\n", "table of one field; .*`in` > 0"),
+    ],
+)  # fmt: skip
+def test_all_columns_that_members_lack_are_named_at_once(
+    tmp_path: Path, table: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message) as refusal:
+        read(tmp_path, members=table)
+    assert "--code" not in str(refusal.value)
+
+
+def test_a_share_class_has_one_spelling_in_all_files(tmp_path: Path) -> None:
+    raw = read(
+        tmp_path,
+        industry="code,industry,kind\nBRK.B,finance,etf\nAAPL,tech,stock\n",
+        factors="date,code,factor\n2024-01-01,BRK/B,3\n2024-01-01,AAPL,1\n",
+        names="code,name,in_date,out_date\nBRK.B,Berkshire,,\n",
+    )
+    assert factors(raw, "BRK-B") == [3] * 5
+    assert raw.assets["code"].tolist() == ["BRK-B", "AAPL"]
+    assert raw.instrument("BRK-B").kind == "etf"
+    assert raw.names["code"].tolist() == ["BRK-B"]
+
+
+def test_codes_are_only_renamed_where_one_asset_is_meant() -> None:
+    assert as_among(["BRK.B", "AAPL.US", "BTC-USD"], ["BRK-B", "AAPL"]) == {
+        "BRK.B": "BRK-B",
+        "AAPL.US": "AAPL",
+    }
+    assert as_among(["BRK/B"], ["BRK-B", "BRK.B"]) == {}
+    assert as_among(["BRK-B"], ["BRK-B", "BRK.B"]) == {}
+    assert as_among(["BRKB"], ["BRK-B"]) == {}
+
+
+def test_lists_of_codes_in_a_cell() -> None:
+    assert listed_in("600519 CH Equity") == ["600519 CH Equity"]
+    assert listed_in('["AAPL"; "MSFT"]') == ["AAPL", "MSFT"]
+    assert listed_in(" AAPL ") == ["AAPL"]
+    assert us_symbol("BRK/B US Equity") == "BRK.B"
+    assert us_symbol("700 HK Equity") == "700 HK Equity"
+
+
+HOSTILE = [
+    (b"", "the file is empty"),
+    (b'{\n "Note": "limit of 5 calls"\n}', "JSON .*limit of 5 calls"),
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
+    (b"<!DOCTYPE html><html></html>", "a web page"),
+    (b"PK\x03\x04....", "an archive"),
+    (b"PAR1....", "can't read"),
+    (b"\x1f\x8b....", "can't read"),
+    (b"404: Not Found\n", "line 1 is all that it holds, and no table: 404: Not Found"),
+    (b"date,code\n\xff\xff\xff\n", "not text in any of UTF-8"),
+    (b"a,b\n1,2\n3,4\n", "no columns? for"),
+    (b"date,code,code,in_date,ratio,factor,name,close,currency,rate\n1,2,3,4,5,6,7,8,9,10\n",
+     "'code' stands twice|no day|expected"),
+]  # fmt: skip
+SIDE = ("members", "splits", "factors", "industry", "names", "benchmark", "minutes")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("file", SIDE)
+@pytest.mark.parametrize(("content", "message"), HOSTILE)
+def test_files_that_are_no_tables_are_named_for_every_side_file(
+    tmp_path: Path, file: str, suffix: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / f"{file}.{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as refusal:
+        read(tmp_path, **{file: str(path)}, benchmark_code="SPX") if file == "benchmark" else read(
+            tmp_path, **{file: str(path)}
+        )
+    assert str(refusal.value).startswith(str(path))
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,189 @@
+"""The instance of a submission's schema for one step: labels, counts, sides and sizes as the state of
+the step shows them, and where a provider's limits end it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from jsonschema import Draft202012Validator
+
+from ktdeval.harness.action import action_schema
+from ktdeval.harness.agent import HarnessConfig
+from ktdeval.harness.messages import ToolSpec
+from ktdeval.harness.stance import stance_schema
+from ktdeval.harness.step_schema import (
+    MOST_LABELS,
+    OfferedSchemas,
+    decisions_of,
+    label_pattern,
+    orders_of,
+    shown_labels,
+    with_labels,
+    with_schema,
+)
+from ktdeval.observation.state import ObservedState, state_of_values
+from searching import examples
+
+LABEL = {"type": "string", "minLength": 1, "maxLength": 64}
+CANDIDATES = {"columns": ["stock_id", "close"], "rows": [["asset_0007", 5.0], ["asset_0003", 20.0]]}
+NOTHING_HELD = {"columns": ["stock_id", "shares", "weight"], "rows": []}
+HELD = {"columns": ["stock_id", "shares", "weight"], "rows": [["asset_0009", 300, 0.12]]}
+
+
+def state(**sections: Any) -> ObservedState:
+    shown = {
+        "account": {"nav": 100_000},
+        "positions": NOTHING_HELD,
+        "constraints": {"max_weight": 0.1},
+        "candidates": CANDIDATES,
+    }
+    return state_of_values({**shown, **sections})
+
+
+def fields_of(shown: ObservedState, *, shorts: bool = False) -> list[Mapping[str, Any]]:
+    """The fields of an order by weight, and of one by shares."""
+    schema = action_schema(HarnessConfig(), shorts=shorts)
+    branches = orders_of(schema, shown, shorts=shorts)["properties"]["orders"]["items"]["anyOf"]
+    return [branch["properties"] for branch in branches]
+
+
+# --- labels
+
+
+def test_labels_are_those_shown_in_the_order_shown() -> None:
+    assert shown_labels(state(positions=HELD)) == ["asset_0009", "asset_0007", "asset_0003"]
+    assert shown_labels(state_of_values({"universe": ["b", "a"]})) == ["b", "a"]
+
+
+def test_a_state_that_lists_nothing_to_choose_from_names_no_labels() -> None:
+    shown = state_of_values({"positions": HELD, "account": {}})
+    assert shown_labels(shown) == []
+    assert [fields["stock_id"]["maxLength"] for fields in fields_of(shown)] == [64, 64]
+
+
+def test_an_enumeration_has_the_labels_in_their_order_and_no_length() -> None:
+    assert with_labels(LABEL, ["b", "a"]) == {"type": "string", "enum": ["b", "a"]}
+
+
+def test_more_labels_than_providers_compile_are_a_pattern_and_without_one_any_text() -> None:
+    handles = [f"asset_{number:04}" for number in range(MOST_LABELS + 1)]
+    assert len(with_labels(LABEL, handles[:-1])["enum"]) == MOST_LABELS
+    assert with_labels(LABEL, handles) == {"type": "string", "pattern": "^asset_[0-9]{4}$"}
+    assert with_labels(LABEL, [*handles, "AAPL"]) == LABEL
+
+
+@given(st.lists(st.integers(0, 9999), min_size=1), st.sampled_from(["asset_", "A.", "x0-", ""]))
+@examples(60)
+def test_a_pattern_admits_every_label_that_it_was_made_of(numbers: list[int], head: str) -> None:
+    labels = [f"{head}{number:04}" for number in numbers]
+    pattern = label_pattern(labels)
+    assert pattern is not None
+    judge = Draft202012Validator({"pattern": pattern})
+    assert all(map(judge.is_valid, labels))
+    assert not judge.is_valid(f"{labels[0]}0")
+
+
+# --- decisions
+
+
+def test_decisions_have_as_many_items_as_labels() -> None:
+    made = decisions_of(stance_schema(10), ["asset_0003", "asset_0001"])
+    decisions = made["properties"]["decisions"]
+    assert (decisions["minItems"], decisions["maxItems"]) == (2, 2)
+    assert decisions["items"]["properties"]["stock_id"]["enum"] == ["asset_0003", "asset_0001"]
+    assert decisions_of(stance_schema(10), []) == stance_schema(10)
+
+
+# --- orders
+
+
+def test_who_holds_nothing_and_may_not_sell_short_can_only_buy() -> None:
+    assert [fields["side"]["enum"] for fields in fields_of(state())] == [["BUY"], ["BUY"]]
+    may_sell = [["BUY", "SELL"], ["BUY", "SELL"]]
+    assert [fields["side"]["enum"] for fields in fields_of(state(positions=HELD))] == may_sell
+    assert [fields["side"]["enum"] for fields in fields_of(state(), shorts=True)] == may_sell
+
+
+@pytest.mark.parametrize(
+    ("held", "shorts", "bounds"),
+    [
+        ([], False, (0, 0.1)),
+        ([["a", 1, 0.09]], False, (0, 0.1)),
+        # It may be reduced in parts: to 0.11.
+        ([["a", 1, 0.12]], False, (0, 0.2)),
+        ([["a", -1, -0.32]], True, (-0.4, 0.4)),
+        ([], True, (-0.1, 0.1)),
+    ],
+)
+def test_a_weight_is_bounded_by_the_limit_or_by_a_greater_one_that_is_held(
+    held: list[Any], shorts: bool, bounds: tuple[float, float]
+) -> None:
+    shown = state(positions={**HELD, "rows": held})
+    weight = fields_of(shown, shorts=shorts)[0]["target_weight"]
+    assert (weight["minimum"], weight["maximum"]) == bounds
+
+
+def test_a_bound_of_weights_has_one_decimal_so_that_engines_admit_the_weights_below_it() -> None:
+    bounds = {}
+    for limit in (0.05, 0.1, 0.25, 0.3, 0.65, 1.0):
+        shown = state(constraints={"max_weight": limit})
+        bounds[limit] = fields_of(shown)[0]["target_weight"]["maximum"]
+    assert bounds == {0.05: 0.1, 0.1: 0.1, 0.25: 0.3, 0.3: 0.3, 0.65: 0.7, 1.0: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("held", "most"),
+    [
+        # 4 · 100,000 · 0.1 / 5 = 8,000 shares of the cheapest asset, to the next power of ten
+        ([], 10_000),
+        ([["asset_0009", 25_000, 0.1]], 100_000),
+    ],
+)
+def test_shares_are_bounded_by_what_the_greatest_weight_buys_or_what_is_held(
+    held: list[Any], most: int
+) -> None:
+    shares = fields_of(state(positions={**HELD, "rows": held}))[1]["shares"]
+    assert (shares["minimum"], shares["maximum"]) == (1, most)
+
+
+def test_without_prices_shares_keep_the_bound_of_every_step() -> None:
+    shown = state_of_values({"universe": ["a"], "account": {"nav": 100}})
+    assert fields_of(shown)[1]["shares"]["maximum"] == 100_000_000
+
+
+def test_there_are_as_many_orders_as_labels_at_most() -> None:
+    made = orders_of(action_schema(HarnessConfig()), state(), shorts=False)
+    assert made["properties"]["orders"]["maxItems"] == 2
+    assert "minItems" not in made["properties"]["orders"]
+
+
+def test_the_fields_keep_their_order_and_the_plain_schema_stays_as_it_is() -> None:
+    plain = action_schema(HarnessConfig())
+    before = json.dumps(plain)
+    made = orders_of(plain, state(), shorts=False)
+    assert json.dumps(plain) == before
+    order = made["properties"]["orders"]["items"]["anyOf"][0]
+    assert [*order["properties"]][:3] == ["stock_id", "side", "confidence"]
+
+
+# --- limits, and the record
+
+
+def test_a_schema_of_more_values_than_a_provider_compiles_is_not_offered() -> None:
+    plain = ToolSpec("submit", "Submit.", {"type": "object"})
+    parts = {str(number): {"enum": ["x"] * 250} for number in range(5)}
+    fits = {"type": "object", "properties": {name: parts[name] for name in "0123"}}
+    assert with_schema(plain, fits).parameters == fits
+    assert with_schema(plain, {"type": "object", "properties": parts}) == plain
+
+
+def test_a_schema_is_recorded_where_it_is_not_the_one_before() -> None:
+    plain, own = ToolSpec("a", "", {"type": "object"}), ToolSpec("a", "", {"type": "array"})
+    offered = OfferedSchemas([plain])
+    seen = [offered.changed([tool]) for tool in (plain, own, own, plain)]
+    assert seen == [{}, {"a": {"type": "array"}}, {}, {"a": {"type": "object"}}]

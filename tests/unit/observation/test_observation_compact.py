@@ -1,0 +1,85 @@
+"""Packed tables: what reads them finds the rows that were packed, to three digits and without the
+bars' other prices.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.observation.compact import compacted, unpacked
+from ktdeval.observation.recorded import recorded_state
+from ktdeval.observation.state import ObservedState
+from searching import examples
+
+TABLE = {
+    "columns": ["stock_id", "status", "open", "high_cny", "close", "volume"],
+    "rows": [
+        ["600519", "trading", 12.1, 12.4, 12.3456, 1_234_567],
+        ["asset_0042", "closed", 1, 2, None, 0],
+    ],
+}
+
+
+def packed(value: Any) -> Any:
+    return json.loads(compacted({"candidates": json.dumps(value)})["candidates"])
+
+
+def test_a_row_is_a_line_of_three_digits_without_open_high_and_low() -> None:
+    assert packed(TABLE) == {
+        "columns": "stock_id,status,close,volume",
+        "rows": ["600519,trading,12.3,1.23e6", "asset_0042,closed,,0"],
+    }
+
+
+def test_a_packed_table_reads_as_rows_with_labels_as_text() -> None:
+    assert unpacked(packed(TABLE)) == {
+        "columns": ["stock_id", "status", "close", "volume"],
+        "rows": [["600519", "trading", 12.3, 1_230_000], ["asset_0042", "closed", None, 0]],
+    }
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(min_size=1),
+            st.one_of(
+                st.none(),
+                st.booleans(),
+                st.text(),
+                st.floats(-1e9, 1e9, allow_nan=False),
+                st.integers(-(10**6), 10**6),
+            ),
+        )
+    )
+)
+@examples(150)
+def test_every_cell_is_read_as_it_was_to_three_digits(rows: list[tuple[str, Any]]) -> None:
+    table = {"columns": ["stock_id", "cell"], "rows": [list(row) for row in rows]}
+    read = unpacked(packed(table))["rows"]
+    assert [label for label, _ in read] == [label for label, _ in rows]
+    for (_, cell), (_, was) in zip(read, rows, strict=True):
+        if isinstance(was, int | float) and not isinstance(was, bool):
+            # render_number writes five decimals at most
+            assert cell == pytest.approx(was, rel=0.0051, abs=1e-5)
+        else:
+            assert cell == was
+            assert type(cell) is type(was)
+
+
+def test_what_counts_stays_exact_and_what_is_no_table_stays_as_it_is() -> None:
+    positions = json.dumps({"columns": ["stock_id", "shares"], "rows": [["a", 123456]]})
+    sections = {"positions": positions, "candidates": "null", "day": '"day_+1"'}
+    assert compacted(sections) == sections
+
+
+def test_a_state_and_its_record_read_alike() -> None:
+    state = ObservedState(compacted({"candidates": json.dumps(TABLE)}))
+    assert state.candidates["600519"].price == 12.3
+    assert math.isclose(state.prices["600519"], 12.3)
+    recorded = recorded_state(f"Today:\n```json\n{state.text}\n```")
+    assert recorded.values == state.values

@@ -1,0 +1,138 @@
+"""Compact prompts: trading decisions of every family within 8,000 tokens, under the same rules; the
+card says what they leave out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.calls.prompt_size import MOST_TOKENS, prompt_bytes
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.harness.messages import ModelRequest
+from ktdeval.runner import RunConfig
+from ktdeval.runner.preflight import first_requests
+from loops import not_empty
+from planned_tasks import PLUGINS, TASKS, planned
+from run_support import ktdeval
+
+MOST = 8_000
+DECISIONS = [name for name in TASKS if not name.startswith(("deanon", "qfinzero"))]
+FAMILIES = {PLUGINS.spec("tasks", name).groups[0]: name for name in reversed(DECISIONS)}
+#: what a rule of trading depends on
+RULES = ("trading", "mask", "windows", "answers", "hold", "sell", "exit", "weights", "metrics")
+
+
+def first_prompt(task: str) -> ModelRequest:
+    """The longest request of a task's first step."""
+    plan = planned(task)
+    requests = first_requests(plan.specs[0], plan.task, plan.factory, with_lessons=False)
+    return max(requests, key=lambda request: prompt_bytes(request).tokens(MOST_TOKENS))
+
+
+def config_of(task: str) -> Any:
+    return PLUGINS.make_task(task).describe()
+
+
+@pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
+def test_the_first_prompt_of_each_family_fits_8000_tokens(task: str) -> None:
+    assert prompt_bytes(first_prompt(f"{task}_compact")).tokens(MOST_TOKENS) <= MOST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", sorted({*DECISIONS} - {*FAMILIES.values()}))
+def test_the_first_prompt_of_every_task_fits_8000_tokens(task: str) -> None:
+    assert prompt_bytes(first_prompt(f"{task}_compact")).tokens(MOST_TOKENS) <= MOST
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("tiktoken") is None, reason="tiktoken is not here: pip install it"
+)
+@pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
+def test_a_tokenizer_counts_8000_tokens_at_most(task: str) -> None:
+    import tiktoken  # type: ignore[import-not-found,unused-ignore]
+
+    try:
+        encoding = tiktoken.get_encoding("cl100k_base")
+    except OSError as error:
+        pytest.skip(f"the tokenizer's file is not here: {error}")
+
+    request = first_prompt(f"{task}_compact")
+    texts = [message.content for message in request.messages]
+    texts += [f"{tool.description}{tool.parameters}" for tool in request.tools]
+    assert sum(len(encoding.encode(text)) for text in texts) <= MOST
+
+
+@pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
+def test_no_rule_changes_and_the_version_is_another(task: str) -> None:
+    full, compact = config_of(task), config_of(f"{task}_compact")
+    for name in not_empty(RULES):
+        assert full.get(name) == compact.get(name)
+    assert compact["harness"] == {
+        **full["harness"],
+        "max_candidates": compact["harness"]["max_candidates"],
+    }
+    assert (full["prompt"], compact["prompt"]) == ("full", "compact")
+    assert compact["version"] == f"{full['version']}-compact"
+
+
+def test_the_config_says_what_is_left_out() -> None:
+    assert config_of("deepfund_berkshire_compact")["left_out"] == [
+        "news 10 of 60",
+        "news_each 2 of 10",
+        "news_characters 300 of 2000",
+        "history 20 of 100",
+        "open, high and low",
+        "digits beyond three",
+    ]
+    assert config_of("blinded_fixed_candidate_compact")["left_out"][0] == "max_candidates 16 of 30"
+    assert config_of("blinded_fixed_candidate")["left_out"] == []
+
+
+def test_set_names_the_tasks_once_and_takes_nothing_else() -> None:
+    config = RunConfig("builtin/hold", ("ama", "views_*"), set={"prompt": "compact"})
+    assert (config.tasks, config.set) == (("ama_compact", "views_*_compact"), {})
+    again = RunConfig("builtin/hold", config.tasks, set={"prompt": "compact"})
+    assert again.tasks == config.tasks
+    assert PLUGINS.resolve_tasks(("views_*_compact",)) == ["views_blinded_compact"]
+    with pytest.raises(ConfigError, match="--set shown=3: tasks take prompt=compact"):
+        RunConfig("builtin/hold", ("ama",), set={"shown": 3})
+
+
+@pytest.mark.parametrize("task", ["deanon_probe", "qfinzero_calling"])
+def test_a_probe_has_no_compact_prompt(task: str) -> None:
+    with pytest.raises(UsageError, match=f"task {task} has no compact prompt"):
+        PLUGINS.resolve_tasks((f"{task}_compact",))
+
+
+def test_a_task_of_ones_own_has_the_compact_prompt_of_the_task_that_it_extends(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text("family: own\nversion: '1'\nvariants:\n  mine: {extends: market_blinded}\n")
+    assert PLUGINS.resolve_tasks((f"{path}_compact",)) == ["mine_compact"]
+    assert PLUGINS.make_task("mine_compact").describe()["shown"] == 30
+
+
+def test_a_run_by_the_command_verifies_and_its_card_says_what_was_left_out(tmp_path: Path) -> None:
+    words = ("--tasks", "market_blinded", "--set", "prompt=compact", "--model", "builtin/momentum")
+    where = ("--windows", "2024-04-01:2024-04-03", "--out", "run", "--quiet")
+    done = ktdeval("run", *words, *where, cwd=tmp_path)
+    assert done.code == 0, done.err
+    (card,) = (tmp_path / "run" / "cards").glob("market_blinded_compact*.json")
+    shown = ktdeval("card", "show", card, "--all", cwd=tmp_path).out
+    assert "left out" in shown
+    assert "shown 30 of 120" in shown
+    assert ktdeval("card", "verify", "run", cwd=tmp_path).code == 0
+
+
+def test_a_probe_is_refused_in_one_line(tmp_path: Path) -> None:
+    words = ("--tasks", "deanon_probe", "--set", "prompt=compact", "--model", "builtin/hold")
+    done = ktdeval("run", *words, cwd=tmp_path)
+    assert done.code != 0
+    assert done.err.strip().count("\n") == 0
+    assert "deanon_probe has no compact prompt" in done.err

@@ -1,0 +1,104 @@
+"""A submission's schema says what the rules say of the step: who does what it asks, and knows nothing
+else, submits what is valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ktdeval.harness.action import action_schema
+from ktdeval.harness.agent import HarnessConfig
+from ktdeval.harness.protocols import ProtocolModel
+from ktdeval.harness.stance import stance_schema
+from ktdeval.trading.ledger import StepRecord
+from loops import not_empty
+from planned_tasks import planned
+from schema_follower import Schema, SchemaFollower
+
+#: one task of each family that asks for a decision, with what its plain schema is
+ORDERS = action_schema(HarnessConfig())
+STANCES = stance_schema(10)
+DECISION_TASKS = {
+    "investorbench_jnj": STANCES,
+    "investorbench_portfolio": STANCES,
+    "ama_tsla": STANCES,
+    "deepfund_berkshire": STANCES,
+    "views_blinded": STANCES,
+    "blinded_fixed_candidate": ORDERS,
+    "market_blinded": ORDERS,
+    "market_coins_bright": ORDERS,
+}
+PROTOCOLS = ("native", "json_schema", "text")
+
+
+def first_step(
+    task: str, model: SchemaFollower, protocol: str = "native", agent: str = "react"
+) -> StepRecord:
+    """The first step of a task, decided by a model."""
+    plan = planned(task, agent)
+    spec = replace(plan.specs[0], call={**plan.specs[0].call, "tool_protocol": protocol})
+    entry: Any = plan.factory.open(spec, ProtocolModel(model)).run_step(0)
+    return entry.step
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("task", DECISION_TASKS)
+def test_who_follows_the_schema_of_a_step_submits_what_is_valid(task: str, protocol: str) -> None:
+    step = first_step(task, SchemaFollower(least_items=1), protocol)
+    assert (step.provenance, step.failures) == ("model", {})
+
+
+@pytest.mark.parametrize(("task", "plain"), DECISION_TASKS.items())
+def test_who_follows_the_plain_schema_does_not(task: str, plain: Schema) -> None:
+    step = first_step(task, SchemaFollower(least_items=1, plain=plain))
+    assert step.provenance == "fallback"
+
+
+# --- what it tells, and where it stands
+
+
+@pytest.mark.parametrize("task", [*DECISION_TASKS, "bright_memory_only"])
+def test_a_schema_names_no_label_that_the_prompt_does_not_show_in_the_same_order(task: str) -> None:
+    model = SchemaFollower()
+    first_step(task, model)
+    request = model.requests[0]
+    places = [request.messages[-1].content.find(label) for label in _labels(request.tools)]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def _labels(tools: Any) -> list[str]:
+    """Labels in the schema of the tool to submit with; empty where it names none."""
+    properties = tools[-1].parameters["properties"]
+    items = (properties.get("decisions") or properties["orders"])["items"]
+    fields = items.get("anyOf", [items])[0]["properties"]
+    return list(fields["stock_id"].get("enum", ()))
+
+
+def test_the_record_has_the_schema_of_the_step() -> None:
+    plan = planned("investorbench_jnj")
+    model = SchemaFollower(least_items=1)
+    entry: Any = plan.factory.open(plan.specs[0], model).run_step(0)
+    asked = entry.transcript.exchanges[0]
+    assert asked["schemas"] == {"submit_action": model.requests[0].tools[-1].parameters}
+
+
+def test_an_episode_with_research_offers_the_same_tools_at_every_step() -> None:
+    plan = planned("blinded_open_research")
+    model = SchemaFollower()
+    entry: Any = plan.factory.open(plan.specs[0], model).run_step(0)
+    exchanges: Any = entry.transcript.exchanges
+    assert not_empty(exchanges)
+    assert all("schemas" not in exchange for exchange in exchanges)
+
+
+def test_an_agent_that_asks_about_one_asset_names_that_asset() -> None:
+    model = SchemaFollower()
+    first_step("market_blinded", model, agent="by_asset")
+    asked = [_labels(request.tools) for request in model.requests]
+    shown = [[*request.state.assets] for request in model.requests if request.state]
+    assert asked == shown
+    assert {len(labels) for labels in asked} == {1}

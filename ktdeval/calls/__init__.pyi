@@ -2,7 +2,10 @@
 which of them are tried again.
 """
 
-from ktdeval.calls.addresses import check_base_url as check_base_url
+from ktdeval.calls.addresses import (
+    check_base_url as check_base_url,
+    why_unreachable as why_unreachable,
+)
 from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount, Drawing as Drawing
 from ktdeval.calls.call_log import read_calls as read_calls
 from ktdeval.calls.context import (

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ktdeval.calls.http_errors import one_line
 from ktdeval.errors import ConfigError
 from ktdeval.values.addresses import secret_in
+
+_PATIENCE_S = 3.0
+_PORTS = {"http": 80, "https": 443}
 
 
 def check_base_url(url: str, option: str = "--base-url") -> str:
@@ -35,3 +40,23 @@ def check_base_url(url: str, option: str = "--base-url") -> str:
         )
 
     return url.rstrip("/")
+
+
+def why_unreachable(url: str) -> str | None:
+    """Return why nobody answers at the host and port of a server, without asking it anything; None
+    where somebody does, or where a proxy stands between.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname
+    port = parts.port or _PORTS.get(parts.scheme)
+    if host is None or port is None:
+        return None
+    if parts.scheme in getproxies() and not proxy_bypass(host):
+        return None
+
+    try:
+        socket.create_connection((host, port), _PATIENCE_S).close()
+    except OSError as error:
+        return error.strerror or str(error)
+
+    return None

@@ -14,9 +14,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ktdeval
 from ktdeval.calls.record import (
     CALL_COLUMNS,
     KEY_DIGITS,
@@ -30,13 +33,15 @@ from ktdeval.calls.record import (
     unpack,
 )
 from ktdeval.errors import StoreError
+from ktdeval.values.formats import check_version, format_version
 from ktdeval.values.jsonio import Closing, csv_rows, sync_folder
 from ktdeval.values.temporary import temporary_file
 from ktdeval.values.undo import undone_on_error
 
 #: `ktdr` in the header of the file: distinguishes it from an SQLite file of another application
 APPLICATION_ID = 0x6B746472
-VERSION = 1
+FORMAT = "file of calls"
+VERSION = format_version(FORMAT)
 BUSY_S = 30.0  #: Longest wait for another process that writes
 
 
@@ -86,10 +91,24 @@ _NO_RECORD = "not the record of a call"
 _HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master),
     (SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger'))
     FROM pragma_application_id, pragma_user_version"""
+#: Of a column what decides whether our rows fit: name, type, whether it may be null, whether it is
+#: the key. Their order is free, as rows are written by names.
+_COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?)'
 _ADVICE = {
     getattr(sqlite3, f"SQLITE_{row['code']}"): row["advice"]
     for row in csv_rows(Path(__file__).with_name("sqlite_advice.csv"))
 }  #: Advice for an error of SQLite, by its primary code
+
+
+@cache
+def _columns_of_ours() -> dict[str, frozenset[tuple[Any, ...]]]:
+    """Return the columns of our tables by the table's name."""
+    with closing(sqlite3.connect(":memory:")) as empty:
+        for statement in _TABLES:
+            empty.execute(statement)
+
+        names = empty.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {name: frozenset(empty.execute(_COLUMNS, (name,)).fetchall()) for (name,) in names}
 
 
 def primary_code(error: sqlite3.Error) -> int:
@@ -234,12 +253,9 @@ class Connection:
                 raise self.problem(
                     f"holds views or triggers, which no record of ours has; {self.kind.elsewhere}"
                 )
-            if version != VERSION:
-                raise self.problem(
-                    f"its version {version} is not {VERSION}; use the ktdeval that wrote it, or"
-                    f" {self.kind.elsewhere}"
-                )
-
+            where = f"{self.path}: {self.kind.name}"
+            check_version(FORMAT, version, where, self._advice)
+            self._check_columns()
             return True
 
         if application or version or tables:
@@ -249,6 +265,23 @@ class Connection:
             )
 
         return False
+
+    @property
+    def _advice(self) -> str:
+        return f"use the ktdeval that wrote it, or {self.kind.elsewhere}"
+
+    def _check_columns(self) -> None:
+        """Raise StoreError where a table has other columns than ours has: a row that was paid for
+        could not be written. A table that is missing is made.
+        """
+        for table, columns in _columns_of_ours().items():
+            found = frozenset(self.rows(_COLUMNS, table))
+            if found and found != columns:
+                differs = sorted({str(column[0]) for column in found ^ columns})
+                raise self.problem(
+                    f"made by another version of ktdeval; ktdeval {ktdeval.__version__} can't read"
+                    f" it: its table {table} differs in {', '.join(differs):.100}; {self._advice}"
+                )
 
     def _write_ahead(self) -> None:
         """Switch to the write-ahead log, so that readers and a writer do not wait for each other;

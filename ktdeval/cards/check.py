@@ -40,6 +40,7 @@ from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.fields import near_matches, user_path
 from ktdeval.values.first_bytes import READ, other_kind
+from ktdeval.values.formats import check_stated
 from ktdeval.values.jsonio import (
     MOST_LEVELS,
     JsonValue,
@@ -251,6 +252,9 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
         expected = " or ".join(kinds)
         raise CardError(f"{where}: {at(('kind',), f'expected {expected}, was {_short(name)}')}")
 
+    line = line_of(text or dumps_pretty(card), ("schema_version",))
+    stated_at = f"{where}: line {line}: schema_version"
+    check_stated("card", card, stated_at, "read it with the ktdeval that made it", CardError)
     kind = kinds[name]
     try:
         typed = from_plain(card, kind.type, where, CardError)

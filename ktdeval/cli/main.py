@@ -375,6 +375,13 @@ def _run(arguments: list[str]) -> int:
         return _fail("interrupted", 130)
     except OSError as error:
         return _fail_os(error)
+    except SystemExit:
+        # Where the reader of the output has gone (`| head`), click replaces the streams and ends the
+        # process by itself.
+        if isinstance(sys.stdout, CleanStream):
+            raise
+
+        return _fail_os(BrokenPipeError())
     except UnicodeEncodeError:
         # A word of bytes that are no text may name a file, but stands in no JSON.
         undecoded = [word for word in arguments if _UNDECODED.search(word)]

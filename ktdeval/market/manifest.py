@@ -31,6 +31,7 @@ from ktdeval.market.snapshot_tables import (
 )
 from ktdeval.market.venue import parse_venue
 from ktdeval.values.fields import to_mapping
+from ktdeval.values.formats import check_version, format_version
 from ktdeval.values.jsonio import (
     JsonObject,
     JsonValue,
@@ -42,7 +43,7 @@ from ktdeval.values.jsonio import (
 )
 
 FORMAT = "ktdeval-snapshot"
-FORMAT_VERSION = 2
+FORMAT_VERSION = format_version("market")
 
 GRID_FIELDS: Mapping[str, type] = {**dict.fromkeys(BAR_FIELDS, float), "member": bool}
 """Arrays [days, assets] of a snapshot, with the type of their values."""
@@ -256,11 +257,8 @@ def load_manifest(folder: Path) -> Manifest:
         raise DataError(
             f"{path}: not the manifest of a market snapshot; make one with 'ktdeval data import'"
         )
-    if manifest.get("version") != FORMAT_VERSION:
-        raise DataError(
-            f"{path}: format version {manifest.get('version')!r}, expected {FORMAT_VERSION}; import"
-            " the data again"
-        )
+
+    check_version("market", manifest.get("version"), path, "import the data again", DataError)
 
     identity = manifest.get("id")
     if not isinstance(identity, str):

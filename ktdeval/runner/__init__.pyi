@@ -1,6 +1,7 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
 from ktdeval.runner.access import EpisodeAccess as EpisodeAccess, ModelAccess as ModelAccess
+from ktdeval.runner.beginnings import why_not_asked as why_not_asked
 from ktdeval.runner.call_checks import check_call_log as check_call_log
 from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
 from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapshot as open_snapshot
@@ -39,7 +40,11 @@ from ktdeval.runner.model_checks import (
     card_claims as card_claims,
     unknown_model as unknown_model,
 )
-from ktdeval.runner.models import split_model as split_model
+from ktdeval.runner.models import (
+    own_model as own_model,
+    split_model as split_model,
+    with_address as with_address,
+)
 from ktdeval.runner.part import (
     CANARY_CALLS as CANARY_CALLS,
     CHECK_CALLS as CHECK_CALLS,

@@ -40,7 +40,7 @@ from ktdeval.runner.measure import (
     observed_rates,
     with_assumed_tokens,
 )
-from ktdeval.runner.models import RunModel, choices, further_models, known_context
+from ktdeval.runner.models import RunModel, choices, further_models, known_context, own_model
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import check_registered
@@ -174,7 +174,7 @@ class _Estimator:
         self.config = config = with_model_settings(config, plugins)
         drawn = drawn_key_of(config)
         tasks = choose_tasks(config, plugins)
-        self.model = plugins.make_model(config.model, config.model_args)
+        self.model = own_model(config, plugins)
         self.remote = remote = as_remote(self.model)
         self.price = run_price(config, self.model)
         further = further_models(config, plugins)

@@ -10,11 +10,13 @@ import msgspec
 from ktdeval.calls.call_parts import LOG_FILE
 from ktdeval.errors import StoreError, explained
 from ktdeval.runner.run_files import MANIFEST
+from ktdeval.values.formats import check_version, format_version, stated_version
 from ktdeval.values.jsonio import read_plain
 from ktdeval.values.temporary import try_lock
 from ktdeval.values.typed import decode_json
 
-MANIFEST_VERSION = 2
+FORMAT = "run folder"
+MANIFEST_VERSION = format_version(FORMAT)
 _LOCK = ".lock"
 
 
@@ -31,11 +33,8 @@ def check_head(data: bytes, path: Path) -> None:
             " new one"
         )
 
-    version = bytes(head.get("version", b"null")).decode()
-    if version != str(MANIFEST_VERSION):
-        raise StoreError(
-            f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it"
-        )
+    version = stated_version(head, str(path))
+    check_version(FORMAT, version, path, "use the ktdeval that wrote it, or run it anew")
 
 
 class FolderClaim:

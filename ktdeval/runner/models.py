@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -51,6 +52,35 @@ class RunModel:
         return replace(self, choice=replace(self.choice, tool_protocol=protocol))
 
 
+def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
+    """Return the config with `--base-url` among the model's parameters; one that has it there stays
+    as it is. Raises UsageError: the model has no address, or is given two.
+    """
+    if config.base_url is None:
+        return config
+
+    spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])
+    fields = () if spec.params is None else dataclasses.fields(spec.params)
+    if "base_url" not in {field.name for field in fields}:
+        raise UsageError(f"--base-url: {config.model} has no server address; leave it out")
+
+    if config.model_args.get("base_url", config.base_url) != config.base_url:
+        raise UsageError(
+            "--base-url and --model-args base_url=… name two addresses; give one of them"
+        )
+
+    return replace(config, model_args={**config.model_args, "base_url": config.base_url})
+
+
+def own_model(config: RunConfig, plugins: Plugins) -> Model:
+    """Return the model that a config names, at the address that it names. Whatever runs a config
+    makes its model here: a run, a worker of a grid, an entrant of a forward test, an estimate.
+    Raises KtdevalError.
+    """
+    config = with_address(config, plugins)
+    return plugins.make_model(config.model, config.model_args)
+
+
 def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
     """Return the models that the agent of a run asks besides the run's own, in its order.
 
@@ -67,7 +97,7 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
     if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
         raise PluginError(f"{where}: further_models must be a tuple of names, was {names!r:.80}")
 
-    own = plugins.make_model(config.model, config.model_args)
+    own = own_model(config, plugins)
     found = []
     for name in dict.fromkeys(names):
         if name == config.model:  # asked by its name, it is the run's own

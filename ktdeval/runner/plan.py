@@ -19,6 +19,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
+from ktdeval.runner.models import own_model
 from ktdeval.runner.window_notes import missing_warm_ups
 from ktdeval.tasks.scoring import (
     ScoringTask,
@@ -95,7 +96,7 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
     for name in plugins.resolve_tasks(config.tasks):
         tasks[name] = plugins.make_task(name, config.items)
 
-    model = plugins.make_model(config.model, config.model_args)
+    model = own_model(config, plugins)
     plugins.make_agent(config.agent, config.agent_args)
     plugins.make_runner(config.runner)
     metrics: list[str] = []

@@ -6,6 +6,7 @@ from ktdeval.errors import UsageError
 from ktdeval.harness.messages import as_remote
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
+from ktdeval.runner.models import own_model
 from ktdeval.runner.plan import call_parameters, choose_tasks
 from ktdeval.runner.registration import RegisteredSystem, registered_call
 from ktdeval.runner.run import with_model_settings
@@ -21,7 +22,7 @@ def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
     choose_tasks(config, plugins)  # refuses parameters of the agent that it does not take
     protocol = None
 
-    if as_remote(plugins.make_model(config.model, config.model_args)) is not None:
+    if as_remote(own_model(config, plugins)) is not None:
         if config.tool_protocol == "auto":
             raise UsageError(
                 "--tool-protocol: say native, json_schema or text; with auto it would be chosen"

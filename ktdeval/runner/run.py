@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import secrets
 import threading
@@ -38,7 +37,15 @@ from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.growth import Growth, grown_manifest, growth_of
 from ktdeval.runner.marks import LogEntry
-from ktdeval.runner.models import RunModel, choices, further_models, known_context, offered
+from ktdeval.runner.models import (
+    RunModel,
+    choices,
+    further_models,
+    known_context,
+    offered,
+    own_model,
+    with_address,
+)
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
@@ -195,7 +202,7 @@ class _Models:
 
 def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = None) -> _Models:
     """Return the models of a run, connected where they are behind a network."""
-    own = plugins.make_model(config.model, config.model_args)
+    own = own_model(config, plugins)
     further = further_models(config, plugins)
     if shared is not None:
         further = offered(further, shared.further_protocols)
@@ -505,10 +512,8 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
     recorded replies were made with (its `recorded_settings(tasks)`) apply where the config has
     defaults. Raises UsageError: a model has no address, or is given two.
     """
-    if config.base_url is not None:
-        config = _with_base_url(config, plugins)
-
-    model = plugins.make_model(config.model, config.model_args)
+    config = with_address(config, plugins)
+    model = own_model(config, plugins)
     pins = call_foreign(
         dict,
         f"model {config.model}: recorded_args must be a mapping",
@@ -540,21 +545,6 @@ def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
     where = f"agent {config.agent}: recorded_args must be a mapping"
     pins = call_foreign(dict, where, agent.recorded_args)
     return replace(config, agent_args={**config.agent_args, **pins})
-
-
-def _with_base_url(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` among the model's parameters."""
-    spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])
-    fields = () if spec.params is None else dataclasses.fields(spec.params)
-    if "base_url" not in {field.name for field in fields}:
-        raise UsageError(f"--base-url: {config.model} has no server address; leave it out")
-
-    if config.model_args.get("base_url", config.base_url) != config.base_url:
-        raise UsageError(
-            "--base-url and --model-args base_url=… name two addresses; give one of them"
-        )
-
-    return replace(config, model_args={**config.model_args, "base_url": config.base_url})
 
 
 def recorded_run(path: Path) -> RunFolder | None:

@@ -16,6 +16,7 @@ import msgspec
 from ktdeval.cards import card_kinds, field_docs, struct_types
 from ktdeval.errors import CardError
 from ktdeval.runner import DrawnKey, Registration
+from ktdeval.values.formats import check_stated
 from ktdeval.values.jsonio import JsonValue, dumps_pretty, loads_untrusted, open_plain, read_plain
 from ktdeval.values.typed import Value, from_plain, json_schema
 from ktdeval_board.documents import Decisions, Imported, Records, Series, Submission, Verdict
@@ -107,6 +108,7 @@ def read_untrusted(path: Path, type_: type[T], max_bytes: int) -> T:
     and the field.
     """
     value = parse_untrusted(read_text(path, max_bytes), str(path))
+    check_stated("board", value, path, "use the ktdeval that wrote it", CardError)
     return from_plain(value, type_, str(path), CardError)
 
 

@@ -16,6 +16,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.stats import left_out_windows
 from ktdeval.values.addresses import Address, Arguments
 from ktdeval.values.fields import near_matches
+from ktdeval.values.formats import check_stated
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.documents import Day, Line, Sha256, in_words
@@ -330,7 +331,9 @@ def _load_errata(folder: Path) -> Errata:
 
 def _read(path: Path, type_: type[T]) -> T:
     try:
-        return from_plain(load_yaml(path), type_, str(path), ConfigError)
+        content = load_yaml(path)
+        check_stated("board", content, path, "use the ktdeval that its board has", ConfigError)
+        return from_plain(content, type_, str(path), ConfigError)
     except ConfigError as error:
         raise ConfigError(in_words(str(error))) from error
 

@@ -14,6 +14,7 @@ from ktdeval.runner import (
     choose_tasks,
     choose_windows,
     estimate_run,
+    own_model,
 )
 from ktdeval.tasks import Task
 from ktdeval_grid.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
@@ -57,7 +58,7 @@ def estimate_grid(
         kept = [cell for cell in cells if pruned_by(plan.prune, cell) is None]
         pruned += len(cells) - len(kept)
         left = [cell for cell in kept if not is_done(system, cell)]
-        model = plugins.make_model(system.config.model, system.config.model_args)
+        model = own_model(system.config, plugins)
         is_free = isinstance(model, CallsNobody) and model.is_free is True
 
         of_model = sums.setdefault(

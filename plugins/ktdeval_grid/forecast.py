@@ -7,13 +7,15 @@ import sys
 import click
 
 from ktdeval.cli import open_plugins
+from ktdeval.errors import UsageError
+from ktdeval.runner import why_not_asked
 from ktdeval.values.typed import encode_canonical
 from ktdeval_grid.driver import Request, read_request
 from ktdeval_grid.estimate import Cell, estimate_grid
 from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.parts import CALLS_AT_ONCE
-from ktdeval_grid.plan import System
+from ktdeval_grid.plan import System, systems
 from ktdeval_grid.records import DONE, GRID
 from ktdeval_grid.status import load_record
 
@@ -47,8 +49,38 @@ def finished_cells(place: GridPlace) -> set[Known]:
     }
 
 
+def check_beginning(request: Request, estimate: GridEstimate) -> None:
+    """Raise UsageError if no system of a launch could ask its models from this machine; where one
+    can, the others' problems are told when they come up.
+    """
+    if request.runner != "local":  # its workers have other keys, and another network
+        return
+
+    waiting = {model.name for model in estimate.models if model.episodes}
+    plugins = open_plugins(request.plan.plugin)
+    problems = []
+    for system in systems(request.plan):
+        if system.model.short not in waiting:
+            continue
+
+        problem = why_not_asked(system.config, plugins)
+        if problem is None:
+            return
+
+        problems.append(f"{system.slug}: {problem}")
+
+    if problems:
+        unique = "; ".join(dict.fromkeys(problems))
+        raise UsageError(f"no system of the grid can begin: {unique}")
+
+
 @click.command()
-def forecast() -> None:
+@click.option("--begins", is_flag=True, help="also check that a system can begin")
+def forecast(begins: bool) -> None:
     """Estimate the launch that standard input describes, as JSON; a launch does this."""
     request = read_request(sys.stdin.buffer.read())
-    click.echo(encode_canonical(estimate_request(request)))
+    estimate = estimate_request(request)
+    if begins:
+        check_beginning(request, estimate)
+
+    click.echo(encode_canonical(estimate))

@@ -96,7 +96,7 @@ def launch(plan: GridPlan, **given: Any) -> int:
         words=click.get_current_context().meta[WORDS],
     )
     news = _news(place, request)
-    estimate = forecast(request)
+    estimate = forecast(request, begins=True)
     if not options.as_json:
         _tell_news(news, place)
         for line in estimate_lines(estimate, line_width()):
@@ -161,12 +161,16 @@ def _tell_news(news: Amendment | None, place: GridPlace) -> None:
             click.echo(line)
 
 
-def forecast(request: Request) -> GridEstimate:
+def forecast(request: Request, *, begins: bool = False) -> GridEstimate:
     """Estimate what is left of a grid, in a process of its own, so that this one imports nothing
-    that computes. Raises UsageError with what it said.
+    that computes. `begins`: also check that a system can begin. Raises UsageError with what it said.
     """
+    words = ["grid", "forecast"]
+    if begins:
+        words.append("--begins")
+
     done = subprocess.run(  # noqa: S603 - our own command
-        own_command("grid", "forecast"),
+        own_command(*words),
         input=encode_canonical(request).encode(),
         capture_output=True,
         check=False,

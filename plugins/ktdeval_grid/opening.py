@@ -16,6 +16,8 @@ from msgspec import structs
 import ktdeval
 from ktdeval.calls import Fence
 from ktdeval.errors import BudgetError, FencedError, ProviderError, StoreError
+from ktdeval.plugins.code import code_differences, code_hashes
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunPart
 from ktdeval.stores import ClaimBoard
 from ktdeval.tasks import EpisodeSpec
@@ -52,6 +54,8 @@ class Opening:
     parts: Parts
     wait: Wait
     launch: str  #: id of this worker's launch
+    #: whether a driver started the launch: a later one goes on with its own code
+    is_driven: bool = False
     may_retry: bool = (
         True  #: whether systems that earlier launches could not resolve are tried again
     )
@@ -83,10 +87,35 @@ def _needs_work(before: GridRecord, plan: GridPlan, opening: Opening) -> bool:
     """Whether a plan amends a grid, or a system of it could not be resolved by an earlier launch."""
     if not amendment(before.plan, plan).is_empty:
         return True
-    if before.launch == opening.launch or not opening.may_retry:
+    if before.launch == opening.launch:
+        return False
+    if opening.is_driven and made_by_other_code(before, opening.parts.plugins):
+        return True
+    if not opening.may_retry:
         return False
 
     return any(system.problem is not None for system in before.systems)
+
+
+def made_by_other_code(record: GridRecord, plugins: Plugins) -> list[str]:
+    """Return what differs between the code that a grid was resolved with and that of this process:
+    names of packages. None where the grid has no hashes.
+    """
+    if record.suite != ktdeval.__version__:
+        return [f"ktdeval {record.suite} there, {ktdeval.__version__} here"]
+    if not record.code:
+        return []
+    return code_differences(record.code, code_hashes(plugins))
+
+
+def check_code(record: GridRecord, plugins: Plugins) -> None:
+    """Raise StoreError where this process would run other code than the grid was resolved with."""
+    differing = made_by_other_code(record, plugins)
+    if differing:
+        raise StoreError(
+            f"this worker's code is not the grid's: {', '.join(differing):.300}; install the same"
+            " versions of ktdeval and plugins, or go on with this code by `ktdeval grid PLAN`"
+        )
 
 
 def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: Opening) -> bool:
@@ -149,6 +178,7 @@ def resolve(plan: GridPlan, before: GridRecord | None, parts: Parts, fence: Fenc
     return GridRecord(
         version=GRID_VERSION,
         suite=ktdeval.__version__,
+        code=code_hashes(parts.plugins),
         plan=with_key(plan, mask_key),
         mask_key=mask_key,
         snapshot=snapshot,

@@ -18,10 +18,12 @@ import msgspec
 from ktdeval.cards import PriceEntry
 from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.harness import ToolProtocol
+from ktdeval.values.formats import format_version
 from ktdeval.values.typed import Value
 from ktdeval_grid.plan import GridPlan
 
-GRID_VERSION = 1
+FORMAT = "grid"
+GRID_VERSION = format_version(FORMAT)
 GRID = "grid.json"
 PLANS = "plans"
 FAILED = "failed"
@@ -82,6 +84,8 @@ class GridRecord(Value):
     snapshot: str | None  #: id of the market; null where no task asks about one
     begun_at: str  #: time in UTC, ISO 8601
     systems: tuple[GridSystem, ...]
+    #: hash of the code of ktdeval and of each plugin, by name; none in grids without it
+    code: dict[str, str] = msgspec.field(default_factory=dict)
     launch: str | None = None  #: launch that resolved it; of a worker on its own, its process
 
     def units(self) -> Iterator[tuple[GridSystem, GridUnit]]:

@@ -56,6 +56,8 @@ def headline(status: GridStatus) -> str:
         parts.append(f"{total.failed:,} failed")
     if total.stopped:
         parts.append(f"{total.stopped:,} stopped")
+    if status.unresolved:
+        parts.append(f"{count(len(status.unresolved), 'system')} not begun and not counted")
     if status.paused:
         parts.append("paused")
 
@@ -118,16 +120,20 @@ def _notes(status: GridStatus) -> Iterator[str]:
         yield f"warning: {sentence}"
 
 
+def _shortened(text: str) -> str:
+    """Return a text of at most `_MOST_WORDS` characters, which ends with a whole word."""
+    if len(text) <= _MOST_WORDS:
+        return text
+    return f"{text[:_MOST_WORDS].rpartition(' ')[0] or text[:_MOST_WORDS]} …"
+
+
 def failure_lines(status: GridStatus) -> Iterator[str]:
     """Yield one line for each kind of failure, and of stop."""
     for slug, problem in status.unresolved.items():
-        yield f"not begun: {clean(problem)[:_MOST_WORDS]} ({slug})"
+        yield f"not begun: {_shortened(clean(problem))} ({slug})"
 
     for kind in status.failures:
-        error = clean(kind.error)
-        if len(error) > _MOST_WORDS:
-            error = f"{error[:_MOST_WORDS]}…"
-
+        error = _shortened(clean(kind.error))
         first = kind.example
         if len(kind.units) > 1:
             first = f"first {first}"

@@ -18,7 +18,7 @@ from ktdeval_grid.allowance import grid_allowance
 from ktdeval_grid.gathering import AtEnd, Gathering
 from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.names import WorkerName
-from ktdeval_grid.opening import Opening, open_grid, recorded
+from ktdeval_grid.opening import Opening, check_code, open_grid, recorded
 from ktdeval_grid.parts import Parts
 from ktdeval_grid.plan import GridPlan
 from ktdeval_grid.records import FAILED, GridRecord, UnitFailed, needed_by
@@ -95,9 +95,18 @@ class GridSession:
             parts = stack.enter_context(Parts(place, name, self._plugins, allowance))
             only = failed_units(place.store) if options.only_failed else None
             is_first = options.shard.index == 1
-            opening = Opening(place, board, parts, self._wait, self._launch, may_retry=is_first)
+            opening = Opening(
+                place,
+                board,
+                parts,
+                self._wait,
+                self._launch,
+                is_driven=options.launch is not None,
+                may_retry=is_first,
+            )
             record = open_grid(options.plan, opening)
             while True:
+                check_code(record, self._plugins)
                 report = self._work(record, place, board, parts, only)
                 latest = recorded(place)
                 if latest is None or latest == record:  # nobody has amended the plan meanwhile

@@ -15,12 +15,15 @@ import msgspec
 from ktdeval.errors import UsageError
 from ktdeval.runner import CANARY_CALLS, CHECK_CALLS
 from ktdeval.stores import ClaimBoard, MissingKey, Store
+from ktdeval.values.formats import check_version, stated_version
 from ktdeval.values.typed import Value, decode_json
 from ktdeval_grid.control import Control, SeenControl, control_in_force
 from ktdeval_grid.records import (
     DONE,
     FAILED,
+    FORMAT,
     GRID,
+    LAUNCHES,
     PAID,
     PLANS,
     GridRecord,
@@ -127,9 +130,11 @@ class GridWatch:
         # Of an amended plan, units may have been read that are no longer of the grid.
         done = {unit: entry for unit, entry in self._done.items() if unit in units}
         running = frozenset(self._running(units - done.keys()))
+        latest = _latest_launch(self.store)
         failed: dict[str, UnitFailed] = {}
         for unit, (_, failure) in self._failed.items():
-            if unit not in done and unit not in running:
+            is_over = unit in done or unit in running or _is_stale(failure, latest)
+            if not is_over:
                 failed[unit] = failure
 
         before = None if self._control is None else self._control.control
@@ -184,6 +189,25 @@ class GridWatch:
                 yield unit
 
 
+def _latest_launch(store: Store) -> int:
+    """Return the number of the latest launch; 0 where workers were started without one."""
+    names = [_name(stat.key) for stat in store.list(LAUNCHES)]
+    return max((int(name) for name in names if _is_number(name)), default=0)
+
+
+def _is_stale(failure: UnitFailed, latest: int) -> bool:
+    """Whether a budget stopped a unit in a launch that a later one has taken up: it is waiting
+    again, with the budget of now.
+    """
+    is_earlier = _is_number(failure.launch) and int(failure.launch) < latest
+    return failure.is_stopped and is_earlier
+
+
+def _is_number(launch: str) -> bool:
+    """Whether a launch is a driver's, which are counted."""
+    return launch.isascii() and launch.isdigit()
+
+
 def reader_of(store: Store, name: str = "observer") -> GridWatch:
     """Return a reader of a grid. It observes, and so has no heartbeat."""
     return GridWatch(store, ClaimBoard(store, "", name, _LEASE_S))
@@ -211,7 +235,11 @@ def load_record(store: Store) -> GridRecord:
             " one by `ktdeval grid PLAN.yaml`"
         ) from error
 
-    return decode_json(data, GridRecord, f"{store.place}: {key}")
+    where = f"{store.place}: {key}"
+    head = decode_json(data, dict[str, msgspec.Raw], where)
+    version = stated_version(head, where)
+    check_version(FORMAT, version, where, "use the ktdeval that began it, or choose another --out")
+    return decode_json(data, GridRecord, where)
 
 
 def summarise(found: Found, place: str, now: datetime | None = None) -> GridStatus:

@@ -15,14 +15,15 @@ import ktdeval
 from ktdeval.errors import ConfigError, StoreError, UsageError, explained
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import open_snapshot
+from ktdeval.runner import open_snapshot, own_model
+from ktdeval.values.formats import format_version
 from ktdeval.values.jsonio import content_hash, make_folder, new_folder
 from ktdeval.values.typed import to_plain
 from ktdeval_live.chain import Begun, Chain, Joined
 from ktdeval_live.clock import Clock, in_text
 from ktdeval_live.coverage import begun_files
 from ktdeval_live.entries import Entry
-from ktdeval_live.folder import CHAIN, PLAN, LiveFolder, write_plan
+from ktdeval_live.folder import CHAIN, FORMAT, PLAN, LiveFolder, write_plan
 from ktdeval_live.increments import days_before
 from ktdeval_live.plan import Entrant, LivePlan, check_plan
 from ktdeval_live.publishing import begin_repository
@@ -61,6 +62,7 @@ def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFol
             files=begun_files(inside),
             systems=systems,
             software=ktdeval.__version__,
+            version=format_version(FORMAT),
         )
         Chain(inside / CHAIN).append(first, in_text(clock.now()))
 
@@ -119,7 +121,7 @@ def _systems(
 
 def _system(entry: Entry, base: MarketSnapshot, plugins: Plugins) -> dict[str, str]:
     config = entry.config()
-    plugins.make_model(config.model, config.model_args)
+    own_model(config, plugins)
     plugins.make_agent(config.agent, config.agent_args)
     return {entry.name: entry.spec(base, config, plugins).id}
 

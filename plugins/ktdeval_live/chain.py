@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.cards import Count, Day, Sha256
 from ktdeval.errors import StoreError, VerificationError
@@ -42,6 +42,8 @@ class Begun(Value, tag="begun", tag_field="kind"):
     files: dict[str, Sha256]  #: hash of each file that the test began with, by its name
     systems: dict[str, str]  #: hash of each entrant on each market, by `entrant/market`
     software: str  #: version of ktdeval
+    #: of the form of the test's files; absent in tests that began before there was one
+    version: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
 
 
 class Joined(Value, tag="joined", tag_field="kind"):

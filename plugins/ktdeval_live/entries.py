@@ -16,6 +16,7 @@ from ktdeval.runner import (
     TradingEpisode,
     call_parameters,
     describe_any,
+    with_address,
 )
 from ktdeval.tasks import EpisodeSpec, Task, Window, is_scoring
 from ktdeval.trading import StepRecord
@@ -76,6 +77,7 @@ class Entry:
         market before the test, as the days to come are not known.
         """
         task = self.task(plugins)
+        addressed = with_address(config, plugins)
         return EpisodeSpec(
             task=task.name,
             task_version=task.version,
@@ -85,7 +87,7 @@ class Entry:
             mode=task.mode,
             window=Window(WINDOW, self.plan.first, self.plan.last),
             model=self.entrant.model,
-            model_args=dict(self.entrant.model_args),
+            model_args=dict(addressed.model_args),
             agent=self.entrant.agent,
             agent_args=dict(self.entrant.agent_args),
             call=call_parameters(config, None),

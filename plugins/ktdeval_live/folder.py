@@ -23,6 +23,7 @@ import msgspec
 
 from ktdeval.errors import StoreError, VerificationError, explained
 from ktdeval.market import MarketSnapshot, load_snapshot
+from ktdeval.values.formats import check_version
 from ktdeval.values.jsonio import dumps_pretty, locked, make_folder, read_plain, write_atomic
 from ktdeval.values.typed import Value, decode_json, encode_canonical, to_plain
 from ktdeval_live.chain import Chain, Frozen, Gap, Joined
@@ -43,7 +44,18 @@ CARDS = "cards"
 IGNORED = ".gitignore"
 PUBLISHED = "published.jsonl"
 STAMPS = "stamps"
+FORMAT = "forward test"
 _LOOKED = "looked-at.txt"
+
+
+class _HeadBody(msgspec.Struct):
+    version: int | None = None
+
+
+class _Head(msgspec.Struct):
+    """What of the first entry of a chain is read before all else."""
+
+    body: _HeadBody
 
 
 class LiveFolder:
@@ -56,6 +68,26 @@ class LiveFolder:
             raise StoreError(
                 f"{path}: is no forward test (no {PLAN}); begin one with `ktdeval live init`"
             )
+
+        self._check_version()
+
+    def _check_version(self) -> None:
+        """Raise StoreError where the chain begins with another version of a test's files. Whether it
+        is a chain at all is for its own reader to say.
+        """
+        chain = self.path / CHAIN
+        if not chain.is_file():
+            return
+
+        first = read_plain(chain, MOST_BYTES).partition(b"\n")[0]
+        try:
+            head = msgspec.json.decode(first, type=_Head)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+
+        if head.body.version is not None:
+            advice = "go on with the ktdeval that began it"
+            check_version(FORMAT, head.body.version, self.path, advice)
 
     @cached_property
     def begun_plan(self) -> LivePlan:

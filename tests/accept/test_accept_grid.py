@@ -26,7 +26,7 @@ from ktdeval.stores import LocalStore
 from ktdeval.tasks import WorkerJob
 from ktdeval_grid.processes import start_workers, wait_for
 from ktdeval_grid.status import look, reader_of
-from run_support import SAME_MASK, TASK, WINDOW, assert_same, error_line, ktdeval
+from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, assert_same, error_line, ktdeval
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, environment_of
 
@@ -192,3 +192,31 @@ def test_two_workers_together_never_spend_more_than_the_budget(
         assert len(done_records(out)) < 12
         shown = look(reader_of(LocalStore(out)))[1].total
         assert shown.cost_usd == pytest.approx(cost_usd(out))  # unfinished episodes included
+
+
+def test_a_worker_of_other_code_is_refused_before_its_first_unit(
+    market: Path, tmp_path: Path
+) -> None:
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(PLUGIN.read_text())
+    out = tmp_path / "grid"
+    plan = plan_of(
+        market,
+        tmp_path / "plan.yaml",
+        models=[MODELS[0]],
+        tasks=[TASK_APART],
+        seeds=2,
+        plugin=[str(plugin)],
+    )
+    assert worked(plan, out).code == 0
+    done = done_records(out)
+    for path in (out / "done").glob("*.json"):
+        if path.stem in done:
+            path.unlink()  # as if another machine's worker were to run them
+
+    plugin.write_text(PLUGIN.read_text() + "\nCHANGED = True\n")
+    refused = start_worker(plan, out).wait()  # a process that has not imported the first one
+    line = error_line(refused)
+    assert "this worker's code is not the grid's: mine" in line
+    assert "install the same versions" in line
+    assert done_records(out) == {}

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from docs_markdown import code, table
+from ktdeval.values.formats import formats
 from paths import REPOSITORY
 from source_trees import SOURCES
 
@@ -145,6 +146,19 @@ def bounds_table() -> str:
     """Return the table of upper bounds."""
     rows = [(extra or "core", code(requirement)) for extra, requirement in upper_bounds()]
     return table(("extra", "requirement"), rows)
+
+
+def formats_table() -> str:
+    """Return the table of formats: the version that is written, and those that are read."""
+    rows = []
+    for name, versions in formats().items():
+        latest = versions[-1]
+        read = ", ".join(str(each.version) for each in versions if each.is_read)
+        release = latest.release or "none"
+        rows.append((name, str(latest.version), release, read, latest.carried_by, latest.covers))
+
+    header = ("format", "version", "since release", "read", "where it stands", "covers")
+    return table(header, rows)
 
 
 # ---- tests

@@ -11,7 +11,14 @@ from pathlib import Path
 from docs_dependencies import dependencies_table
 from docs_nav import llms_text, pages_list
 from docs_packages import DOCS, FOLDER, package_pages
-from docs_project import bounds_table, layers_text, rings_table, skipped_table, tests_table
+from docs_project import (
+    bounds_table,
+    formats_table,
+    layers_text,
+    rings_table,
+    skipped_table,
+    tests_table,
+)
 from docs_reference import exit_codes_table, reference_pages
 from docs_tables import (
     columns_table,
@@ -37,6 +44,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "tests": tests_table,
         "skipped": skipped_table,
     },
+    "docs/stability.md": {"formats": formats_table},
     "docs/dependencies.md": {"dependencies": dependencies_table, "bounds": bounds_table},
     "docs/glossary.md": {"panel": glossary_panel},
     "docs/index.md": {"pages": pages_list},

@@ -16,7 +16,7 @@ import zstandard
 
 from call_runs import AT, cached, entry_of, key_of, keys_in, python
 from ktdeval.calls.cache_admin import CacheAdmin
-from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.database import CACHE, RECORD, CallDatabase, Connection, LogIdentity
 from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
@@ -176,7 +176,7 @@ def test_a_file_that_is_not_a_cache_of_this_version_is_refused_unchanged(tmp_pat
     assert notes.read_text() == "buy low, sell high\n" * 100
     CallDatabase(path).close()
     change(path, "PRAGMA user_version = 2")
-    fails_with(path, "its version 2 is not 1; use the ktdeval that wrote it")
+    fails_with(path, "made by a later ktdeval; ktdeval")
     fails_with(tmp_path, "is no plain file; choose another file with --cache")
     with pytest.raises(
         StoreError,
@@ -223,3 +223,40 @@ def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
     for line, path in zip(out.splitlines(), paths, strict=True):
         assert line.startswith(f"{path}: reply cache: ")
         assert "writable, or choose another file with --cache" in line
+
+
+@pytest.mark.parametrize(
+    ("earlier", "differs"),
+    [
+        (
+            "ALTER TABLE replies DROP COLUMN output_tokens",
+            "its table replies differs in output_tok",
+        ),
+        ("ALTER TABLE replies ADD COLUMN temperature REAL NOT NULL DEFAULT 0", "in temperature"),
+        ("ALTER TABLE replies RENAME COLUMN body TO answer", "differs in answer, body"),
+        ("ALTER TABLE calls DROP COLUMN reasoning_tokens", "its table calls differs in reasoning"),
+        ("ALTER TABLE log DROP COLUMN begun_at", "its table log differs in begun_at"),
+    ],
+)
+@pytest.mark.parametrize("kind", [CACHE, RECORD], ids=lambda kind: kind.name)
+def test_tables_of_another_version_are_refused_when_the_file_is_opened(
+    path, earlier, differs, kind
+):
+    CallDatabase(path, kind).close()
+    change(path, earlier)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="made by another version of ktdeval") as caught:
+        CallDatabase(path, kind)
+    assert differs in str(caught.value)
+    assert kind.elsewhere in str(caught.value)
+    assert path.read_bytes() == before
+    with pytest.raises(StoreError, match="made by another version of ktdeval"):
+        Connection(path, kind, read_only=True)
+
+
+def test_a_table_that_a_file_lacks_is_made(path):
+    CallDatabase(path, RECORD).close()
+    change(path, "DROP TABLE log")
+    identity = LogIdentity("0" * 32, "2026-01-01T00:00:00Z")
+    with CallDatabase(path, RECORD) as database:
+        assert database.identity(identity) == identity

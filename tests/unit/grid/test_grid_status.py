@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import UsageError
@@ -14,7 +15,7 @@ from ktdeval.values.typed import encode_canonical
 from ktdeval_grid.control import Drop, Pause, change_control
 from ktdeval_grid.lines import UnitEvents
 from ktdeval_grid.records import WorkerPaid, paid_key
-from ktdeval_grid.screen import duration, status_lines
+from ktdeval_grid.screen import duration, failure_lines, headline, status_lines
 from ktdeval_grid.status import GridStatus, look, reader_of, seconds_left, summarise
 
 TWELVE = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -258,3 +259,38 @@ def test_an_unfinished_unit_without_a_price_has_no_known_cost(grid: HandMade) ->
     first, _ = status_of(grid).models
     assert (first.cost_usd, first.uncosted) == (0.0, 1)
     assert status_lines(status_of(grid))[3].endswith("?")
+
+
+def test_a_stop_of_before_is_over_once_a_later_launch_has_taken_the_grid_up(
+    grid: HandMade,
+) -> None:
+    stop = failure(unit_id(0, 0), "--max-cost 1: reached", needed={"max_cost": 2.0})
+    broken = failure(unit_id(0, 1), "the server is down")
+    grid.fail(stop)
+    grid.fail(broken)
+    grid.store.create("launches/0001.json", b"{}")
+    before = look(reader_of(grid.store))[1]
+    assert (before.total.stopped, before.needed) == (1, {"max_cost": 2.0})
+
+    grid.store.create("launches/0002.json", b"{}")
+    after = look(reader_of(grid.store))[1]
+    assert (after.total.stopped, after.needed, after.total.failed) == (0, None, 1)
+    assert [kind.error for kind in after.failures] == ["the server is down"]
+
+    grid.fail(failure(unit_id(0, 0), "--max-cost 2: reached", launch="0002", needed={}))
+    assert look(reader_of(grid.store))[1].total.stopped == 1
+
+
+def test_systems_that_could_not_begin_are_told_beside_the_count_of_episodes(
+    tmp_path: Path,
+) -> None:
+    record = record_of(small_plan())
+    long = "the server says no and " * 30
+    blank = structs.replace(record.systems[0], units=(), problem=long)
+    record = structs.replace(record, systems=(blank, *record.systems[1:]))
+    status = look(reader_of(HandMade(tmp_path / "g", record).store))[1]
+    assert headline(status) == "small: 0 of 4 episodes done, 1 system not begun and not counted"
+    (line,) = failure_lines(status)
+    assert line.removesuffix(f" ({blank.slug})").endswith(
+        (" says …", " no …", " and …", " the …", " server …")
+    )

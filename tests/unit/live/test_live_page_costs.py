@@ -27,12 +27,14 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> LiveFolder:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", KEY)
+        patch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
         with running_stub(plan=FaultPlan(faults=("server",), every=1)) as stub:
             options = {"base_url": stub.base_url_of("responses")}
+            chat = {"base_url": stub.base_url_of("chat")}
             entrants = [
                 {"name": "priced", "model": "openai/stub-model",
                  "options": {**options, "price": PRICE}},
-                {"name": "unpriced", "model": "openai/stub-model", "options": options},
+                {"name": "unpriced", "model": "openai_compatible/stub-model", "options": chat},
             ]  # fmt: skip
             path = tmp_path_factory.mktemp("live") / "week"
             return rehearsed(path, load_plugins(), entrants=entrants)

@@ -1,0 +1,111 @@
+"""Versions of the forms in which ktdeval writes files that outlive a process.
+
+`formats.csv` has a row for each version of each format that there ever was: the release that first
+wrote it (none: before the first release), and whether this ktdeval reads it. A version rises when a
+file of before could no longer be read as it is meant; a new optional field does not raise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+import ktdeval
+from ktdeval.errors import KtdevalError, StoreError
+from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.typed import decode_json
+
+
+class FormatVersion(NamedTuple):
+    """One version of a format."""
+
+    version: int
+    release: str  #: of ktdeval that first wrote it, such as `0.1`; empty: before the first release
+    is_read: bool  #: whether this ktdeval reads it
+    carried_by: str  #: where a file says its version, for docs
+    covers: str  #: what the version is of, for docs
+
+
+@cache
+def formats() -> Mapping[str, tuple[FormatVersion, ...]]:
+    """Return all versions of each format by its name, the oldest first."""
+    found: dict[str, list[FormatVersion]] = {}
+    for row in csv_rows(Path(__file__).with_name("formats.csv")):
+        version = FormatVersion(
+            int(row["version"]),
+            row["release"],
+            row["is_read"] == "yes",
+            row["carried_by"],
+            row["covers"],
+        )
+        found.setdefault(row["format"], []).append(version)
+
+    return {name: tuple(versions) for name, versions in found.items()}
+
+
+def format_version(name: str) -> int:
+    """Return the version in which this ktdeval writes a format."""
+    return formats()[name][-1].version
+
+
+def stated_version(head: Mapping[str, msgspec.Raw], where: str, field: str = "version") -> object:
+    """Return the version that a file states in a field of its JSON object; None without one. Raises
+    StoreError: it is no JSON.
+    """
+    return decode_json(bytes(head.get(field, b"null")), object, f"{where}: {field}")
+
+
+def check_version(
+    name: str,
+    found: object,
+    where: object,
+    advice: str,
+    error: type[KtdevalError] = StoreError,
+) -> None:
+    """Raise `error`, in one line, where a file of a format has a version that this ktdeval can't
+    read. `found`: what the file says its version is; `where`: the file; `advice`: what to do.
+    """
+    versions = formats()[name]
+    readable = [each.version for each in versions if each.is_read]
+    if type(found) is int and found in readable:
+        return
+
+    reads = " or ".join(map(str, readable))
+    raise error(
+        f"{where}: made by {_maker(found, versions)}; ktdeval {ktdeval.__version__} can't read it:"
+        f" it is version {_shown(found)} of a {name}, not {reads}; {advice}"
+    )
+
+
+def check_stated(
+    name: str, document: object, where: object, advice: str, error: type[KtdevalError]
+) -> None:
+    """Raise as `check_version` where a document states another `schema_version`; one that states
+    none, or no number, is left to the check of its type.
+    """
+    if isinstance(document, Mapping):
+        stated = document.get("schema_version")
+        if type(stated) is int:
+            check_version(name, stated, where, advice, error)
+
+
+def _maker(found: object, versions: tuple[FormatVersion, ...]) -> str:
+    """Return who wrote a file of some version."""
+    if type(found) is not int:
+        return "another program, or an early ktdeval"
+    if found > versions[-1].version:
+        return "a later ktdeval"
+    for each in versions:
+        if each.version == found and each.release:
+            return f"ktdeval {each.release}"
+
+    return f"a ktdeval before {versions[-1].release}"
+
+
+def _shown(found: object) -> str:
+    """Return a version as a message quotes it."""
+    return "none" if found is None else f"{found!r:.20}"

@@ -150,14 +150,11 @@ def practice_registration() -> tuple[Any, Callable[[Any], str | None]]:
     which its key was drawn.
     """
     rules = load_rules(PRACTICE)
-    (path,) = sorted((PRACTICE / "registrations").glob("2bb59f6e*.json"))
-    drawn = from_plain(json.loads((PRACTICE / "keys" / path.name).read_text()), DrawnKey, "key")
-    cards = (each for each in PRACTICE.glob("cards/**/*.json") if each.stem.isalnum())
-    run_card: Any = next(
-        made
-        for made in (parse_card(each.read_text(), "card") for each in cards)
-        if getattr(made, "registration", "") == path.stem
-    )
+    files = sorted(PRACTICE.glob("cards/**/builtin--momentum/**/*.json"))
+    (file,) = (each for each in files if each.stem.isalnum())
+    run_card: Any = parse_card(file.read_text(), "card")
+    key = PRACTICE / "keys" / f"{run_card.registration}.json"
+    drawn = from_plain(json.loads(key.read_text()), DrawnKey, "key")
     division = next(each for each in rules.divisions if each.id == drawn.registration.division)
 
     def refused(changed: Any) -> str | None:

@@ -23,11 +23,11 @@ from ktdeval.harness.agent import (
     ToolResult,
     decision_problem,
 )
+from ktdeval.harness.clearance import Clearance
 from ktdeval.harness.messages import (
     Message,
     Model,
     ModelRequest,
-    Opaque,
     Reply,
     ToolCall,
     ToolSpec,
@@ -43,12 +43,11 @@ from ktdeval.harness.session_parts import NamedModel, SessionParts
 from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.harness.tools import call
 from ktdeval.observation.state import NOTHING_SHOWN, ObservedState
-from ktdeval.observation.tables import as_object
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, CountsRecord
 from ktdeval.trading.types import DECIDED, Action
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
+from ktdeval.values.jsonio import JsonValue, sha256_hex
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.typed import Value
 
@@ -133,9 +132,7 @@ class GuardedSession:
         self._history = history
         self._tools = {tool.name: tool for tool in parts.tools}
         self._submit_tool = parts.form.tool
-        self._cleared: dict[Message, Message] = {}
-        self._cleared_ids: dict[str, str] = {}
-        self._opaque: set[Opaque] = set()
+        self._clearance = Clearance(parts)
         self._budget = parts.harness.max_tool_calls
         self._calls = 0
         self._observed: ObservedState | None = None
@@ -237,9 +234,9 @@ class GuardedSession:
         before anything is sent.
         """
         for spec in request.tools:
-            self._clear_tool(spec)
+            self._clearance.clear_tool(spec)
 
-        messages = tuple(self._clear(message) for message in request.messages)
+        messages = tuple(self._clearance.clear(message) for message in request.messages)
         asked = self._asked(request)
         sent = self._sent(request, messages, asked)
         if request.tool_choice == self.submit_tool.name:
@@ -256,7 +253,7 @@ class GuardedSession:
         exchange["reply"] = reply.to_json()
         self._received.update(call_.arguments for call_ in reply.tool_calls)
         reply = with_offered_names(with_distinct_ids(reply), sent.tools)
-        self._opaque.update(call_.opaque for call_ in reply.tool_calls if call_.opaque is not None)
+        self._clearance.receive(reply.tool_calls)
         self.counts.usage += reply.usage
         if reply.finish_reason in _FINISH_FAILURES:
             self.counts.fail(_FINISH_FAILURES[reply.finish_reason])
@@ -498,6 +495,10 @@ class GuardedSession:
         record["vectors"] = [*vectors]
         return vectors
 
+    def withhold(self, text: str) -> str:
+        """Return a text with hidden identities withheld."""
+        return self._clearance.withhold(text)
+
     def keep(self, memory: JsonValue) -> None:
         """Set the memory to keep if a model call of this step fails (default: the previous
         step's).
@@ -523,80 +524,3 @@ class GuardedSession:
         self.counts.fail(kind)
         payload = {"error": {"kind": kind, "problem": problem, "expected": expected}}
         return ToolResult(self._parts.lens.render_text(payload), kind)
-
-    def _clear_tool(self, spec: ToolSpec) -> None:
-        if self._parts.cleared_specs.get(spec.name) == spec:
-            return
-        text = dumps_canonical([spec.name, spec.description, spec.parameters])
-        self._parts.guard.check(text, "the description of a tool")
-        # A copy: an agent could change a schema in place.
-        parameters = as_object(loads_strict(dumps_canonical(spec.parameters)))
-        self._parts.cleared_specs[spec.name] = ToolSpec(spec.name, spec.description, parameters)
-
-    def _clear(self, message: Message) -> Message:
-        """Return the message as it may be sent: checked, or, if it is the model's own, redacted.
-        Each is checked once.
-        """
-        cleared = self._cleared.get(message)
-        if cleared is None:
-            if message.role == "assistant":
-                cleared = self._clear_own(message)
-            else:
-                cleared = self._check(message)
-
-            self._cleared[message] = cleared
-
-        return cleared
-
-    def _clear_own(self, message: Message) -> Message:
-        """Return a message of the model with hidden identities withheld."""
-        calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
-        return replace(message, content=self.withhold(message.content), tool_calls=calls)
-
-    def _check(self, message: Message) -> Message:
-        """Check a message of the suite or the agent, system prompts once in an episode."""
-        prompts = self._parts.cleared_prompts
-        is_system = message.role == "system"
-        if not is_system or message.content not in prompts:
-            self._parts.guard.check(message.content, f"a {message.role} message")
-        if is_system:
-            prompts.add(message.content)
-
-        if message.tool_call_id is None:
-            return message
-        return replace(message, tool_call_id=self._clear_id(message.tool_call_id))
-
-    def withhold(self, text: str) -> str:
-        """Return a text with hidden identities withheld."""
-        if not text:
-            return ""
-        return self._parts.guard.redact(text)
-
-    def _clear_call(self, call_: ToolCall) -> ToolCall:
-        name = call_.name
-        is_offered = name in self._tools or name == self.submit_tool.name
-        if not is_offered and self.withhold(name) != name:
-            name = "withheld"
-
-        opaque = call_.opaque
-        redact_json = self._parts.guard.redact_json
-        if opaque not in self._opaque:  # an agent's, not the provider's
-            opaque = None
-        elif opaque is not None and opaque.has_words:
-            opaque = replace(opaque, data=redact_json(opaque.data))
-
-        arguments = redact_json(call_.arguments)
-        return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
-
-    def _clear_id(self, text: str) -> str:
-        """Return the id of a call, which its answer repeats: as the model gave it, or a plain one
-        if it holds an identity.
-        """
-        if text not in self._cleared_ids:
-            cleared = text
-            if self.withhold(text) != text:
-                cleared = f"call_{len(self._cleared_ids)}_withheld"
-
-            self._cleared_ids[text] = cleared
-
-        return self._cleared_ids[text]

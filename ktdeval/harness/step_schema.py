@@ -15,6 +15,7 @@ rules of its task, whatever an engine has let through.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +32,9 @@ MOST_LABELS = 250
 MOST_VALUES = 1_000  #: values of all enumerations of a schema
 MOST_ITEMS = 900  #: greatest length of a list
 
-# A bound of weights has one decimal: llguidance 1.9 refuses 0.2 where the greatest is 0.25.
-_WEIGHT_STEPS = 10
+_WEIGHT_DECIMALS = 3  # of a limit; one beyond them is rounded up
+# A holding above the limit raises the bound, to one decimal: it stays the same for many steps.
+_HELD_STEPS = 10
 # An order fills at the next price, which may be lower than the rounded one that is shown.
 _ROOM = 4.0
 _DIGIT = re.compile("[0-9]")
@@ -139,13 +141,39 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
     if limit is None:
         return
 
-    held = [abs(position.weight or 0.0) for position in state.positions.values()]
-    largest = max([limit, *held])
-    bound = math.ceil(round(largest * _WEIGHT_STEPS, 6)) / _WEIGHT_STEPS
+    largest = max((abs(position.weight or 0.0) for position in state.positions.values()), default=0)
+    if largest > limit:
+        bound = math.ceil(round(largest * _HELD_STEPS, 6)) / _HELD_STEPS
+    else:
+        scale = 10**_WEIGHT_DECIMALS
+        bound = math.ceil(round(limit * scale, 6)) / scale
 
-    field["maximum"] = min(field["maximum"], bound)
-    if field["minimum"] < 0:
-        field["minimum"] = max(field["minimum"], -bound)
+    # The first of the ranges is the widest, and both signs follow it outwards.
+    inner, *outer = _cut(min(field["maximum"], bound))
+    can_be_short = field["minimum"] < 0
+    ranges = [(-inner if can_be_short else field["minimum"], inner)]
+    for low, high in itertools.pairwise([inner, *outer]):
+        ranges.append((low, high))
+        if can_be_short:
+            ranges.append((-high, -low))
+
+    kind = field.pop("type")
+    alternatives = [{"type": kind, "minimum": low, "maximum": high} for low, high in ranges]
+    if len(alternatives) == 1:
+        field |= alternatives[0]
+        return
+
+    del field["minimum"], field["maximum"]
+    field["anyOf"] = alternatives
+
+
+def _cut(bound: float) -> list[float]:
+    """Return a bound cut off after each of its decimals, such as 0.2 and 0.25: llguidance 1.9
+    refuses 0.2 in a range that ends at 0.25, and takes it where one ends there.
+    """
+    scales = [10**decimals for decimals in range(1, _WEIGHT_DECIMALS + 1)]
+    cuts = [math.floor(round(bound * scale, 6)) / scale for scale in scales]
+    return sorted({cut for cut in cuts if cut > 0})
 
 
 def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:

@@ -74,14 +74,15 @@ def _figure(row: Row, name: str) -> float | None:
     """Return a figure of a row, or the nearest figure if its table shows no style factors."""
     if name in row:
         return cast("float | None", row[name])
-    if name == "ILLIQ" and {"close", "volume"} <= row.keys():
-        return -float(row["close"] or 0.0) * float(row["volume"] or 0.0)
+    if name == "ILLIQ" and "close" in row:
+        # A table leaves out a column without any value: then all names are as liquid.
+        return -float(row["close"] or 0.0) * float(row.get("volume") or 0.0)
     return cast("float | None", row.get(_NEAREST.get(name, "")))
 
 
 def _is_shown(columns: Collection[str], name: str) -> bool:
     """Whether `_figure` finds this figure in a table with these columns."""
-    if name == "ILLIQ" and {"close", "volume"} <= set(columns):
+    if name == "ILLIQ" and "close" in columns:
         return True
     return name in columns or _NEAREST.get(name) in columns
 

@@ -27,6 +27,7 @@ from ktdeval.harness.step_schema import (
     with_schema,
 )
 from ktdeval.observation.state import ObservedState, state_of_values
+from schema_engines import Guidance, installed
 from searching import examples
 
 LABEL = {"type": "string", "minLength": 1, "maxLength": 64}
@@ -128,12 +129,32 @@ def test_a_weight_is_bounded_by_the_limit_or_by_a_greater_one_that_is_held(
     assert (weight["minimum"], weight["maximum"]) == bounds
 
 
-def test_a_bound_of_weights_has_one_decimal_so_that_engines_admit_the_weights_below_it() -> None:
-    bounds = {}
-    for limit in (0.05, 0.1, 0.25, 0.3, 0.65, 1.0):
-        shown = state(constraints={"max_weight": limit})
-        bounds[limit] = fields_of(shown)[0]["target_weight"]["maximum"]
-    assert bounds == {0.05: 0.1, 0.1: 0.1, 0.25: 0.3, 0.3: 0.3, 0.65: 0.7, 1.0: 1.0}
+@pytest.mark.parametrize("shorts", [False, True])
+@pytest.mark.parametrize("limit", [0.05, 0.075, 0.1, 0.125, 0.25, 0.3, 0.65, 1.0])
+def test_a_limit_of_weights_admits_what_the_rules_do_and_no_more(
+    limit: float, shorts: bool
+) -> None:
+    plain = action_schema(HarnessConfig(), shorts=shorts)
+    shown = state(constraints={"max_weight": limit})
+    made = orders_of(plain, shown, shorts=shorts)["properties"]["orders"]["items"]["anyOf"][0]
+    field = made["properties"]["target_weight"]
+
+    least = -limit if shorts else 0.0
+    weights = [number / 200 for number in range(-200, 201)]
+    allowed = [weight for weight in weights if least <= weight <= limit]
+    schema, engine = Draft202012Validator(field), installed(Guidance()).compile(field)
+    assert [weight for weight in weights if schema.is_valid(weight)] == allowed
+    assert [weight for weight in weights if engine(f"{weight:g}")] == allowed
+
+
+def test_a_limit_with_several_decimals_is_ranges_that_end_after_each() -> None:
+    shown = state(constraints={"max_weight": 0.25})
+    weight = fields_of(shown)[0]["target_weight"]
+    assert [(part["minimum"], part["maximum"]) for part in weight["anyOf"]] == [
+        (0, 0.2),
+        (0.2, 0.25),
+    ]
+    assert "description" in weight
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,20 @@ def traded(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(tmp_path_factory.mktemp("traded") / "run", market)
 
 
+def stated_model(folder: Path) -> Path:
+    """A plugin that says where the model runs, and can't make one: records have to do."""
+    path = folder / "stated_model.py"
+    path.write_text(
+        "from ktdeval.hookspecs import Spec, hookimpl\n\n\n"
+        "def absent(name, params):\n"
+        "    raise AssertionError('a model was made')\n\n\n"
+        "@hookimpl\n"
+        "def ktdeval_models():\n"
+        "    return [Spec('test/calm', absent, 'not here', remote=False)]\n"
+    )
+    return path
+
+
 def test_it_buys_the_names_that_it_predicts_best(traded: Path, market: Path) -> None:
     snapshot = load_snapshot(market)
     first = load_ledger(episodes(traded)[0] / "ledger.parquet").steps[0]
@@ -74,8 +88,17 @@ def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(
     for entry in read_transcript(episodes(traded)[0]):
         assert len(entry["predicted"]) > 30
         assert all(handle.startswith("asset_") for handle in entry["predicted"])
-    done = ktdeval("card", "verify", traded, cwd=tmp_path)
+    done = ktdeval("card", "verify", traded, "--plugin", stated_model(tmp_path), cwd=tmp_path)
     assert done.code == 0, done
+
+
+def test_a_model_whose_plugin_is_absent_has_no_price_of_this_machine(
+    traded: Path, tmp_path: Path
+) -> None:
+    done = ktdeval("card", "verify", traded, cwd=tmp_path)
+    assert done.code == 1
+    assert "price: is that of a model of this machine" in done.out + done.err
+    assert "--plugin" in done.err
 
 
 def test_a_name_that_was_not_predicted_is_found_in_the_transcript(
@@ -87,7 +110,7 @@ def test_a_name_that_was_not_predicted_is_found_in_the_transcript(
         entries[1]["predicted"]["asset_9999"] = 1.0
 
     change_transcript(episodes(forged)[0], invent)
-    done = ktdeval("card", "verify", forged, cwd=tmp_path)
+    done = ktdeval("card", "verify", forged, "--plugin", stated_model(tmp_path), cwd=tmp_path)
     assert done.code != 0
     assert "transcript" in done.out + done.err
     assert "asset_9999" in done.out + done.err

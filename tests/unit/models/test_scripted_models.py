@@ -164,9 +164,9 @@ def write_task(folder: Path, base: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("answers", "accuracy"), [("text", 1.0), ("call", None)])
+@pytest.mark.parametrize(("answers", "accuracy"), [("text", 1.0), ("call", 0.0)])
 def test_a_plain_text_answer_counts_where_a_task_says_so(
-    answers: str, accuracy: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    answers: str, accuracy: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(__import__("sys").modules, "spoken_sums", raising=False)
     (tmp_path / "answers.yaml").write_text("answers: ['5', ' 4\n\n  ']\n")
@@ -178,6 +178,7 @@ def test_a_plain_text_answer_counts_where_a_task_says_so(
         model_args={"file": str(tmp_path / "answers.yaml")},
     )
     assert card["scores"]["accuracy"]["value"] == accuracy
+    assert card["scores"]["unanswered"]["value"] == 1.0 - accuracy
     assert card["coverage"]["steps_decided"] == (2 if accuracy else 0)
 
 

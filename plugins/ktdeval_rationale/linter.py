@@ -92,6 +92,7 @@ _NEAR = 48
 _NUMBERS = read_patterns("numbers.txt")
 _BARE_YEAR = re.compile(r"(?:199|20[0-3])[0-9]s?")
 _MONTH_AND_NUMBER = re.compile(r"[A-Za-z]+\.?[ -]([0-9]{1,2})")
+_MONTH_AND_DAY = re.compile(r"([A-Za-z ]*)([0-9]{1,2})/([0-9]{1,2})")
 _BARE_CODE = re.compile(r"[0-9]{6}")
 
 _FOREIGN_CODES = _NUMBERS["foreign_code"]  #: Codes of other exchanges
@@ -232,18 +233,34 @@ def _is_code_here(folded: str, start: int, end: int) -> bool:
 
 
 def _is_date_here(folded: str, start: int, end: int) -> bool:
-    """Whether a text in the form of a date is one, and not a price such as 2015, nor a month's name
-    before another number.
+    """Whether a text in the form of a date is one, and not a price such as 2015, lengths of two
+    averages, nor a month's name before another number.
     """
     if _BARE_YEAR.fullmatch(folded, start, end):
         if _begins("year_after", folded, end):
             return True
         return not (_ends("price_before", folded, start) or _is_figure(folded, start, end))
 
+    pair = _MONTH_AND_DAY.fullmatch(folded, start, end)
+    if pair is not None:
+        return _is_day_here(folded, pair)
+
     month = _MONTH_AND_NUMBER.fullmatch(folded, start, end)
     if month is None:
         return True
     return not (_begins("no_day_after", folded, end) or is_amount(folded, *month.span(1)))
+
+
+def _is_day_here(folded: str, pair: re.Match[str]) -> bool:
+    """Whether two numbers with a slash are a day, not lengths of two averages (`10/20`): words
+    around them or a zero in front of one say so.
+    """
+    preposition, *numbers = pair.groups()
+    if _begins("lengths_after", folded, pair.end()):
+        return False
+    if preposition or any(number.startswith("0") for number in numbers):
+        return True
+    return _begins("year_after", folded, pair.end()) or _ends("day_before", folded, pair.start())
 
 
 def _is_figure(folded: str, start: int, end: int) -> bool:

@@ -84,7 +84,7 @@ def memory_in(prompt: str) -> list[str]:
 
 
 def outcomes_in(lines: list[str]) -> list[float]:
-    return [float(line.partition(", then ")[2].partition(" %")[0]) for line in lines]
+    return [float(line.partition("then changed by ")[2].partition(" %")[0]) for line in lines]
 
 
 def test_a_team_decides_on_each_day_of_the_warm_up_and_remembers_what_came_of_it(
@@ -103,7 +103,7 @@ def test_a_team_decides_on_each_day_of_the_warm_up_and_remembers_what_came_of_it
     changes = 100 * (closes[1:] / closes[:-1] - 1)
     shown = memory_in(first.exchanges[-1]["sent"][-1]["content"])
     assert outcomes_in(shown) == pytest.approx(changes, abs=0.006)
-    assert all(" (practice), " in line for line in shown)
+    assert all(" (practice); " in line for line in shown)
     assert [line.partition(",")[0] for line in shown] == [
         f"- day_-{day}" for day in range(7, 0, -1)
     ]

@@ -561,6 +561,7 @@ def test_another_channel_is_not_covered_and_the_card_gives_the_reason(
         value if field == "snapshot" else environment.snapshot.id,
     )
     key = covered_by(task["config"], environment.snapshot.id)["key"]
+    reason = reason.replace("{version}", task["version"])
     if field != "snapshot":
         task["config"][field] = value
     block = environment.block(attacked, task, snapshot)

@@ -105,6 +105,16 @@ def test_text_that_passes_the_guard_has_no_code_or_date() -> None:
         ("688981 is the strongest.", "code 688981"),
         ("Q1 of the distribution.", ""),
         ("Q1 earnings beat.", "date Q1 earnings"),
+        # Two numbers with a slash are a day only where the words say so.
+        ("The 10/20 pattern rose.", ""),
+        ("Averages 5/20 and 10/60.", ""),
+        ("A breakout by the 10/20 average.", ""),
+        ("A buy on 10/20 crossovers.", ""),
+        ("A buy on 10/20 again.", "date on 10/20"),
+        ("It fell since the 10/8 gap.", "date 10/8"),
+        ("The 10/8 high holds.", "date 10/8"),
+        ("A 09/24 gap.", "date 09/24"),
+        ("Weak from 10/8 to 10/12.", "date from 10/8 to 10/12"),
         # Generic words and handles are not mentions.
         ("The market was closed for a bank holiday.", ""),
         ("A state-owned bank with low volatility.", "sector bank"),

@@ -187,17 +187,15 @@ class GuardedSession:
         if decision.provenance == "fallback" and self._last_failure == "constraint":
             self.counts.fail(CONSTRAINT_AFTER_RETRIES)
 
-        text = self.accepted_text(decision)
         embedded = tuple(self._embedded) or UNSET
         predicted = UNSET if self._predicted is None else dict(self._predicted.scores)
         transcript = TranscriptEntry(
             step=self._step,
             exchanges=tuple(self.exchanges),
-            submission=text,
+            submission=self.accepted_text(decision),
             embedded=embedded,
             predicted=predicted,
         )
-
         return StepOutcome(decision, self.counts.record(), transcript)
 
     @property
@@ -550,7 +548,7 @@ class GuardedSession:
 
     def _clear_own(self, message: Message) -> Message:
         """Return a message of the model with hidden identities withheld."""
-        calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
+        calls = tuple(map(self._clear_call, message.tool_calls))
         return replace(message, content=self.withhold(message.content), tool_calls=calls)
 
     def _check(self, message: Message) -> Message:

@@ -26,6 +26,7 @@ _LEAST_MOVE = np.log10(1.5)  # over a long gap
 _MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 _STEP = np.log10(5.0)  # smaller moves of a day are no power of ten
 _NEAR_POWER = (0.06, 0.15)  # least and most distance, in log10, of a step from a power of ten
+_WILD = 0.25  # part of a code's moves that are neither small nor near a power of ten
 _WHOLE_BAR = 3.0  # open, high and low of a bar are within so many times its close
 _VOLUME_STEP = 1.2  # log10 between two days: less is no change from shares to lots
 _BESIDE = 20  # bars on each side of a step of volume
@@ -189,12 +190,17 @@ def price_scales(raw: RawMarket) -> IntArray:
 
 
 def _levels(series: _Series) -> IntArray:
-    """[bars] power of ten of a series over its first bar, from steps that are powers of ten."""
+    """[bars] power of ten of a series over its first bar, from steps that are powers of ten and
+    that its own moves don't explain.
+    """
     steps = np.diff(series.price)
     power = np.round(steps)
+    distance = np.abs(steps - power)  # a move without its change of unit
     least, most = _NEAR_POWER
     slack = min(max(least, 2 * _FAR * series.deviation), most)
-    is_step = (power != 0) & (np.abs(steps - power) <= slack)
+    is_wild = np.mean(distance > most) > _WILD
+    least_power = 2 if is_wild else 1  # of wild moves, some are about ten times by chance
+    is_step = (np.abs(power) >= least_power) & (distance <= slack)
 
     return np.append(0, np.cumsum(np.where(is_step, power, 0))).astype(np.int64)
 

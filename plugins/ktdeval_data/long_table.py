@@ -112,10 +112,7 @@ def read_long(params: LongParams) -> RawMarket:
     conventions, unit_notes = to_our_units(bars, params, _has_boards(bars, listing))
     has_factor = bool(bars["factor"].notna().any())
 
-    index_bars = bars
-    if params.index_is_asset:
-        index_asset = present(pd.Series([params.benchmark_code]))[0]
-        index_bars = bars[bars["code"] == index_asset]
+    index_bars = _bars_of_index(bars, params, present)
     indices = _read_indices(params, mappings["benchmark"], benchmark_code, index_bars, reading)
 
     if params.members is None:
@@ -132,10 +129,6 @@ def read_long(params: LongParams) -> RawMarket:
 
     bars = _clip(bars, params)
     universe_notes = () if params.members else (UNTIL_SILENT,)
-    codes = {*bars["code"].unique(), *members["code"]}
-    instruments = {code: listing.of(code) for code in codes}
-    if set(instruments.values()) == {Instrument()}:
-        instruments = {}  # all are A-shares, which is the default
 
     minutes, minute_notes = _minutes(params, mappings["minutes"], listing, names, bars)
     index_notes = () if benchmark_code else (NO_INDEX,)
@@ -158,7 +151,7 @@ def read_long(params: LongParams) -> RawMarket:
             *index_notes,
         ),
         names=names,
-        instruments=instruments,
+        instruments=_instruments(listing, {*bars["code"].unique(), *members["code"]}),
         rules=listing.rules,
         documents=documents_of(params),
         minutes=minutes,
@@ -182,6 +175,14 @@ def _check_options(params: LongParams) -> None:
         raise UsageError(
             "--benchmark-code is of a file of levels; give --benchmark too, or leave it out"
         )
+
+
+def _instruments(listing: Listing, codes: set[str]) -> dict[str, Instrument]:
+    """Return the instrument of each code; none where all are A-shares, which is the default."""
+    instruments = {code: listing.of(code) for code in codes}
+    if set(instruments.values()) == {Instrument()}:
+        return {}
+    return instruments
 
 
 def _has_boards(bars: pd.DataFrame, listing: Listing) -> BoolArray:
@@ -413,6 +414,16 @@ def _read_bars(
         leave_out_rates(bars, reading)
 
     return bars
+
+
+def _bars_of_index(
+    bars: pd.DataFrame, params: LongParams, present: Callable[[pd.Series], pd.Series]
+) -> pd.DataFrame:
+    """Return the bars of the asset that is the index; all bars where the index is no asset."""
+    if not params.index_is_asset:
+        return bars
+    index_asset = present(pd.Series([params.benchmark_code]))[0]
+    return bars[bars["code"] == index_asset]
 
 
 def _read_indices(

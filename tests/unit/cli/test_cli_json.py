@@ -52,6 +52,7 @@ def test_a_card_that_verifies_has_no_findings(run: Path, terminal: Terminal) -> 
         "card": str(run / "cards" / f"{TASK}.json"),
         "verified": True,
         "findings": [],
+        "notes": [],
         "episodes": 1,
         "steps": 2,
         "traced_steps": 2,

@@ -89,7 +89,7 @@ def test_listings_take_names_groups_and_the_word_list(terminal: Terminal) -> Non
         r"sharpe/1: [^$]+range +-∞ … ∞\n[^$]+headline +yes\n",
         terminal.text("metrics", "show", "sharpe"),
     )
-    assert terminal.report("metrics", "show", "sharpe")["unit"] == "ratio"
+    assert terminal.report("metrics", "show", "sharpe")["unit"] == "annualised ratio"
 
 
 def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) -> None:

@@ -191,6 +191,26 @@ def test_prices_in_another_unit_for_some_days_are_named_with_the_factor_and_matc
     assert snapshot.close[:, 0].tolist() == pytest.approx(whole["close"].tolist(), rel=1e-9)
 
 
+def test_prices_in_another_unit_on_every_third_day_are_matched(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    whole = walk("BARC", 150.0, 9)
+    broken = whole.copy()
+    broken.loc[1:239:3, PRICES] *= 100.0
+    assert f"{len(whole[1:240:3])} misplaced_prices" in refused(terminal, tmp_path, broken, *US)
+    snapshot, _ = imported(terminal, tmp_path, broken, *US, "--repair", "match_prices")
+    assert snapshot.close[:, 0].tolist() == pytest.approx(whole["close"].tolist(), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prices_that_often_move_by_ten_times_are_not_misplaced(seed: int, tmp_path: Path) -> None:
+    wild = walk("FOO", 1.0, seed)
+    close = np.random.default_rng(seed).uniform(20, 400, len(wild))
+    wild = wild.assign(open=close, high=close * 1.01, low=close * 0.99, close=close)
+    raw = read_long(LongParams(bars=str(written(wild, tmp_path)), venue="us_equity"))
+    assert "misplaced_prices" not in {finding.kind for finding in check(raw)}
+
+
 def test_a_split_is_no_misplaced_price(tmp_path: Path, terminal: Terminal) -> None:
     split = times(walk("NVDA", 1200.0, 10), 120, 400, 0.1)
     printed = imported(terminal, tmp_path, split, *US)[1]

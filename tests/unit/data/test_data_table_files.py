@@ -24,6 +24,7 @@ from ktdeval_data.reading.days import DayForm, parse_days
 from ktdeval_data.reading.layout import find_layout
 from ktdeval_data.reading.names import squeezed, unit_in
 from ktdeval_data.reading.numbers import decimal_mark, to_numbers
+from loops import not_empty
 
 ROWS = """日期,代码,开盘,最高,最低,收盘,成交量
 2024-01-02,000001,9.37,9.48,9.32,9.43,2523700
@@ -191,7 +192,8 @@ def test_a_number_under_the_rows_is_no_row(tmp_path: Path, footer: str) -> None:
 def test_a_day_alone_at_the_end_is_a_row(tmp_path: Path, cut: str) -> None:
     path = tmp_path / "bars.csv"
     path.write_text(ROWS + cut)
-    assert not any("no row" in note for note in read(path).notes)
+    notes = not_empty(read(path).notes)
+    assert not any("no row" in note for note in notes)
 
 
 @pytest.mark.parametrize("text", ["404: Not Found", "Invalid API key AB12CD34EF56GH78, or none."])

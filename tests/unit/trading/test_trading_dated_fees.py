@@ -31,6 +31,7 @@ from ktdeval.trading import (
 from ktdeval.trading.executor import execute
 from ktdeval.trading.terms import cost
 from ktdeval.trading.types import Position
+from loops import not_empty
 from trading_market import make_market
 
 DATED = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
@@ -105,10 +106,10 @@ def test_a_us_share_pays_the_fees_of_sec_and_finra_of_its_day(day: str, fee: int
 
 def test_each_day_of_each_venue_and_board_has_one_rate_of_each_duty() -> None:
     """No day without a row, none with two, and no source missing."""
-    for venue, rows in duty_rows().items():
+    for venue, rows in not_empty(duty_rows().items()):
         boards = list(Board) if find_venue(venue).has_boards else [None]
         for board in boards:
-            for kind in {row.kind for row in rows}:
+            for kind in not_empty({row.kind for row in rows}):
                 own = [row for row in rows if row.kind == kind and row.board in (None, board)]
                 spells = sorted((row.first, row.last) for row in own)
                 assert str(spells[0][0]) == "0001-01-01"

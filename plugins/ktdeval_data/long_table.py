@@ -423,7 +423,8 @@ def _bars_of_index(
     if not params.index_is_asset:
         return bars
     index_asset = present(pd.Series([params.benchmark_code]))[0]
-    return bars[bars["code"] == index_asset]
+    of_index: pd.DataFrame = bars[bars["code"] == index_asset]
+    return of_index
 
 
 def _read_indices(

@@ -422,9 +422,8 @@ def _bars_of_index(
     """Return the bars of the asset that is the index; all bars where the index is no asset."""
     if not params.index_is_asset:
         return bars
-    index_asset = present(pd.Series([params.benchmark_code]))[0]
-    of_index: pd.DataFrame = bars[bars["code"] == index_asset]
-    return of_index
+    index_asset: str = present(pd.Series([params.benchmark_code]))[0]
+    return bars[bars["code"] == index_asset]
 
 
 def _read_indices(

@@ -82,9 +82,8 @@ def _figure(row: Row, name: str) -> float | None:
 
 def _is_shown(columns: Collection[str], name: str) -> bool:
     """Whether `_figure` finds this figure in a table with these columns."""
-    if name == "ILLIQ" and "close" in columns:
-        return True
-    return name in columns or _NEAREST.get(name) in columns
+    nearest = "close" if name == "ILLIQ" else _NEAREST.get(name)
+    return name in columns or nearest in columns
 
 
 def _stock_ids(rows: Iterable[Row]) -> list[str]:

@@ -145,7 +145,7 @@ def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
         return len(ledger.steps)
 
     run = ktdeval.evaluate("builtin/chaos", questions, out=str(tmp_path / "sums"), quiet=True)
-    assert run.metrics.index.tolist() == [("sums", "accuracy")]
+    assert run.metrics.index.tolist() == [("sums", "accuracy"), ("sums", "unanswered")]
     run = ktdeval.evaluate(
         "builtin/hold",
         TASK,

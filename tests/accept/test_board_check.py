@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import yaml
 
+from board_cards import made_on
 from board_checked import ON, change_card, make_board, make_run, recorded_card, submit
 from board_ranks import make_verdict
 from board_runs import tree, withdraw
@@ -162,7 +163,7 @@ def forged(run: Path, target: Path, change: Callable[[Steps], Any]) -> Path:
     rehash(episode)
     next(target.glob("cards/*.json")).unlink()
     rescore(target, load_plugins(), {})
-    return target
+    return made_on(target, ON)
 
 
 def only_finding(report: CheckReport) -> tuple[str, str, str]:

@@ -368,7 +368,9 @@ def test_a_card_with_a_verdict_is_read_and_not_validated_again_unless_asked_for(
     full.add_verdict()
     full.change_rules(lambda rules: rules.update(opened_on="2026-01-01"))
     assert full.look(today="2026-01-01")[0] == []
-    assert [finding.rule for finding in full.look(today="2026-01-01", every=True)[0]] == ["date"]
+    again = full.look(today="2026-01-01", every=True)[0]
+    # neither the submission's day nor that on which the card was made has come yet
+    assert [finding.rule for finding in again] == ["date", "provenance"]
 
 
 def test_a_verdict_on_other_bytes_protects_no_card(full: BadBoard) -> None:

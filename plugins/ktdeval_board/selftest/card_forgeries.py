@@ -412,12 +412,24 @@ def second_attempt(card: Value) -> None:
     _other_records(card)
 
 
-def _renamed(name: str, change: Change = lambda _: None) -> Change:
+def _renamed(name: str) -> Change:
+    """The card of a model of another name, with records of its own."""
+    return in_turn(setting("model", "name", to=name), _other_records)
+
+
+def _other_model(card: Value) -> None:
+    """Give a card the name of another model, of this machine where its own is: plugins know those."""
+    name = "nobody/another-model"
+    if card["model"]["name"].startswith("builtin/"):
+        own = card["model"]["name"]
+        name = "builtin/chaos" if own != "builtin/chaos" else "builtin/momentum"
+
+    card["model"]["name"] = name
+
+
+def _of_other_model(change: Change) -> Change:
     """The card of another model, with records of its own and a change."""
-    return in_turn(setting("model", "name", to=name), _other_records, change)
-
-
-GPT = "nobody/another-model"
+    return in_turn(_other_model, _other_records, change)
 
 
 def _in_capitals(board: Specimen) -> None:
@@ -445,7 +457,7 @@ def _other_benchmark(card: Value) -> None:
 def _same_mask_key(board: Specimen) -> None:
     """The key of the sound card on the card of another model."""
     board.forge(
-        _renamed(GPT, setting("mask_key", to=board.original.card["mask_key"])), stored="elsewhere"
+        _of_other_model(setting("mask_key", to=board.original.card["mask_key"])), stored="elsewhere"
     )
 
 
@@ -455,20 +467,20 @@ _two(
     in_turn(second_attempt, setting("call", "reasoning_effort", to=None)),
     "second_attempt_with_an_unset_setting",
 )
-_two("copy", setting("model", "name", to=GPT), "records_of_another_card")
+_two("copy", _other_model, "records_of_another_card")
 _two("copy", _other_files, "episodes_of_another_card")
 full("mask_key_of_another_run", "mask-key", "card", verdict(), _same_mask_key)
 full("model_name_that_differs_by_case_alone", "name", "card", verdict(), _in_capitals)
 full("model_name_that_files_alike", "name", "card", verdict(), _filed_alike)
-_two("reference", _renamed(GPT, _other_benchmark), "forged_benchmark")
+_two("reference", _of_other_model(_other_benchmark), "forged_benchmark")
 _two(
     "metric",
-    _renamed(GPT, setting("metrics", "total_return", "better", to="lower")),
+    _of_other_model(setting("metrics", "total_return", "better", to="lower")),
     "metric_turned_round",
 )
 _two(
     "snapshot",
-    _renamed(GPT, setting("snapshot", "name", to="another market")),
+    _of_other_model(setting("snapshot", "name", to="another market")),
     "market_of_another_name",
 )
 for _name, _field, _claim in (
@@ -481,7 +493,7 @@ for _name, _field, _claim in (
 
 _two(
     "snapshot",
-    _renamed(GPT, setting("snapshot", "benchmark_name", to="SYN 500")),
+    _of_other_model(setting("snapshot", "benchmark_name", to="SYN 500")),
     "benchmark_of_another_name",
 )
 HIGH = setting("call", "reasoning_effort", to="high")

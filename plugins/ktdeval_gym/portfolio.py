@@ -68,6 +68,9 @@ class Portfolio(Protocol):
         """
 
 
+_Figures = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]  #: [F] figures, and which are known
+
+
 @dataclass(frozen=True)
 class _Listing:
     """What a close lists."""
@@ -94,6 +97,7 @@ class TaskWindow:
         self.total_steps = stop - start
         self.scene = opened.task.scene(self.spec, opened.snapshot)
         self._labels: dict[int, str] = {}
+        self._others: dict[tuple[int, int], _Figures] = {}
         self._listings: dict[tuple[int, frozenset[int]], _Listing] = {}
         self._cash_only = _Books(self)
         self._adds_positions: bool | None = None  #: None where the scene does not say
@@ -154,6 +158,19 @@ class TaskWindow:
         listed = set(listing.assets)
         others = [asset for asset in books.account.positions if asset not in listed]
         return [*listing.assets, *sorted(others, key=self._labels.__getitem__)]
+
+    def figures_of(self, step: int, assets: Sequence[int], books: _Books) -> list[_Figures]:
+        """Return the figures that a close shows of positions that it does not list: of the market
+        alone, as those of candidates.
+        """
+        if any((step, asset) not in self._others for asset in assets):
+            shown = self.state(step, books).assets
+            for asset in assets:
+                figures = np.zeros((1, len(self.form.columns)), dtype=np.float32)
+                known = np.zeros(figures.shape, dtype=np.int8)
+                write_figures([shown[self._labels[asset]]], self.form.columns, figures, known)
+                self._others[step, asset] = (figures[0], known[0])
+        return [self._others[step, asset] for asset in assets]
 
 
 class _Books:
@@ -251,6 +268,8 @@ class OrderPortfolio(_Account):
         self._listing = self._window.listing(books.step, books)
         self._slots = self._window.slots(self._listing, books)
         self.form.check_fits(len(self._slots))
+        others = self._slots[len(self._listing.assets) :]
+        self._others = self._window.figures_of(books.step, others, books)
         values = books.held_minor()
         self._held: list[float | None] = []
         for asset in self._slots:
@@ -262,6 +281,9 @@ class OrderPortfolio(_Account):
         listed = len(self._listing.assets)
         arrays["figures"][:listed] = self._listing.figures
         arrays["known"][:listed] = self._listing.known
+        for slot, (figures, known) in enumerate(self._others, listed):
+            arrays["figures"][slot] = figures
+            arrays["known"][slot] = known
         for slot, weight in enumerate(self._held):
             arrays["weights"][slot] = cut_weight(weight or 0.0)
         arrays["cash"][0] = cut_weight(self._books.weight(self._books.account.cash_minor))

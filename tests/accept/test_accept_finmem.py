@@ -61,6 +61,20 @@ def state_in(prompt: str) -> dict[str, Any]:
     return state
 
 
+def became_of(state: dict[str, Any]) -> str:
+    """Say what became of the orders of the day before, which are for one asset."""
+    orders = rows(state["last_step"]["orders"])
+    if not orders:
+        return ""
+    asset = orders[0]["stock_id"]
+    broken = ", ".join(dict.fromkeys(one["rule"] for one in orders if one.get("rule")))
+    paid = sum(one["filled_shares"] * (one["fill_price"] or 0) for one in orders)
+    if not paid:
+        return f"{asset} rejected" + (f": {broken}" if broken else "")
+    size = f"{100 * paid / state['account']['nav']:.3g} % of NAV"
+    return f"{asset} filled {size}" + (f", cut by {broken}" if broken else "")
+
+
 class SlowMemory:
     """All that is remembered under one set, as a flat list."""
 
@@ -150,6 +164,8 @@ class SlowMemory:
         )
         prompted = re.findall(r"^- (M\d+): ", user, re.MULTILINE)
         self.compare_recall(query, prompted)
+        if self.pending and self.pending[-1]["step"] == number - 1:
+            self.pending[-1]["became"] = became_of(state)
         for decision in self.pending:
             decision["moved"] += math.log1p(asset["return_1d_pct"] / 100)
         self.settle(number, state, asset["stock_id"], concluded)
@@ -165,6 +181,7 @@ class SlowMemory:
                     "nav": state["account"]["nav"],
                     "ids": ids,
                     "decided": label,
+                    "became": "",
                     "reason": reason,
                     "moved": 0.0,  # log return
                 }
@@ -239,14 +256,17 @@ class SlowMemory:
         now = state["account"]["nav"]
         due = [each for each in self.pending if number - each["step"] >= self.rules["look_back"]]
         for done in [each for each in due if each["step"] >= 0]:
+            became = f"; {done['became']}" if done["became"] else ""
             line = (
-                f"{state['day']}, outcome of your decision of {done['day']} ({done['decided']}):"
+                f"{state['day']}, outcome of your decision of {done['day']} ({done['decided']}{became}):"
                 f" the price of {asset} changed by {100 * math.expm1(done['moved']):+.2f} %, the NAV changed by"
                 f" {100 * (now / done['nav'] - 1):+.2f} %. {concluded or done['reason']}"
             )
             self.reflect(line)
         for done in due:
             self.pending.remove(done)
+            if " rejected" in done["became"]:
+                continue  # what the account made is not its outcome
             sign = (now > done["nav"]) - (now < done["nav"])
             for one in self.held:
                 if one["id"] in done["ids"]:

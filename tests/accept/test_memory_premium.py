@@ -15,6 +15,7 @@ from scipy import stats
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.runner.store import RunFolder
+from ktdeval.stats.designs import NO_VARIATION
 from ktdfin_market import small_market
 from paths import SUPPORT
 from run_support import card_of, ktdeval, store_market
@@ -138,13 +139,15 @@ def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs:
 
 def test_without_the_memory_or_behind_a_mask_there_is_no_premium(runs: Path) -> None:
     for row in effects(runs, "amnesia").values():
+        # equal values have a mean and a test, and no interval
         assert (row["value"], row["low"], row["high"], row["p"], row["verdict"]) == (
             0.0,
-            0.0,
-            0.0,
+            None,
+            None,
             1.0,
             "not shown",
         )
+        assert row["reason"] == NO_VARIATION
     report = json.loads(ktdeval("compare", "memory", "amnesia", "--json", cwd=runs).out)
     verdicts = {row["task"]: row["verdict"] for row in report["tests"]}
     assert verdicts == {

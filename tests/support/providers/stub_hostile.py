@@ -276,7 +276,7 @@ ODD: dict[str, Odd] = {
     "args_of_digits": Odd(arguments(f'{{"orders": {"9" * 5_000}}}'), *unreadable("bad_json")),
     "args_nan": Odd(arguments('{"orders": NaN}'), "bad_json"),
     "args_infinite": Odd(arguments('{"orders": 1e999}'), *unreadable("schema", "bad_json")),
-    "args_null": Odd(arguments("null"), "schema"),
+    "args_null": Odd(arguments("null"), "bad_json"),
     "args_list": Odd(arguments("[]"), "schema"),
     "args_text_of_json": Odd(arguments(json.dumps(holding())), *unreadable("schema")),
     "args_empty_text": Odd(arguments(""), *unreadable("bad_json")),

@@ -150,9 +150,8 @@ def test_keys_alone_light_an_agent_a_card_and_sort(session: Reader) -> None:
     )
     tab.keyboard.press("Enter")
     wait_until(tab, "!location.hash.includes('focus')")
-    assert [
-        tab.inner_text(f"[data-key=ama_{name}]")[-1] for name in ("annualised_return", "volatility")
-    ] == ["%", "%"]
+    for name in ("annualised_return", "volatility"):
+        assert tab.inner_text(f"[data-key=ama_{name}]").endswith(" % a year"), name
     tab.focus("tbody tr >> nth=5 >> a")
     wait_until(
         tab, f"[...{LINES}].filter(line => line.getAttribute('opacity') === '0.95').length === 1"

@@ -221,7 +221,7 @@ def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) 
     tick(tab, "Columns", "Sharpe ratio", "Submitter", "Training cut-off")
     heads = tab.locator("thead th").all_inner_texts()
     assert [text.split("\n")[0].strip() for text in heads[4:]] == [
-        "Sharpe ratio",
+        "Sharpe ratio annualised",
         "Submitter",
         "Training cut-off",
     ]

@@ -22,7 +22,16 @@ from ktdeval_view.records import EpisodeRecords, read_episode
 from loops import not_empty
 from run_support import DAYS_IN_WINDOW
 from view_page import KEY, SECRETS, days_of, head_of, make_runs_folder, pages
-from view_plugin import CUT, FAILING, INJECTING, MARKUP, MUDDLED, NAMING, TELLING
+from view_plugin import (
+    CUT,
+    FAILING,
+    INJECTING,
+    MARKUP,
+    MUDDLED,
+    NAMING,
+    SHOWN_MARKUP,
+    TELLING,
+)
 
 pytestmark = needs_browser
 
@@ -310,7 +319,7 @@ def test_every_word_of_a_day_is_there_in_order(session: Reader, talk: Path) -> N
                 if call["arguments"] != "{}"
             ]
             for text in not_empty(new):
-                start = shown.find(text, at)
+                start = shown.find(text.replace(MARKUP, SHOWN_MARKUP), at)
                 assert start >= 0, (day, text[:80])
                 at = start
 
@@ -320,7 +329,7 @@ def test_text_of_a_model_is_shown_escaped_next_to_its_withheld_parts(
 ) -> None:
     tab = open_day(session, talk, f"day={INJECTING}")
     shown = tab.evaluate("document.querySelector('#day-body').textContent")
-    assert MARKUP in shown
+    assert SHOWN_MARKUP in shown
     assert (
         tab.evaluate("document.querySelectorAll('img, #day-body script, #day-body b').length") == 0
     )

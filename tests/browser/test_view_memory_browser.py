@@ -29,7 +29,7 @@ from ktdeval_view.records import read_episode
 from paths import SUPPORT
 from run_support import ktdeval
 from view_page import pages
-from view_plugin import MARKUP
+from view_plugin import MARKUP, SHOWN_MARKUP
 
 pytestmark = needs_browser
 
@@ -142,30 +142,30 @@ def test_the_memory_of_each_day_is_shown_as_text(
     day(tab, 1)
     rows = {row[1]: row for row in tab.evaluate(ROWS.format(".scroll"))}
     assert rows["M1"] == [
-        MARKUP,
+        SHOWN_MARKUP,
         "M1",
         "rain in spring",
         "62.35",
         "1",
         "−1",
         "",
-        f"credited −1, short → {MARKUP}",
+        f"credited −1, short → {SHOWN_MARKUP}",
     ]
     assert rows["M2"][-1] == "gone"
-    assert rows[MARKUP][:3] == ["short", MARKUP, MARKUP]
+    assert rows[SHOWN_MARKUP][:3] == ["short", SHOWN_MARKUP, SHOWN_MARKUP]
     assert tab.evaluate("document.querySelectorAll('#part-memory :is(img, b)').length") == 0
     assert tab.evaluate("document.title") != "owned"
     tab.evaluate(
         "document.querySelectorAll('#part-memory details').forEach((part) => { part.open = true; })"
     )
     wait_until(tab, "document.querySelectorAll('#part-memory details table').length === 1")
-    assert MARKUP in tab.inner_text("#part-memory details:last-child")
+    assert SHOWN_MARKUP in tab.inner_text("#part-memory details:last-child")
     # all calls, not only those in sight
     tab.evaluate("document.documentElement.classList.add('laid-out')")
     assert not scrolls_sideways(tab)
     day(tab, 2)
     assert tab.evaluate("document.querySelector('#part-memory table')") is None
-    assert MARKUP in tab.inner_text("#part-memory dl")
+    assert SHOWN_MARKUP in tab.inner_text("#part-memory dl")
     press(tab, "m")
     day(tab, 3)
     assert tab.evaluate("document.querySelector('#part-memory')") is None
@@ -188,7 +188,7 @@ def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(
     assert tab.evaluate(marks) == [1, 1, 1, 1]
     rows = tab.evaluate("[...document.querySelectorAll('#stock-body tbody')][0].innerText")
     assert "1 Bullish, 1 Bearish, 1 Neutral, 1 invalid" in rows
-    assert MARKUP in rows
+    assert SHOWN_MARKUP in rows
     orders = tab.evaluate("[...document.querySelectorAll('#stock-body a')].length")
     counts = tab.evaluate(
         "document.querySelector('#stock-body tbody td').textContent.match(/\\d+ (Buy|Sell)/g) || []"

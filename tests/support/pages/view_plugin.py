@@ -32,6 +32,7 @@ secret.
 """
 
 MARKUP = "</script><img src=x onerror=\"document.title='owned'\"><b>bold</b><!-- \u202eodd"
+SHOWN_MARKUP = MARKUP.replace("\u202e", "⟨U+202E⟩")  #: as a page shows it
 
 
 class Talker:

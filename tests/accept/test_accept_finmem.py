@@ -164,7 +164,7 @@ class SlowMemory:
         )
         prompted = re.findall(r"^- (M\d+): ", user, re.MULTILINE)
         self.compare_recall(query, prompted)
-        if self.pending and self.pending[-1]["step"] == number - 1:
+        if self.pending and 0 <= self.pending[-1]["step"] == number - 1:
             self.pending[-1]["became"] = became_of(state)
         for decision in self.pending:
             decision["moved"] += math.log1p(asset["return_1d_pct"] / 100)

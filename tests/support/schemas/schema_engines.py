@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import shutil
 import subprocess
 from abc import ABC, abstractmethod
@@ -77,7 +76,9 @@ class Guidance(Engine):
 
 
 class Outlines(Engine):
-    """outlines-core, in vLLM, TGI and SGLang: a regular expression of the whole text."""
+    """outlines-core, in vLLM, TGI and SGLang: a regular expression of the whole text, as an
+    automaton of its bytes.
+    """
 
     name = "outlines-core"
     how = "pip install outlines-core"
@@ -86,10 +87,28 @@ class Outlines(Engine):
         return importlib.util.find_spec("outlines_core") is not None
 
     def compile(self, schema: Schema) -> Judge:
+        from outlines_core import Index, Vocabulary
         from outlines_core.json_schema import build_regex_from_schema
 
-        expression = re.compile(build_regex_from_schema(json.dumps(schema)))
-        return lambda text: expression.fullmatch(text) is not None
+        # The engine's own automaton, since Python's `re` goes back and forth for minutes on some
+        # of these expressions.
+        single_bytes: dict[str | bytes, list[int]] = {bytes([byte]): [byte] for byte in range(256)}
+        end_of_text = 256
+        index = Index(
+            build_regex_from_schema(json.dumps(schema)), Vocabulary(end_of_text, single_bytes)
+        )
+        transitions = index.get_transitions()
+        final_states = index.get_final_states()
+
+        def judge(text: str) -> bool:
+            state: int | None = index.get_initial_state()
+            for byte in text.encode():
+                state = transitions.get(state, {}).get(byte)
+                if state is None:
+                    return False
+            return state in final_states
+
+        return judge
 
 
 class Grammar(Engine):

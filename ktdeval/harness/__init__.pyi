@@ -20,7 +20,7 @@ from ktdeval.harness.arguments import (
     DayArg as DayArg,
     Length as Length,
 )
-from ktdeval.harness.forced import ask_forced as ask_forced
+from ktdeval.harness.forced import ask_forced as ask_forced, ask_in_words as ask_in_words
 from ktdeval.harness.messages import (
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
     NO_TOOL as NO_TOOL,

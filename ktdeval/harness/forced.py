@@ -1,6 +1,10 @@
-"""One forced tool call outside the submission, for agents that need an answer in a fixed form."""
+"""Answers outside the submission: one forced tool call, for agents that need a fixed form, or words
+where no tool may be called.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from jsonschema import Draft202012Validator
 
@@ -15,6 +19,8 @@ TEXT_ONLY = (
 )
 CALL_AGAIN = "That reply was empty. Call {tool} exactly once."
 ONE_CALL = "Refused: that reply held more than one call. Call {tool} exactly once."
+OTHER_TOOL = "Refused: no tool but {tool} is run now. Call {tool} exactly once."
+WORDS_ONLY = "Refused: no tool may be called now, and none was run. Reply in words, without a call."
 
 
 def ask_forced(
@@ -39,14 +45,43 @@ def ask_forced(
 
             feedback = problem.feedback
         else:
-            feedback = ONE_CALL
-            if not calls:
-                feedback = TEXT_ONLY if reply.content.strip() else CALL_AGAIN
+            feedback = _unfit(reply, tool).replace("{tool}", tool.name)
 
         session.count_failure(failure)
-        _answer(messages, reply, with_cut(reply, feedback.replace("{tool}", tool.name)))
+        _answer(messages, reply, with_cut(reply, feedback))
 
     return None
+
+
+def ask_in_words(messages: list[Message], session: StepSession, request: ModelRequest) -> str:
+    """Return the model's reply to a request with the choice of no tool, which is made on the
+    conversation `messages`; empty if there is none.
+
+    Not every provider is told that choice, and not every one heeds it. So a call is refused, which
+    counts as `wrong_tool`, and the model is asked again, as often as for a submission; the refused
+    turns are appended to `messages`. Of the last attempt the words count. Raises ModelError: the
+    model call failed.
+    """
+    words = ""
+    for _ in range(session.submission_attempts):
+        reply = session.ask(replace(request, messages=tuple(messages)))
+        words = reply.content
+        if not reply.tool_calls:
+            break
+
+        session.count_failure("wrong_tool")
+        _answer(messages, reply, with_cut(reply, WORDS_ONLY))
+
+    return words
+
+
+def _unfit(reply: Reply, tool: ToolSpec) -> str:
+    """Return what is wrong with a reply that is not one call of `tool`."""
+    if any(call.name != tool.name for call in reply.tool_calls):
+        return OTHER_TOOL
+    if reply.tool_calls:
+        return ONE_CALL
+    return TEXT_ONLY if reply.content.strip() else CALL_AGAIN
 
 
 def _answer(messages: list[Message], reply: Reply, feedback: str) -> None:

@@ -46,7 +46,8 @@ def choice_tool(analysts: Sequence[str]) -> ToolSpec:
 
 
 def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> Choice:
-    """Ask a planner for its choice, again with feedback where it is not valid. Each failed attempt
+    """Ask a planner for its choice, again with feedback where it is not valid. The session may list
+    further tools with the planner's. Each failed attempt
     counts as `bad_choice`; if none is valid, that counts as `no_choice`, and all are asked. Raises
     ModelError: the model call failed.
     """

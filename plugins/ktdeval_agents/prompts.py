@@ -9,7 +9,7 @@ spoken, and then the role.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -91,13 +91,10 @@ class Meeting:
 def role_prompt(team: Team, name: str, meeting: Meeting, shown: ObservedState) -> list[Message]:
     """Return the first messages of a role's conversation; `shown` is what it sees of the day."""
     shared = list(_shared(team, name, meeting, shown))
-    user = Message("user", joined(*shared, _own(team, name, meeting)))
-    # A planner's tool is its own, and tools come first in what providers keep. The last role's
-    # choice of a tool is its own, too, which Claude heeds; its day serves its retries, and other
-    # servers.
-    if name not in team.planners:
-        user = replace(user, shared=_ends(shared))
-
+    own = _own(team, name, meeting)
+    # Where a tool can be forced by name, Claude takes that of a planner and of the last role for a
+    # choice of its own: their day then serves their retries, and servers that heed no choice.
+    user = Message("user", joined(*shared, own), shared=_ends(shared))
     system = _system(team, name, meeting)
     if not system:
         return [user]

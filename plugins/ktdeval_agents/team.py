@@ -23,6 +23,7 @@ from ktdeval.harness import (
     ToolCall,
     ToolResult,
     ToolSpec,
+    ask_in_words,
     decide_in_phases,
     offered_tools,
     read_signals,
@@ -40,7 +41,7 @@ from ktdeval_agents.figures import COMPUTED, read_ratios
 from ktdeval_agents.graph import REFLECTION, Stage, Team, load_team
 from ktdeval_agents.memory import REFLECTION_CHARACTERS, TeamMemory
 from ktdeval_agents.options import with_options
-from ktdeval_agents.planner import choose
+from ktdeval_agents.planner import choice_tool, choose
 from ktdeval_agents.prompts import Meeting, bounded, role_prompt, unfenced, wordings
 from ktdeval_agents.warmup import warm_up
 
@@ -115,7 +116,9 @@ class RoleSession:
         self._session = session
         self._role = role
         self._tools_left = tools
-        self.researches = tools > 0  #: whether the role may research at all
+        #: tools that all its requests with tools list, whichever of them it may call; none: each
+        #: lists its own
+        self.listed: tuple[ToolSpec, ...] = ()
         self._state = state
         self._model = model
         self.keep = keep or session.keep
@@ -137,7 +140,12 @@ class RoleSession:
 
         state = request.state or self._state
         model = request.model or self._model
-        return self._session.ask(replace(request, role=role, state=state, model=model))
+        tools = request.tools
+        if tools and self.listed:
+            tools = self.listed
+
+        asked = replace(request, tools=tools, role=role, state=state, model=model)
+        return self._session.ask(asked)
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a research tool."""
@@ -302,7 +310,7 @@ class TeamAgent:
                 messages.append(Message("user", self._words["report_now"]))
 
         if not text:
-            text = role_session.ask(_report_request(messages, role_session)).content
+            text = ask_in_words(messages, role_session, _report_request(role_session))
 
         text = text.strip()
         if not text:
@@ -333,9 +341,35 @@ class TeamAgent:
     # --- what a role is shown
 
     def _session_of(self, name: str, meeting: Meeting) -> RoleSession:
-        tools = self._team.roles[name].tools
         state = self._state_for(name, meeting)
-        return RoleSession(meeting.session, name, tools, state=state, model=self._model_of(name))
+        model = self._model_of(name)
+        tools = self._team.roles[name].tools
+        role_session = RoleSession(meeting.session, name, tools, state=state, model=model)
+        role_session.listed = self._listed(name, meeting.session)
+        return role_session
+
+    def _listed(self, name: str, session: StepSession) -> tuple[ToolSpec, ...]:
+        """Return the tools that all requests of a role list, the same for as many roles as can be:
+        providers count tools among what their prompt caches reuse.
+
+        Without research tools all roles list the planner's tool and the submit tool. With them, the
+        last role and those that research list research tools and submit tool, and all others the
+        planner's tool alone: a role that may call freely lists no tool of another role.
+        """
+        planners = self._team.planners
+        may_research = name not in planners and self._team.roles[name].tools > 0
+        if session.tools and (may_research or name == self._team.last):
+            return offered_tools(session)
+
+        listed: tuple[ToolSpec, ...] = ()
+        if len(planners) == 1:
+            listed = (choice_tool(self._team.choices_of(planners[0])),)
+        elif name in planners:
+            return ()  # each has a tool of the same name, so that no request may list both
+
+        if not session.tools:
+            listed = (*listed, session.submit_tool)
+        return listed
 
     def _model_of(self, name: str) -> str | None:
         """Return the further model that a role asks; None: the run's own."""
@@ -349,14 +383,13 @@ class TeamAgent:
         return role_prompt(self._team, name, meeting, self._state_for(name, meeting))
 
 
-def _report_request(messages: Sequence[Message], session: RoleSession) -> ModelRequest:
-    """Return the request for a role's report. It lists the tools that the role's other requests and
-    those of the last role list, so that prompt caches reuse what the requests have in common; none
-    may be called. Where there is research, roles without a part in it share a shorter list: none.
+def _report_request(session: RoleSession) -> ModelRequest:
+    """Return the request for a role's report, without its messages: of the tools that it lists none
+    may be called.
     """
-    if session.tools and not session.researches:
-        return ModelRequest(tuple(messages))
-    return ModelRequest(tuple(messages), offered_tools(session), NO_TOOL)
+    if not session.listed:
+        return ModelRequest(())
+    return ModelRequest((), session.listed, NO_TOOL)
 
 
 def _chosen(stage: Stage, meeting: Meeting) -> Sequence[str]:

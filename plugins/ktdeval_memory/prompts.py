@@ -239,8 +239,8 @@ def decided_in_words(decision: Decision, submitted: str, state: ObservedState) -
 
 
 def ordered_assets(decision: Decision, submitted: str, state: ObservedState) -> list[str]:
-    """Return the labels of the assets that a decision trades or may trade, each once: of orders,
-    or of decisions other than HOLD.
+    """Return the labels of the assets that a decision may trade, each once. A task that asks for
+    decisions says what HOLD means, and may sell or rebalance by it.
     """
     known = {label_key(label): label for label in (*state.assets, *state.universe)}
     labels: dict[str, None] = {}
@@ -252,7 +252,7 @@ def ordered_assets(decision: Decision, submitted: str, state: ObservedState) -> 
     label_of = {label_key(label): label for label in state.candidates}
     for item in submission_object(submitted).get("decisions", ()):
         label = label_of.get(label_key(item["stock_id"]))
-        if label is not None and item["decision"] != "HOLD":
+        if label is not None:
             labels[label] = None
 
     return list(labels)

@@ -23,7 +23,7 @@ class Pending(msgspec.Struct, forbid_unknown_fields=True):
     memory: str = ""  #: id of the reason in the memory; empty: it was not remembered
     moves: dict[str, float | None] = {}  #: log return of each asset since; None: not known
     reflected: bool = False  #: whether its outcome is remembered
-    #: assets that it traded or meant to, by label
+    #: assets that it may trade, by label
     ordered: list[str] = []
     #: what became of the orders, in words, by label, once it is shown; absent: no order
     fills: dict[str, str] = {}

@@ -19,6 +19,7 @@ from ktdeval.harness import (
     ModelRequest,
     Observation,
     StepSession,
+    ask_in_words,
     decide_in_phases,
     joined,
     offered_tools,
@@ -174,14 +175,14 @@ class Step:
     def _answer(self, messages: Sequence[Message], role: str, state: ObservedState | None) -> str:
         """Return the model's reply; empty if the call fails, which is counted under its kind. So is
         an empty reply. Questions about a day offer the tools of its decision, of which none may be
-        called: providers count them among what their prompt caches reuse.
+        called, and a call is refused: providers count them among what their prompt caches reuse.
         """
         request = ModelRequest(tuple(messages), state=state)
         if role != SUMMARY:
             request = replace(request, tools=offered_tools(self.session), tool_choice=NO_TOOL)
 
         try:
-            answer = MemorySession(self.session, role).ask(request).content
+            answer = ask_in_words([*messages], MemorySession(self.session, role), request)
         except ModelError:
             return ""
 

@@ -246,6 +246,22 @@ def test_tools_of_which_none_may_be_called_stay_on_offer() -> None:
     assert gemini().encode(request)["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
 
 
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("claude-opus-5-5", {}), ("claude-opus-4-6", {"reasoning_tokens": 1024})],
+)
+def test_where_claude_is_only_asked_for_a_call_it_is_only_asked_for_none(
+    name: str, call: Any
+) -> None:
+    model = AnthropicModel(name)
+    bodies = [
+        model.encode(ask(QUESTION, (LOOK, SUBMIT), choice, **call))
+        for choice in (None, "submit_action", NO_TOOL)
+    ]
+    assert [body["tool_choice"] for body in bodies] == [{"type": "auto"}] * 3
+    assert bodies[0]["tools"] == bodies[1]["tools"] == bodies[2]["tools"]
+
+
 def test_a_tool_that_must_be_called_without_a_name_is_the_only_one_on_offer() -> None:
     def offered(how: str) -> list[str]:
         body = claude(forced_tool=how).encode(ask(QUESTION, (LOOK, SUBMIT), "submit_action"))

@@ -281,7 +281,7 @@ def test_a_single_submission_writes_its_rules_alone_and_its_second_retry_reads_t
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "heeds_choice", "least"),
-    [("deepfund", True, 70.0), ("deepfund", False, 80.0), ("trade", True, 80.0)],
+    [("deepfund", True, 80.0), ("deepfund", False, 80.0), ("trade", True, 85.0)],
 )
 def test_a_team_reads_most_of_its_prompts(agent: str, heeds_choice: bool, least: float) -> None:
     asked = asked_of(agent, "blinded_fixed_candidate")

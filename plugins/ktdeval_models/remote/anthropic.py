@@ -124,6 +124,7 @@ class AnthropicModel(RemoteAdapter):
             "extra_body": dict(self.params.extra_body),
             "forced_tool": self._how_forced(None),
             "forced_tool_while_thinking": self._how_forced("enabled"),
+            "forbidden_tools_where_auto": "asked",
             "inexpressible_schemas": "not_sent",
             "not_sent": not_sent,
         }
@@ -190,10 +191,10 @@ class AnthropicModel(RemoteAdapter):
         return turns, thinking
 
     def _is_asked(self, request: ModelRequest, thinking: Body | None) -> bool:
-        """Whether the model is free to call a tool: it may, or a forced call is only asked for."""
-        if request.tool_choice is None:
-            return True
-        return request.tool_choice != NO_TOOL and self._how_forced(_mode_of(thinking)) == "auto"
+        """Whether the API leaves a call to the model: it may call, or what it has to do is only asked
+        for.
+        """
+        return request.tool_choice is None or self._how_forced(_mode_of(thinking)) == "auto"
 
     @property
     def _caches(self) -> bool:
@@ -262,7 +263,8 @@ class AnthropicModel(RemoteAdapter):
 
         If some tool must be called, and none can be named, only that one is offered. If the choice
         is left to the model, all stay on offer, since another list would end the reuse of the
-        prompt's cache.
+        prompt's cache. So would a choice of none between those left to the model: then the prompt
+        alone asks for words, and the agent refuses a call.
         """
         if not request.tools:
             return _uncallable_tools(request)
@@ -280,10 +282,10 @@ class AnthropicModel(RemoteAdapter):
             for tool in tools
         ]
         choice: Body
-        if request.tool_choice == NO_TOOL:
-            choice = {"type": "none"}
-        elif request.tool_choice is None or forced == "auto":
+        if request.tool_choice is None or forced == "auto":
             choice = {"type": "auto"}
+        elif request.tool_choice == NO_TOOL:
+            choice = {"type": "none"}
         elif forced == "any":
             choice = {"type": "any"}
         else:

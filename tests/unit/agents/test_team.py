@@ -33,6 +33,7 @@ from ktdeval.harness import (
     shown_state,
     table_rows,
 )
+from ktdeval.harness.forced import WORDS_ONLY
 from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from ktdeval.observation import ObservedState
@@ -49,7 +50,7 @@ from loops import not_empty
 from paths import REPOSITORY
 from tables import beside, on_each_row
 
-Words = str | None | Callable[[ModelRequest], str]
+Words = str | None | Callable[[ModelRequest], str | Reply]
 LOOK = ToolSpec("look", "Look.", {})
 DATES = IdentityIndex(NO_MARKET, assets=False, dates=True)
 
@@ -92,14 +93,15 @@ class Session:
         if words is None:
             raise ModelError("timeout", "no reply")
         if request.tool_choice == CHOOSE:
-            everyone = choice(
-                *request.tools[0].parameters["properties"]["analysts"]["items"]["enum"]
-            )
+            (tool,) = (tool for tool in request.tools if tool.name == CHOOSE)
+            everyone = choice(*tool.parameters["properties"]["analysts"]["items"]["enum"])  # type: ignore[index, call-overload]
             given = self.says.get(role, everyone)
             return Reply("", (ToolCall("p", CHOOSE, str(given)),))
         if request.tool_choice:
             return Reply("", (ToolCall("c", "submit_action", json.dumps(self.submits)),))
         text = words(request) if callable(words) else words
+        if isinstance(text, Reply):
+            return text
         return (
             Reply("", (ToolCall("l", "look", "{}"),))
             if request.tools and request.tool_choice is None and text == "look"
@@ -306,6 +308,62 @@ def test_the_planner_chooses_the_analysts_and_without_a_valid_choice_all_report(
     assert len(set(everyone.order)) == 9
     counted = [kind for kind in everyone.failures if "choice" in kind]
     assert counted == [*["bad_choice"] * everyone.submission_attempts, "no_choice"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "of_researchers"),
+    [(0, [CHOOSE, "submit_action"]), (9, ["look", "submit_action"])],
+)
+def test_roles_of_a_team_with_a_planner_list_its_tool_in_one_order_unless_they_research(
+    budget: int, of_researchers: list[str]
+) -> None:
+    session = Session(budget=budget)
+    decide(make_team("deepfund"), session)
+    listed: dict[str, list[list[str]]] = {}
+    for role, request in session.asked:
+        listed.setdefault(role, []).append([tool.name for tool in request.tools])
+
+    of_others = [CHOOSE] if budget else of_researchers
+    researchers = ("technical_analyst", "portfolio_manager")
+    assert len(listed) == 9
+    for role, lists in listed.items():
+        wanted = of_researchers if role in researchers else of_others
+        assert lists == [wanted] * len(lists), role
+
+    choices = {role: request.tool_choice for role, request in session.asked}
+    assert (choices.pop("planner"), choices.pop("portfolio_manager")) == (CHOOSE, "submit_action")
+    assert set(choices.values()) <= {NO_TOOL, None}
+
+
+def submits_once(request: ModelRequest) -> str | Reply:
+    """Submit in place of a report, and report once that was refused."""
+    if request.messages[-1].role == "tool":
+        return "It rises after all."
+    return Reply("I submit.", (ToolCall("s", "submit_action", "{}"),))
+
+
+def test_a_role_that_calls_a_tool_in_place_of_its_report_is_refused_and_asked_again() -> None:
+    session = Session({"bull": submits_once})
+    decide(make_team("trade"), session)
+    assert session.order.count("bull") == 2
+    first, second = (request for role, request in session.asked if role == "bull")
+    assert second.messages == (
+        *first.messages,
+        Message("assistant", "I submit.", (ToolCall("s", "submit_action", "{}"),)),
+        Message("tool", WORDS_ONLY, tool_call_id="s"),
+    )
+    assert second.tool_choice == NO_TOOL
+    assert "## Bull researcher\n\nIt rises after all.\n\n" in session.shown("trader")
+    assert session.failures == ["wrong_tool"]
+
+
+def test_calls_alone_are_no_report_after_the_last_attempt() -> None:
+    call = Reply("", (ToolCall("s", "submit_action", "{}"),))
+    session = Session({"bull": lambda _: call})
+    decide(make_team("trade"), session)
+    assert session.order.count("bull") == session.submission_attempts
+    assert session.failures == [*["wrong_tool"] * session.submission_attempts, "empty_reply"]
+    assert f"## Bull researcher\n\n{NO_ANSWER}" in session.shown("trader")
 
 
 def test_risk_control_is_shown_its_grid_and_rounded_to_it() -> None:

@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.harness import ModelRequest, Observation, Reply, Submission, ToolCall, ToolSpec
+from ktdeval.harness import (
+    Message,
+    ModelRequest,
+    Observation,
+    Reply,
+    Submission,
+    ToolCall,
+    ToolSpec,
+)
+from ktdeval.harness.forced import OTHER_TOOL
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.models import split_model
@@ -116,7 +125,7 @@ def test_a_planner_may_choose_only_among_the_analysts_of_the_arguments() -> None
         made("deepfund", {"analysts": "policy_analyst,macro_analyst"}), chosen("macro_analyst")
     )
     first = session.asked[0]
-    (tool,) = first.tools
+    tool, _ = first.tools
     assert tool.parameters["properties"]["analysts"]["items"]["enum"] == [  # type: ignore[index, call-overload]
         "macro_analyst",
         "policy_analyst",
@@ -140,6 +149,16 @@ def test_a_planner_is_asked_again_with_what_was_wrong_and_each_failure_counts() 
     assert "analysts" in second.messages[-1].content
     assert "weather" not in second.messages[-1].content
     assert [message.tool_call_id for message in third.messages[-2:]] == ["p", "p"]
+
+
+def test_a_planner_that_calls_the_tool_of_another_role_is_told_so() -> None:
+    submits = Reply("", (ToolCall("s", "submit_action", "{}"),))
+    session = played(made("deepfund", {}), submits, chosen("macro_analyst"))
+    assert session.order[:3] == ["planner", "planner", "macro_analyst"]
+    assert session.failures[0] == "bad_choice"
+    assert session.asked[1].messages[-1] == Message(
+        "tool", OTHER_TOOL.format(tool=CHOOSE), tool_call_id="s"
+    )
 
 
 def test_words_of_a_planner_name_nobody_and_after_the_last_attempt_all_are_asked() -> None:

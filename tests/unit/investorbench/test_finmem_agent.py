@@ -14,7 +14,8 @@ import pytest
 
 from ktdeval.errors import ConfigError, ModelError, StoreError
 from ktdeval.harness import Lesson, Observation, Submission
-from ktdeval.harness.messages import Message, ModelRequest
+from ktdeval.harness.forced import WORDS_ONLY
+from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.keyless import Conversation
 from ktdeval.observation import state_of_values
 from ktdeval.plugins.registry import load_plugins
@@ -400,6 +401,24 @@ def test_a_warm_up_leaves_its_documents_and_reasons_with_what_came_after() -> No
     assert first.count("warm-up; ") == 1
     assert "End with the ids" in asked[0].messages[1].content
     assert "End with the ids" not in first
+
+
+def test_an_explanation_by_a_call_is_refused_and_asked_for_again() -> None:
+    class Caller(Learner):
+        """Submits before it explains."""
+
+        def ask(self, request: ModelRequest) -> Reply:
+            if request.role == "warm_up" and len(request.messages) == 2:
+                self.asked.append(request)
+                return Reply("", (ToolCall("s", "submit_action", "{}"),))
+            return super().ask(request)
+
+    session = Caller(("wet", "dry", "cold"), RIGHT)
+    AGENT.decide(observation(0), session, None)  # type: ignore[arg-type]
+    assert session.failures == ["wrong_tool"] * 3
+    assert [len(request.messages) for request in session.asked] == [2, 4, 2, 4, 2, 4, 2]
+    assert session.asked[1].messages[-1] == Message("tool", WORDS_ONLY, tool_call_id="s")
+    assert "which called for BUY: wet" in session.asked[-1].messages[1].content
 
 
 @pytest.mark.parametrize(("lessons", "credited"), [(RIGHT, 3), (INVERTED, 0)])

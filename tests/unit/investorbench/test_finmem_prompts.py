@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.harness import NO_TOOL, Observation
+from ktdeval.harness import NO_TOOL, ModelRequest, Observation, Reply
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
 from memory_sessions import NEWS, Learner, Session, lesson
@@ -273,6 +273,42 @@ def test_the_model_concludes_from_outcomes_once_they_are_known() -> None:
     )
     remembered = f"day_3, outcome of your decision of day_0 (no order): {moved} Buy on rain."
     assert remembered in words_of(sessions[4])
+
+
+class Holder(Session):
+    """Decides HOLD of MSFT."""
+
+    def ask(self, request: ModelRequest) -> Reply:
+        reply = super().ask(request)
+        calls = []
+        for call in reply.tool_calls:
+            held = {"stock_id": "msft", "decision": "HOLD"}
+            arguments = {**json.loads(call.arguments), "decisions": [held]}
+            calls.append(replace(call, arguments=json.dumps(arguments)))
+
+        return replace(reply, tool_calls=tuple(calls))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([["MSFT", "SELL", "filled", 0.5, 100.0]], "HOLD MSFT; MSFT filled 49.5 % of NAV"),
+        ([["MSFT", "SELL", "rejected", 0, None]], "HOLD MSFT; MSFT rejected"),
+        ([], "HOLD MSFT"),
+    ],
+)
+def test_an_outcome_of_hold_says_what_was_traded_by_it(rows: list[Row], said: str) -> None:
+    columns = ["stock_id", "side", "status", "filled_shares", "fill_price"]
+    first = Holder("I hold. [memory: M1]")
+    memory: Any = AGENT.decide(shown_day(0, ONE), first, None).memory  # type: ignore[arg-type]
+    for step in range(1, 4):
+        orders = {"columns": columns, "rows": rows if step == 1 else []}
+        day = shown_day(step, ONE, more={"last_step": {"orders": orders}})
+        session = Session("I decide.")
+        memory = AGENT.decide(day, session, memory).memory  # type: ignore[arg-type]
+
+    question = session.asked[0].messages[1].content.partition("# Looking back")[2]
+    assert f"Your decision of day_0 ({said}): to today's close" in question
 
 
 @pytest.mark.parametrize("conclusion", ["", None])

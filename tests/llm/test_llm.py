@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from forced_replies import calls_of, forced_replies, row_of
 from ktdeval.errors import ModelError
@@ -68,6 +69,14 @@ CASES = {
         ("--tasks", "three_questions", "--plugin", str(SUPPORT / "questions_plugin.py")),
         3,
         is_masked=False,
+    ),
+    "twenty": Case(
+        "investorbench_msft",
+        (
+            *(*ONE_ASSET, "--limit", "20", "--tool-protocol", "json_schema"),
+            *("--temperature", "0.7"),  # the last one given counts
+        ),
+        20,
     ),
     "four names": Case(
         "market_blinded",
@@ -217,6 +226,20 @@ def test_every_forced_submission_is_valid_json(runs: Runs, name: str) -> None:
     forced = forced_replies(runs.of(name))
     assert len(forced) >= CASES[name].steps
     assert [each for each in forced if each.value() is None] == []
+
+
+@pytest.mark.slow
+def test_of_twenty_steps_at_a_temperature_of_0_7_sixteen_submissions_are_valid_at_once(
+    runs: Runs,
+) -> None:
+    validator = Draft202012Validator(schema_of("investorbench_msft"))
+    run = RunFolder.load(runs.of("twenty"))
+    (spec,) = run.manifest.specs
+    steps = run.load_ledger(spec).steps
+    assert sum(step.submissions == 1 and not step.failures for step in steps) >= 16
+
+    values = [each.value() for each in forced_replies(runs.of("twenty"))]
+    assert sum(validator.is_valid(value) for value in values) >= 16
 
 
 @pytest.mark.parametrize("name", BY_NAME)

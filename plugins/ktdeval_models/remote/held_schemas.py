@@ -6,14 +6,20 @@ here instead: each text with a pattern that holds both its signs and its length.
 no quotes and backslashes, since that grammar reads a pattern by the signs of the JSON. A list may
 get a limit as well, so that every reply can end.
 
+llama.cpp reads no bounds of numbers with decimals: a confidence between 0 and 1 came back as 2. Such
+a number is sent as the list of its values in steps.
+
 These schemas admit less than the given ones. They only constrain what is written: a reply is
 checked against the given schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+from jsonschema import Draft202012Validator
 
 from ktdeval.harness import ModelRequest
 from ktdeval.values.jsonio import JsonValue
@@ -27,6 +33,12 @@ _CHOICES = frozenset({"enum", "const"})
 _ONE = ("items", "additionalProperties")
 _LIST = ("anyOf", "oneOf", "allOf")
 _NAMED = ("properties", "$defs", "definitions")
+_LOWER, _UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
+_RANGE_WORDS = (*_LOWER, *_UPPER)
+# Enumerations of providers end at 1,000 values; a grammar gets slow before.
+_MOST_VALUES = 250
+# digits behind the point that a multiple of a step keeps
+_DECIMALS = 9
 
 
 @dataclass(frozen=True)
@@ -37,10 +49,13 @@ class Bounds:
         longest_text: most characters of a text without choices or a pattern of its own; none of
             them is then a control character, a quote or a backslash.
         longest_list: most items of a list.
+        number_step: step of the values of a number between two bounds, which are listed; where
+            these are over 250, as the schema says.
     """
 
     longest_text: int | None = None
     longest_list: int | None = None
+    number_step: float | None = None
 
     def request(self, request: ModelRequest) -> ModelRequest:
         """Return a request whose schemas have these bounds."""
@@ -68,9 +83,17 @@ class Bounds:
             return self._list(held)
         if kind == "string":
             return self._text(held)
-        if isinstance(kind, list) and "string" in kind and self.longest_text is not None:
+        if kind == "number":
+            return self._number(held)
+        if isinstance(kind, list) and self._holds_one_of(kind):
             return self._alternatives(held, kind)
         return held
+
+    def _holds_one_of(self, kinds: list[JsonValue]) -> bool:
+        """Whether one of several types has a bound."""
+        if "string" in kinds and self.longest_text is not None:
+            return True
+        return "number" in kinds and self.number_step is not None
 
     def _of_word(self, word: str, value: JsonValue) -> JsonValue:
         """Return the value of a word of a schema, with bounds in the schemas that it holds."""
@@ -95,20 +118,32 @@ class Bounds:
         if self.longest_list is None:
             return schema
 
-        least = _number(schema, "minItems", 0)
-        most = min(_number(schema, "maxItems", self.longest_list), self.longest_list)
+        least = _count(schema, "minItems", 0)
+        most = min(_count(schema, "maxItems", self.longest_list), self.longest_list)
         return {**schema, "maxItems": max(least, most)}
 
     def _text(self, schema: Schema) -> Schema:
         if self.longest_text is None or schema.keys() & {"pattern", *_CHOICES}:
             return schema
 
-        least = _number(schema, "minLength", 0)
-        most = min(_number(schema, "maxLength", self.longest_text), self.longest_text)
+        least = _count(schema, "minLength", 0)
+        most = min(_count(schema, "maxLength", self.longest_text), self.longest_text)
         limit = "" if least > most else str(most)
 
         held = {word: value for word, value in schema.items() if word not in _LENGTHS}
         held["pattern"] = f"^{_PLAIN_SIGN}{{{least},{limit}}}$"
+        return held
+
+    def _number(self, schema: Schema) -> Schema:
+        if self.number_step is None or schema.keys() & _CHOICES:
+            return schema
+
+        values = _steps(schema, self.number_step)
+        if not 0 < len(values) <= _MOST_VALUES:
+            return schema
+
+        held = {word: value for word, value in schema.items() if word not in _RANGE_WORDS}
+        held["enum"] = list(values)
         return held
 
     def _alternatives(self, schema: Schema, kinds: list[JsonValue]) -> Schema:
@@ -127,6 +162,36 @@ class Bounds:
         return {**outside, "anyOf": alternatives}
 
 
-def _number(schema: Schema, word: str, default: int) -> int:
+def _count(schema: Schema, word: str, default: int) -> int:
     value = schema.get(word)
     return value if isinstance(value, int) else default
+
+
+def _steps(schema: Schema, step: float) -> Sequence[float]:
+    """Return the multiples of a step that a number may be, and its bounds; none, if it lacks one."""
+    low = _bound(schema, _LOWER, max)
+    high = _bound(schema, _UPPER, min)
+    if low is None or high is None or (high - low) / step > _MOST_VALUES:
+        return ()
+
+    values = {low, high}
+    for multiple in range(math.ceil(low / step), math.floor(high / step) + 1):
+        values.add(round(multiple * step, _DECIMALS))
+
+    allowed = Draft202012Validator(schema)
+    return sorted(value for value in values if allowed.is_valid(value))
+
+
+def _bound(
+    schema: Schema, words: tuple[str, str], tighter: Callable[[Iterable[float]], float]
+) -> float | None:
+    """Return the tighter of a number's bounds on one side, None without one."""
+    bounds = []
+    for word in words:
+        value = schema.get(word)
+        if isinstance(value, (int, float)):
+            bounds.append(float(value))
+
+    if not bounds:
+        return None
+    return tighter(bounds)

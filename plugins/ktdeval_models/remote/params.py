@@ -162,6 +162,15 @@ class CompatibleParams(RemoteParams):
         minimum=1,
         maximum=2000,
     )
+    number_step: float | None = option(
+        None,
+        help=(
+            "step of the values of a number between two bounds in such a reply, as 0.01, for servers"
+            " that read no bounds; default: any number, but with llama_cpp_python and ollama"
+        ),
+        minimum=0.001,
+        maximum=1,
+    )
 
 
 @dataclass(frozen=True)
@@ -246,6 +255,8 @@ class Preset:
     json_mode: JsonMode = "json_object"
     # characters of each text in a reply held to a schema; None: schemas are sent as they are
     longest_text: int | None = None
+    # step of the values of a number between two bounds, where the server reads no bounds
+    number_step: float | None = None
     takes_effort: bool = True  # whether it has a field `reasoning_effort`
     budget_field: str | None = None  # for the most tokens of reasoning
     # fields sent with an effort other than none, or with a budget

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from ktdeval.harness.messages import ModelRequest, ToolSpec
 from ktdeval_models.remote.held_schemas import Bounds
 from loops import not_empty
+from schema_documents import followers
 from schema_engines import Outlines, installed
 from schema_rules import subschemas
 from sent_schemas import sent_schemas
@@ -80,6 +81,57 @@ def test_a_list_has_no_more_items_than_its_bound_but_as_many_as_it_must() -> Non
     assert bounds.schema({"type": "array"})["maxItems"] == 3
     assert bounds.schema({"type": "array", "maxItems": 2})["maxItems"] == 2
     assert bounds.schema({"type": "array", "minItems": 4})["maxItems"] == 4
+
+
+CONFIDENCE = {"type": "number", "minimum": 0, "maximum": 1}
+
+
+@pytest.mark.parametrize(
+    ("schema", "step", "values"),
+    [
+        (CONFIDENCE, 0.25, [0, 0.25, 0.5, 0.75, 1]),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.2}, 0.1, [0.1, 0.2]),
+        ({"type": "number", "minimum": -0.1, "exclusiveMaximum": 0.1}, 0.1, [-0.1, 0]),
+        # a bound beside the steps is a value
+        ({"type": "number", "minimum": 0.2, "maximum": 0.25}, 0.1, [0.2, 0.25]),
+    ],
+)
+def test_a_number_between_two_bounds_is_a_choice_of_its_steps(
+    schema: dict[str, Any], step: float, values: list[float]
+) -> None:
+    assert Bounds(number_step=step).schema(schema) == {"type": "number", "enum": values}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "number"},
+        {"type": "number", "minimum": 0},
+        {"type": "number", "minimum": 0, "maximum": 1000},  # 100,001 values
+        {"type": "number", "enum": [1, 2]},
+        {"type": "integer", "minimum": 0, "maximum": 3},  # whose bounds llama.cpp reads
+    ],
+)
+def test_other_numbers_stay_as_they_are(schema: dict[str, Any]) -> None:
+    assert Bounds(number_step=0.01).schema(schema) == schema
+
+
+def test_a_number_that_may_be_missing_is_a_choice_too() -> None:
+    schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+    validator = Draft202012Validator(Bounds(number_step=0.5).schema(schema))
+    admitted = [value for value in (None, 0, 0.5, 0.7, 1, 2) if validator.is_valid(value)]
+    assert admitted == [None, 0, 0.5, 1]
+
+
+@pytest.mark.parametrize("name", sent_schemas())
+def test_a_choice_of_hundredths_follows_the_schema_that_the_reply_is_checked_against(
+    name: str,
+) -> None:
+    schema = sent_schemas()[name]
+    held = Bounds(number_step=0.01).schema(schema)
+    validator = Draft202012Validator(schema)
+    for document in not_empty(followers(held, 5)):
+        assert validator.is_valid(document)
 
 
 def test_without_bounds_a_request_is_sent_as_it_is() -> None:

@@ -100,7 +100,13 @@ def held(name: str, found: Swept) -> None:
 
 
 def samples_of_cards(*subjects: Subject) -> list[tuple[Any, Callable[[Any], str | None]]]:
-    made = [card(), card((0, 1), {1}, limit=3), remote_card((0, 1, 2)), ruined_card(), practice_card()]
+    made = [
+        card(),
+        card((0, 1), {1}, limit=3),
+        remote_card((0, 1, 2)),
+        ruined_card(),
+        practice_card(),
+    ]
     real = [(each.card, card_refusal(each)) for each in subjects]
     return [*real, *((each, made_card_refusal(each)) for each in made)]
 

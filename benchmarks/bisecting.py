@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -261,9 +262,9 @@ class Bisector:
         if end["filled_shares"]:
             self.bought[name] = lots
             bound = Span(0.0, price)
-        elif end["rule"] == "lot":
+        elif end.get("rule") == "lot":
             bound = Span(price, ANY.high * 100)
-        elif end["rule"] == "target" and self.bought.get(
+        elif end.get("rule") == "target" and self.bought.get(
             name
         ):  # what is held is worth more than the target
             bound = Span(lots * price / self.bought[name], ANY.high * 100)
@@ -313,7 +314,7 @@ class Bisector:
             size = all_lots * LOT
             worth = Span(nav.low - cash.high, nav.high - cash.low)
             self.learn(name, self.level(worth.over(Span(size, size)), bar["close_cny"]))
-        elif self.channel == "partial fills" and end["rule"] == "cash":
+        elif self.channel == "partial fills" and end.get("rule") == "cash":
             least, most = lots * LOT * (1.0 + BUY_FEE), (lots + 1) * LOT * (1.0 + BUY_FEE)
             self.learn(
                 name, self.level(Span(self.last_cash.low / most, self.last_cash.high / least), fill)
@@ -414,7 +415,10 @@ class Field:
             view = self.market.as_of(base + step)
             observation = scene.observe(step, view, seen.account, seen.last)
             session = GuardedSession(
-                parts, step, scene.tool_context(step, view, seen.account), seen.breaches
+                parts,
+                step,
+                scene.tool_context(step, view, seen.account),
+                breaches=partial(seen.breaches, observation.state),
             )
             outcome = session.decide(ReactAgent(), observation, None)
             decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.attribution import filled_forward
-from ktdeval.market import FloatArray, MarketView
+from ktdeval.market import FloatArray, MarketView, board_of
 from ktdeval.masking import AssetRef, DayRef, Payload, Price, Shares, figure, filled_table, table
 from ktdeval_markets.stage import Stage
 from ktdeval_markets.state import PARTS, Part, status
@@ -24,6 +24,7 @@ DRAWDOWN = "drawdown_60d_pct"
 ASSET_COLUMNS = (
     "stock_id",
     "kind",
+    "board",
     "status",
     *PARTS,
     "volume",
@@ -33,7 +34,8 @@ ASSET_COLUMNS = (
 )
 LAST_CLOSE = "last_close"  #: column of the assets on days on which one of them has no close
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *PARTS, "volume")
-BAR_COLUMNS = ("open", "high", "low", "volume")  #: that a market of closes alone does not have
+#: columns that a market of closes alone, or one without boards, does not have
+OPTIONAL_COLUMNS = ("board", "open", "high", "low", "volume")
 HISTORY_COLUMNS = ("stock_id", "day", *PARTS, "volume")
 OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 
@@ -47,14 +49,14 @@ def assets(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
     closes = filled_forward(view.adjusted_close[first_row:])
     rows = [_asset_row(stage, view, closes[:, asset], asset) for asset in shown]
     if np.isfinite(view.close[view.day, list(shown)]).all():
-        return filled_table(ASSET_COLUMNS, rows, BAR_COLUMNS)
+        return filled_table(ASSET_COLUMNS, rows, OPTIONAL_COLUMNS)
 
     # An exchange is closed: a position can still be judged by its last price.
     with_last = []
     for row, asset in zip(rows, shown, strict=True):
         with_last.append((*row, _last_close(view, asset)))
 
-    return filled_table((*ASSET_COLUMNS, LAST_CLOSE), with_last, BAR_COLUMNS)
+    return filled_table((*ASSET_COLUMNS, LAST_CLOSE), with_last, OPTIONAL_COLUMNS)
 
 
 def _asset_row(stage: Stage, view: MarketView, path: FloatArray, asset: int) -> Sequence[Payload]:
@@ -68,6 +70,7 @@ def _asset_row(stage: Stage, view: MarketView, path: FloatArray, asset: int) -> 
     return (
         ref,
         stage.snapshot.kinds[asset],
+        _board(stage, asset),
         status(view, asset),
         *(_price(view, asset, day, part, 1.0) for part in PARTS),
         Shares(asset, float(view.volume[day, asset]), day),
@@ -75,6 +78,15 @@ def _asset_row(stage: Stage, view: MarketView, path: FloatArray, asset: int) -> 
         None if volatility is None else ref.figure(volatility, VOLATILITY, day),
         None if drawdown is None else ref.figure(drawdown, DRAWDOWN, day),
     )
+
+
+def _board(stage: Stage, asset: int) -> str | None:
+    """Return the board that an asset's lots and price limits follow from; None where its venue has
+    no boards.
+    """
+    if not stage.rules.venues[asset].has_boards:
+        return None
+    return str(board_of(stage.snapshot.codes[asset]))
 
 
 def _return_pct(view: MarketView, path: FloatArray, asset: int, days: int) -> Payload:
@@ -201,7 +213,7 @@ def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
             volume = Shares(asset, float(view.volume[day, asset] / factors[day]), day)
             rows.append((AssetRef(asset), DayRef(day), *prices, volume))
 
-    return filled_table(HISTORY_COLUMNS, rows, BAR_COLUMNS)
+    return filled_table(HISTORY_COLUMNS, rows, OPTIONAL_COLUMNS)
 
 
 # ---- what came after a day

@@ -243,7 +243,25 @@ FIGURES = [
     (0, "USD", "$0"),
     (1234.5, "USD", "$1,234.50"),
     (None, "ratio", "–"),
+    (0.25, "fractions seen", "0.2500\u202ffractions seen"),
 ]
+SIGNED = (
+    "fraction",
+    "fraction of NAV",
+    "fraction per year",
+    "ratio",
+    "annualised ratio",
+    "annualised ratio over 4.29 %",
+)
+UNSIGNED = (
+    "index",
+    "score",
+    "years",
+    "fraction-like",
+    "annualised fraction",
+    "ratio of trades",
+    "",
+)
 
 
 @needs_browser
@@ -257,6 +275,8 @@ def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_n
     ]
     assert texts == [shown for _, _, shown in FIGURES]
     assert tab.evaluate("kt.format.percent(0.015, 1, true)") == "+1.5\u202f%"
+    signed = "units => units.filter((unit) => kt.format.hasSign(unit))"
+    assert tab.evaluate(signed, [*SIGNED, *UNSIGNED]) == [*SIGNED]
     for value in ("javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "vbscript:x"):
         assert (
             tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None

@@ -82,12 +82,27 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
 
 
 def reference_problems(reference: References, windows: Iterable[str]) -> Iterator[Problem]:
-    """Yield the windows of finished episodes that the reference lacks, or has besides."""
+    """Yield the windows of finished episodes that the reference lacks, or has besides, and figures
+    with an interval: there is one path of the benchmark, whose figures are known.
+    """
     if set(reference.benchmark_buy_and_hold) != set(windows):
         yield (
             ("reference", "benchmark_buy_and_hold"),
             "must have each window of a finished episode, and no other",
         )
+
+    for window, policy in reference.benchmark_buy_and_hold.items():
+        for name, figure in _figures(policy.metrics):
+            if figure.interval is not UNSET:
+                where = ("reference", "benchmark_buy_and_hold", window, "metrics", name, "interval")
+                yield where, "is given; figures of the benchmark have no interval"
+
+
+def _figures(metrics: ReferenceMetrics) -> Iterator[tuple[str, EpisodeMetric]]:
+    """Yield the figures of a reference that the card has, by name."""
+    yield from metrics.panel.items()
+    if metrics.volatility is not UNSET:
+        yield "volatility", metrics.volatility
 
 
 WORDS = {

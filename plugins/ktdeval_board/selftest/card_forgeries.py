@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
+from ktdeval.harness import RemoteModel
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.values.jsonio import dumps_pretty, sha256_hex
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.selftest.kinds import (
@@ -26,6 +29,7 @@ from ktdeval_board.selftest.specimen import (
     Value,
     derived_fields,
     in_turn,
+    no_calls,
     setting,
 )
 
@@ -393,9 +397,10 @@ def _two(rule: str, change: Change, name: str, named: str = "card", attempts: in
 
 
 def _other_files(card: Value) -> None:
-    """Give a card files of other bytes."""
+    """Give a card files of other bytes, as a run of its model and agent would have."""
+    system = _system(card)
     card["artefacts"] = {
-        path: sha256_hex(path + digest) for path, digest in card["artefacts"].items()
+        path: sha256_hex(system + path + digest) for path, digest in card["artefacts"].items()
     }
 
 
@@ -403,18 +408,17 @@ def _other_records(card: Value) -> None:
     """Give a card records of its own, as another run would have."""
     _other_files(card)
     if "mask_key" in card:
-        card["mask_key"] = sha256_hex(repr(card["model"]))[:32]
+        card["mask_key"] = sha256_hex(_system(card))[:32]
+
+
+def _system(card: Value) -> str:
+    return repr((card["model"], card["agent"]))
 
 
 def second_attempt(card: Value) -> None:
     """Turn a card into one of another run of its system."""
     card["model"]["args"] = {"temperature": 0.1}
     _other_records(card)
-
-
-def _renamed(name: str) -> Change:
-    """The card of a model of another name, with records of its own."""
-    return in_turn(setting("model", "name", to=name), _other_records)
 
 
 def _other_model(card: Value) -> None:
@@ -432,18 +436,32 @@ def _of_other_model(change: Change) -> Change:
     return in_turn(_other_model, _other_records, change)
 
 
-def _in_capitals(board: Specimen) -> None:
-    name = board.original.card["model"]["name"]
-    board.forge(
-        _renamed(name.upper() if name != name.upper() else name.lower()), stored="elsewhere"
-    )
+def _of_provider(name: str) -> Change:
+    """Return the change of a card to one of a model behind a network, with records of its own.
+    Providers take any name, so that the installed plugins know look-alikes, too.
+    """
+
+    def change(card: Value) -> None:
+        model = cast(RemoteModel, load_plugins().make_model(name, {}))
+        card["model"] = {"name": name, "args": {}}
+        card["sent_as"] = model.settings()
+        card["provenance"]["calls"] = no_calls()
+        card["cost"] = {"value": None, "reason": "no price of the model is known"}
+        _other_records(card)
+
+    return change
 
 
-def _filed_alike(board: Specimen) -> None:
-    name = board.original.card["model"]["name"]
-    if "/" not in name:
-        raise NotApplicableError("the model's name has no slash")
-    board.forge(_renamed(name.replace("/", "--")), stored="elsewhere")
+def _alike(name: str, model: str, other: str) -> None:
+    """Register two cards of models of a provider whose names can be taken for each other."""
+    first = forge(_of_provider(model), stored="elsewhere")
+    second = forge(_of_provider(other), stored="elsewhere")
+    bad(name, "name", "card", first, verdict(), second)
+
+
+def _agent_in_other_case(card: Value) -> None:
+    card["agent"]["name"] = card["agent"]["name"].swapcase()
+    _other_records(card)
 
 
 def _other_benchmark(card: Value) -> None:
@@ -470,8 +488,9 @@ _two(
 _two("copy", _other_model, "records_of_another_card")
 _two("copy", _other_files, "episodes_of_another_card")
 full("mask_key_of_another_run", "mask-key", "card", verdict(), _same_mask_key)
-full("model_name_that_differs_by_case_alone", "name", "card", verdict(), _in_capitals)
-full("model_name_that_files_alike", "name", "card", verdict(), _filed_alike)
+_alike("model_name_that_differs_by_case_alone", "openai/look-alike", "openai/Look-Alike")
+_alike("model_name_that_files_alike", "openai/look-alike", "openai/look:alike")
+_two("name", _agent_in_other_case, "agent_name_that_differs_by_case_alone")
 _two("reference", _of_other_model(_other_benchmark), "forged_benchmark")
 _two(
     "metric",

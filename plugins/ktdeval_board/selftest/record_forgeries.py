@@ -19,6 +19,7 @@ from ktdeval_board.selftest.specimen import (
     NotApplicableError,
     Specimen,
     Value,
+    no_calls,
     put_json,
     read_transcript,
     renewed_card,
@@ -169,27 +170,7 @@ def _calls_of_a_model_that_makes_none(board: Specimen) -> None:
             card["sent_as"] = None
             return
 
-        counts = {
-            "attempts": 0,
-            "answered": 0,
-            "cached": 0,
-            "repeated": 0,
-            "unused": 0,
-            "failed_attempts": {},
-            "tokens": {},
-        }
-        paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
-        seconds = dict.fromkeys(("median", "p90", "p99", "longest"))
-        checks = {"requests": 0, "attempts": 0, **paid}
-        more = {
-            "requests": 0,
-            "latency_s": seconds,
-            "lost_s": 0.0,
-            "served_by": {},
-            "checks": checks,
-            "episodes": {},
-        }
-        card["provenance"]["calls"] = {**counts, **paid, **more}
+        card["provenance"]["calls"] = no_calls()
         card["sent_as"] = {}
         if card["cost"].get("price"):
             card["cost"]["price"]["source"] = "a list"

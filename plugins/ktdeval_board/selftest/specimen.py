@@ -331,6 +331,21 @@ def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
     )
 
 
+def no_calls() -> Value:
+    """Return the counts of calls on the card of a model behind a network that was never asked."""
+    paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
+    counts = dict.fromkeys(("requests", "attempts", "answered", "cached", "repeated", "unused"), 0)
+    by_name: Value = {"failed_attempts": {}, "tokens": {}, "served_by": {}, "episodes": {}}
+    return {
+        **counts,
+        **paid,
+        **by_name,
+        "latency_s": dict.fromkeys(("median", "p90", "p99", "longest")),
+        "lost_s": 0.0,
+        "checks": {"requests": 0, "attempts": 0, **paid},
+    }
+
+
 def derived_fields(card: Mapping[str, Any]) -> Value:
     """Return the JSON of a card with all fields recomputed that follow from others."""
     kind = card_kinds(card["kind"])[card["kind"]]

@@ -12,6 +12,8 @@
 //     "−1.08 … 1.16 %"
 // kt.format.unit(unit)
 //     for a heading, such as "%" or "per year"
+// kt.format.hasSign(unit)
+//     whether gains of a unit are written with a plus next to losses: fractions and ratios
 // kt.format.list(["a", "b"])
 //     "a, b"
 // kt.format.tie(1)
@@ -59,7 +61,9 @@ Object.assign(
     }
 
     const UNITS = kt.values.words.units;
-    const isFraction = (unit) => /^fraction\b/.test(unit); // also "fraction of probes"
+    // "fraction of probes", too, as `unit_of` of cards has it
+    const isFraction = (unit) => /^fraction( of .*| per year)?$/.test(unit);
+    const isRatio = (unit) => /^(annualised )?ratio$|^annualised ratio over /.test(unit);
 
     /** How figures of a unit are written. */
     function unitOf(unit) {
@@ -115,6 +119,7 @@ Object.assign(
       range: (low, high, unit, options) =>
         `${value(low, unit, {...options, bare: true})} … ${value(high, unit, options)}`,
       unit: (unit) => unitOf(unit).before || unitOf(unit).shown || "",
+      hasSign: (unit) => isFraction(unit) || isRatio(unit),
       short: (id) => String(id || "").slice(0, 10),
       list: (items) => (items || []).join(", "),
       /**

@@ -83,6 +83,3 @@ case(
 )
 case("baseline_under_a_name_of_its_own", "copy", "card",
      BadBoard.add, OWN, verdict(), forge(setting("model", "name", to="builtin/chaos")))  # fmt: skip
-# The original's model is one of this machine: a name beside it that no plugin has is refused by itself.
-for name in ("model_name_that_differs_by_case_alone", "model_name_that_files_alike"):
-    CASES[name] = (KINDS[name].build, "provenance", "card")

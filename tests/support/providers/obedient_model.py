@@ -123,7 +123,7 @@ def _orders(prompt: Prompt, reason: str) -> list[dict[str, Any]]:
         raise Contradiction(f"{least.sentence!r} leaves nothing to buy")
 
     nav = prompt.nav()
-    if nav and offer.price and weight * nav < offer.price * prompt.least_lot():
+    if nav and offer.price and weight * nav < offer.price * prompt.least_lot(offer):
         raise Contradiction(f"{least.sentence!r} is less than a lot of {offer.label}")
 
     order = {"stock_id": offer.label, "side": "BUY", "target_weight": weight}

@@ -26,7 +26,7 @@ _CLOSES = re.compile(r"\bHOLD\b[^.;]*\bno position\b")
 _RATIOS = re.compile(r"\bratios: (\d[\d., ]*\d)")
 _EXAMPLE = re.compile(r"(?:JSON object|such as|in the form)[^{}\n]*(\{[^\n]*\})")
 _ANALYSTS = re.compile(r"\banalysts\b[^:\n]*: ([^.\n]+)\.")
-_LOT = re.compile(r"\b(?:lots of|at least) (\d+) shares")
+_LOT = re.compile(r"\b(?:lots of|at least) (\d+)(?= shares|[,.])")
 _ONCE = re.compile(r"\b[Cc]all `?(\w+)`? exactly once")
 _FILLED = re.compile(r" \(filled [^)]*\)")  # what became of an order is no size to buy
 _NOT_ON_OFFER = ("positions", "news", "history", "outcomes", "last_step", "minutes")
@@ -47,6 +47,7 @@ class Offer:
     label: str
     is_open: bool  #: whether its status lets it be bought
     price: float | None
+    board: str | None = None  #: as its table shows it
 
 
 class Prompt:
@@ -184,8 +185,13 @@ class Prompt:
         listed = _ANALYSTS.search(self.prose)
         return listed[1] if listed else ""
 
-    def least_lot(self) -> int:
-        """The largest of the lots that the text names, in shares: that many can always be bought."""
+    def least_lot(self, offer: Offer) -> int:
+        """Shares that can be bought: the lot that the text names for the asset's board; the largest
+        of all that it names where it names none for this one.
+        """
+        on_board = re.search(rf"`{offer.board}`[^;.]*?{_LOT.pattern}", self.prose)
+        if on_board:
+            return int(on_board[1])
         return max(map(int, _LOT.findall(self.prose)), default=1)
 
     def says(self, words: str) -> bool:
@@ -277,7 +283,8 @@ def _offers_in(block: Mapping[str, Any]) -> Iterator[Offer]:
 
             prices = [value for key, value in row.items() if key.startswith("close")]
             is_open = row.get("status", "trading") == "trading"
-            yield Offer(str(row["stock_id"]), is_open, next(iter(prices), None))
+            price = next(iter(prices), None)
+            yield Offer(str(row["stock_id"]), is_open, price, row.get("board"))
 
 
 def _rows(table: Any) -> Sequence[Mapping[str, Any]]:

@@ -118,7 +118,7 @@ def prompt(rules: str, rows: list[list[Any]], **sections: Any) -> str:
     """Rules, and a table of assets: label, status and close."""
     table = {"columns": ["stock_id", "status", "close"], "rows": rows}
     account = {"nav": 1000.0, "cash_weight": 1.0}
-    state = {"account": account, **sections, "candidates": table}
+    state = {"account": account, "candidates": table, **sections}
     return f"{rules}\n\n```json\n{json.dumps(state)}\n```\n"
 
 
@@ -135,6 +135,23 @@ def test_orders_take_the_least_of_the_limits(rules: str, weight: float | None) -
 
     assert [(order["stock_id"], order["target_weight"]) for order in orders] == [("open", weight)]
     assert not contradictions
+
+
+@on_each_row
+def test_a_purchase_is_at_least_a_lot_of_the_board_that_is_shown(
+    board: str, weight: float | None
+) -> None:
+    rules = (
+        "On the main board (`main`) buys are lots of 100 shares; on STAR (`star`) a buy is at least"
+        " 200 shares. Position ratios on the grid: open 0.15."
+    )
+    table = {"columns": ["stock_id", "board", "status", "close"]}
+    rows = [["open", board, "trading", 1.0]]
+    orders, contradictions = submission(
+        prompt(rules, [], candidates=table | {"rows": rows}), "orders"
+    )
+    assert [order["target_weight"] for order in orders] == ([] if weight is None else [weight])
+    assert bool(contradictions) == (weight is None)
 
 
 @on_each_row

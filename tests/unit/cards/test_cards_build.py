@@ -28,7 +28,7 @@ from card_cases import (
     typed,
 )
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
-from ktdeval.cards.check import validate_card
+from ktdeval.cards.check import parse_card, validate_card
 from ktdeval.cards.fields.cost import Prices, trading_cost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
@@ -430,6 +430,16 @@ def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_cov
     assert reference["metrics"]["max_drawdown"]["value"] == pytest.approx(2 / 101, abs=1e-15)
     limited = card(limit=3)["reference"]["benchmark_buy_and_hold"]["long"]
     assert (limited["last_day"], limited["metrics"]["total_return"]["n"]) == ("2024-01-05", 3)
+
+
+@pytest.mark.parametrize("name", ["total_return", "sharpe", "max_drawdown", "volatility"])
+def test_a_figure_of_the_benchmark_with_an_interval_is_refused(name: str) -> None:
+    made = card()
+    figure = made["reference"]["benchmark_buy_and_hold"]["long"]["metrics"][name]
+    figure["interval"] = made["metrics"]["sharpe"]["interval"]
+    words = rf"metrics\.{name}\.interval: is given; figures of the benchmark have no interval"
+    with pytest.raises(CardError, match=words):
+        parse_card(dumps_pretty(made), "card")
 
 
 def test_the_rule_set_changes_the_figures_and_is_named() -> None:

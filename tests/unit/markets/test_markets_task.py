@@ -645,7 +645,7 @@ def test_a_task_that_rounds_figures_explains_how_orders_count() -> None:
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
-        ("exchange", "on STAR a buy is at least 200 shares"),
+        ("exchange", "on STAR (`star`) a buy is at least 200 shares"),
         ("paper", "within half a point of the daily limit"),
     ],
 )
@@ -655,11 +655,25 @@ def test_the_prompt_has_the_rules_of_boards_that_are_in_force(rules: Any, words:
     assert board_lines(rules, [find_venue("us_equity")]) == []
 
 
-def test_a_market_of_a_shares_shows_the_rules_of_its_boards() -> None:
-    shares = make_market(["600001.SH", "688004.SH"], [[10.0, 20.0]] * 70, first="2024-01-02")
+@pytest.mark.parametrize("name", ["market_blinded", "market_bright"])
+def test_a_market_of_a_shares_shows_the_board_that_each_rule_is_about(name: str) -> None:
+    codes = ["300002.SZ", "600001.SH", "688004.SH", "899001.BJ"]
+    boards = ["chinext", "main", "star", "bse"]
+    shares = make_market(codes, [[10.0, 20.0, 30.0, 40.0]] * 70, first="2024-01-02")
     window = Window("W", str(shares.days[65]), str(shares.days[67]))
-    scene = market_scene(task(), shares, window)
-    assert "- Boards: on the main board" in scene.observe(65, shares.as_of(65), None, None).system
+    scene = market_scene(task(name), shares, window)
+    observed = scene.observe(65, shares.as_of(65), None, None)
+    table = state_of(observed.user)["candidates"]
+    shown = {row[0]: row[table["columns"].index("board")] for row in table["rows"]}
+    handles = map(scene.lens.asset_handle, range(len(codes)))
+    assert shown == dict(zip(handles, boards, strict=True))
+    (line,) = [line for line in observed.system.splitlines() if line.startswith("- Boards")]
+    assert [board for board in boards if f"(`{board}`)" in line] == boards
+
+
+def test_a_market_without_boards_has_no_column_for_them() -> None:
+    observed = scene_of(market()).observe(0, market().as_of(62), None, None)
+    assert "board" not in state_of(observed.user)["candidates"]["columns"]
 
 
 # ---- duties of the day

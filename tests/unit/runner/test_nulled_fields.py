@@ -100,7 +100,13 @@ def held(name: str, found: Swept) -> None:
 
 
 def samples_of_cards(*subjects: Subject) -> list[tuple[Any, Callable[[Any], str | None]]]:
-    made = [card(), card((0, 1), {1}, limit=3), remote_card(), ruined_card()]
+    made = [
+        card(),
+        card((0, 1), {1}, limit=3),
+        remote_card((0, 1, 2)),
+        ruined_card(),
+        practice_card(),
+    ]
     real = [(each.card, card_refusal(each)) for each in subjects]
     return [*real, *((each, made_card_refusal(each)) for each in made)]
 
@@ -153,14 +159,19 @@ def test_specs_of_episodes(one: Subject, team: Subject) -> None:
 # ---- registrations
 
 
+def practice_card() -> Any:
+    """The card of the practice board's momentum: six episodes, with their attribution."""
+    files = sorted(PRACTICE.glob("cards/**/builtin--momentum/**/*.json"))
+    (file,) = (each for each in files if each.stem.isalnum())
+    return json.loads(file.read_text())
+
+
 def practice_registration() -> tuple[Any, Callable[[Any], str | None]]:
     """A registration of the practice board, and what refuses a changed one, of the same run, for
     which its key was drawn.
     """
     rules = load_rules(PRACTICE)
-    files = sorted(PRACTICE.glob("cards/**/builtin--momentum/**/*.json"))
-    (file,) = (each for each in files if each.stem.isalnum())
-    run_card: Any = parse_card(file.read_text(), "card")
+    run_card: Any = parse_card(json.dumps(practice_card()), "card")
     key = PRACTICE / "keys" / f"{run_card.registration}.json"
     drawn = from_plain(json.loads(key.read_text()), DrawnKey, "key")
     division = next(each for each in rules.divisions if each.id == drawn.registration.division)

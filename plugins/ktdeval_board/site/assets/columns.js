@@ -312,7 +312,7 @@ kt.columns = (() => {
     const {ends, signed} = view.scale(place, () => ({
       ends: span(view.rows, place),
       signed:
-        /^(annualised )?(fraction|ratio)\b/.test(facts.unit) &&
+        format.hasSign(facts.unit) &&
         view.rows.some((row) => known(row.values[place]) && row.values[place] < 0),
     }));
     return {

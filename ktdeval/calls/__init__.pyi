@@ -39,6 +39,7 @@ from ktdeval.calls.refusals import (
 )
 from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
 from ktdeval.calls.served import (
+    bare_model as bare_model,
     is_other_model as is_other_model,
     served_model as served_model,
     served_text as served_text,

@@ -25,7 +25,7 @@ from ktdeval.harness import (
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_models.remote import base, thoughts as earlier
-from ktdeval_models.remote.base import RemoteAdapter, count, part, sent_name, text_of
+from ktdeval_models.remote.base import RemoteAdapter, count, find_key, part, sent_name, text_of
 from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.chat_parts import (
     CALLS_CONTENT,
@@ -166,7 +166,7 @@ class ChatModel(OpenAIAdapter):
         if not (params.base_url or preset.base_url):
             raise ConfigError(
                 f"{preset.provider} needs the server's address: --base-url, such as"
-                " http://localhost:8000/v1"
+                f" {preset.address}"
             )
 
         super().__init__(preset.provider, name, params, preset.base_url, preset.variables)
@@ -191,7 +191,7 @@ class ChatModel(OpenAIAdapter):
 
         fields = {
             "temperature",
-            "seed",
+            preset.seed_field,
             "tool_choice",
             "response_format",
             "reasoning_effort",
@@ -204,7 +204,8 @@ class ChatModel(OpenAIAdapter):
 
     def served_context(self, timeout_s: float) -> Context | None:
         """Return the context length that the server states; None if it states none."""
-        if self.needs_key:  # none of the hosted servers states one
+        is_stated = self.preset.states_context and find_key(self.variables) is not None
+        if self.needs_key and not is_stated:
             return None
 
         root = re.sub(r"/v[0-9]+\Z", "", self.endpoint)
@@ -248,6 +249,8 @@ class ChatModel(OpenAIAdapter):
         preset_settings = {name: getattr(self.preset, name) for name in _PRESET_SETTINGS}
         if self._sends_thoughts:
             preset_settings["sends_thoughts"] = True
+        if self.preset.seed_field != "seed":
+            preset_settings["seed_field"] = self.preset.seed_field
 
         return {
             "api": "chat",
@@ -286,7 +289,7 @@ class ChatModel(OpenAIAdapter):
         }
 
         if self.preset.takes_seed:
-            body["seed"] = params.seed % _MOST_SEED
+            body[self.preset.seed_field] = params.seed % _MOST_SEED
 
         held = self._bounds.request(request)
         if held.tools:

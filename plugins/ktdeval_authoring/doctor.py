@@ -32,7 +32,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "firefox
 _EXTRA = re.compile(r"""extra\s*==\s*["']([\w.-]+)["']""")
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DEVELOPMENT = "dev"
-_KEY = re.compile(r"[A-Z][A-Z0-9_]*_(API_KEY|TOKEN)")
+_KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(API_KEY|TOKEN)(_[A-Z]+)?\b")
 
 
 class Check(Value):

@@ -67,7 +67,7 @@ def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: 
     assert any(step["orders"] for episode in steps(chat).values() for step in episode)
 
 
-@pytest.mark.parametrize("wire", ["responses", "anthropic", "google", "compatible"])
+@pytest.mark.parametrize("wire", sorted({*WIRES} - {"chat"}))
 def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
     market: Path, stub: Stub, chat: Path, tmp_path: Path, wire: str
 ) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time
 from functools import cache
 from typing import Any, NamedTuple
 
-NAME = "genai-prices"
+PRICE_PACKAGE = "genai-prices"
 
 _LOG = logging.getLogger(__name__)
 _RATES = {
@@ -33,13 +33,13 @@ class Package(NamedTuple):
 def installed_version() -> str | None:
     """Return the version of the package; None where it is not installed."""
     try:
-        return importlib.metadata.version(NAME)
+        return importlib.metadata.version(PRICE_PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
 def packaged_price(package: Package, full_name: str, day: date) -> dict[str, Any] | None:
-    """Return the fields of the price of PROVIDER/NAME on a day; None where the package has none, or
+    """Return the fields of the price of PROVIDER/PRICE_PACKAGE on a day; None where the package has none, or
     is not installed, which is logged once.
 
     Of rates that change with the time of day the dearest counts, so that a cost is an upper bound.
@@ -63,7 +63,7 @@ def packaged_price(package: Package, full_name: str, day: date) -> dict[str, Any
     if rates is None:
         return None
 
-    source = f"{NAME} {version}, {host.id}/{model.id}"
+    source = f"{PRICE_PACKAGE} {version}, {host.id}/{model.id}"
     return {**rates, "as_of": package.looked_up.get(version, ""), "source": source}
 
 
@@ -77,8 +77,8 @@ def _snapshot() -> Any:
         _LOG.warning(
             "no prices: they come from the package %s, which is not installed; get it with `pip"
             " install %s`, or give --price or --price-table",
-            NAME,
-            NAME,
+            PRICE_PACKAGE,
+            PRICE_PACKAGE,
         )
         return None
 

@@ -211,11 +211,10 @@ def read_price_table(path: Path | str) -> PriceTable:
     `load_price_table`.
     """
     table = _read_table(path)
-    package = None
-    if table.package is not None:
-        package = Package(table.package.providers, table.package.looked_up)
-
-    return PriceTable(_rows(table, path), package)
+    rows = _rows(table, path)
+    if table.package is None:
+        return PriceTable(rows)
+    return PriceTable(rows, Package(table.package.providers, table.package.looked_up))
 
 
 def load_price_table(path: Path | str) -> dict[str, Price]:

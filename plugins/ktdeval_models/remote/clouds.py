@@ -11,7 +11,6 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 from urllib.parse import quote
@@ -151,13 +150,22 @@ class AwsSigner:
     """
 
     def __init__(self, provider: str, variable: str, region: str) -> None:
-        auth = _optional("botocore.auth", provider, "bedrock")
-        self._awsrequest = import_module("botocore.awsrequest")
-        self._errors = import_module("botocore.exceptions").BotoCoreError
-        session = import_module("botocore.session").Session()
-        self._provider = provider
         try:
-            self._credentials = session.get_credentials()
+            from botocore.auth import SigV4Auth  # noqa: PLC0415 - of an extra
+            from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - as above
+            from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - as above
+            from botocore.session import Session  # noqa: PLC0415 - as above
+        except ImportError:
+            raise _not_installed(provider, "botocore") from None
+
+        self._errors = BotoCoreError
+        self._request = AWSRequest
+        self._signature = SigV4Auth
+        self._provider = provider
+        self._region = region
+        self._known: tuple[str, ...] = ()
+        try:
+            self._credentials = Session().get_credentials()
         except self._errors as error:
             raise self._refused(str(error)) from None
 
@@ -167,10 +175,6 @@ class AwsSigner:
                 " of Amazon Bedrock, or sign in (`aws configure`, `aws sso login`, AWS_PROFILE)"
             )
 
-        self._signature = auth.SigV4Auth
-        self._region = region
-        self._known: tuple[str, ...] = ()
-
     def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
         """Return the headers of a signed request."""
         try:
@@ -179,7 +183,7 @@ class AwsSigner:
             raise self._refused(str(error)) from None
 
         self._known = tuple(filter(None, (frozen.secret_key, frozen.token)))
-        request = self._awsrequest.AWSRequest(method=method, url=url, data=content)
+        request = self._request(method=method, url=url, data=content)
         self._signature(frozen, "bedrock", self._region).add_auth(request)
         signed: dict[str, str] = dict(request.headers.items())
         return signed
@@ -353,18 +357,24 @@ class GoogleSigner:
     """
 
     def __init__(self, provider: str, variable: str) -> None:
-        auth = _optional("google.auth", provider, "vertex")
-        self._errors = import_module("google.auth.exceptions").GoogleAuthError
+        try:
+            from google.auth import default  # noqa: PLC0415 - of an extra
+            from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - as above
+            from google.auth.transport.requests import Request  # noqa: PLC0415 - as above
+        except ImportError:
+            raise _not_installed(provider, "google-auth") from None
+
+        self._errors = GoogleAuthError
         self._provider = provider
         try:
-            self._credentials, _ = auth.default(scopes=[_SCOPE])
+            self._credentials, _ = default(scopes=[_SCOPE])
         except self._errors:
             raise ProviderError(
                 f"{provider}: no access token in {variable} and no application-default credentials;"
                 " sign in with `gcloud auth application-default login`"
             ) from None
 
-        self._request = import_module("google.auth.transport.requests").Request()
+        self._request = Request()
         self._renewing = threading.Lock()
         self._known: tuple[str, ...] = ()
 
@@ -393,12 +403,8 @@ class GoogleSigner:
         return self._known
 
 
-def _optional(module: str, provider: str, extra: str) -> ModuleType:
-    """Return a module of an extra. Raises ProviderError: it is not installed."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise ProviderError(
-            f"{provider}: the package {module.partition('.')[0]!r} is not installed; get it with"
-            f" `pip install 'ktdeval[{extra}]'`"
-        ) from None
+def _not_installed(provider: str, package: str) -> ProviderError:
+    return ProviderError(
+        f"{provider}: the package {package!r} is not installed; get it with `pip install"
+        f" 'ktdeval[{provider}]'`"
+    )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
@@ -95,8 +95,7 @@ class PriceEntry(Value, frozen=True, eq=False):
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return all fields by name, without those that are absent."""
-        plain: dict[str, JsonValue] = to_plain(self)
-        return plain
+        return cast("dict[str, JsonValue]", to_plain(self))
 
 
 def _cost(rates: PriceEntry | PriceTier, usage: Usage) -> float:

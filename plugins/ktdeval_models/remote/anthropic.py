@@ -112,8 +112,10 @@ class AnthropicModel(RemoteAdapter):
         with sdk.Anthropic(api_key=key, **own) as client:
             return base.plain_headers(client)
 
-    def assembler(self, hear: Listener) -> Assembler:
-        """Return what adds up the events of one message."""
+    def assembler(self, hear: Listener) -> Assembler | None:
+        """Return what adds up the events of one message; None where a host streams in another
+        form.
+        """
         return MessageAssembler(hear, self.loads)
 
     def settings(self) -> JsonValue:

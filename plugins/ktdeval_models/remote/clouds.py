@@ -367,14 +367,14 @@ class GoogleSigner:
         self._errors = GoogleAuthError
         self._provider = provider
         try:
-            self._credentials, _ = default(scopes=[_SCOPE])
+            self._credentials: Any = default(scopes=[_SCOPE])[0]
         except self._errors:
             raise ProviderError(
                 f"{provider}: no access token in {variable} and no application-default credentials;"
                 " sign in with `gcloud auth application-default login`"
             ) from None
 
-        self._request = Request()
+        self._request: Any = Request()
         self._renewing = threading.Lock()
         self._known: tuple[str, ...] = ()
 

@@ -60,6 +60,7 @@ _NOT_TO_ADD = by_word(wire_words("openai")["not_to_add"])
 _FORCED_FORMS = ("named", "required", "auto")
 # `provider` is a field of OpenRouter's: the server that answered.
 _SERVED = ("model", "provider", "system_fingerprint")
+_OMITTABLE = ("temperature", "tool_choice", "response_format", "reasoning_effort", "service_tier")
 _PRESET_SETTINGS = (
     "thinks",
     "takes_seed",
@@ -189,23 +190,15 @@ class ChatModel(OpenAIAdapter):
         if isinstance(params, OpenAIParams) and params.service_tier is not None:
             self._extra_body["service_tier"] = params.service_tier
 
-        fields = {
-            "temperature",
-            preset.seed_field,
-            "tool_choice",
-            "response_format",
-            "reasoning_effort",
-            "service_tier",
-            preset.budget_field,
-        }
+        fields = {*_OMITTABLE, preset.seed_field, preset.budget_field}
         self.check_fields(
             params, {*fields, *preset.think_on, *preset.think_off, *preset.extra_body}
         )
 
     def served_context(self, timeout_s: float) -> Context | None:
         """Return the context length that the server states; None if it states none."""
-        is_stated = self.preset.states_context and find_key(self.variables) is not None
-        if self.needs_key and not is_stated:
+        has_key = find_key(self.variables, None) is not None
+        if self.needs_key and not (self.preset.states_context and has_key):
             return None
 
         root = re.sub(r"/v[0-9]+\Z", "", self.endpoint)

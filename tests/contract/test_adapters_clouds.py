@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from adapter_server import LOOK, SUBMIT, Prepared, PreparedServer, ask, failure_of, prepared
 from ktdeval.calls.served import is_other_model
-from ktdeval.errors import ConfigError, KtdevalError, ProviderError, UsageError
+from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.market.calendar import parse_day
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.secrets.redaction import redact_secrets
@@ -491,3 +491,84 @@ def test_a_key_given_as_an_argument_is_not_repeated() -> None:
         PLUGINS.make_model("openai/gpt-4.1", {"api_key": "sk-proj-0123456789abcdef"})
     assert "a key is never an argument" in str(caught.value)
     assert "0123" not in str(caught.value)
+
+
+# ---- what hosts answer when they refuse
+
+THROTTLED = {"message": "Too many requests, please wait before trying again."}
+EXHAUSTED = {
+    "error": {"code": 429, "message": "Resource exhausted.", "status": "RESOURCE_EXHAUSTED"}
+}
+NO_DEPLOYMENT = {
+    "error": {"code": "DeploymentNotFound", "message": "The deployment does not exist."}
+}
+BAD_TOKEN = {"message": "The security token included in the request is invalid."}
+NO_PERMISSION = {
+    "error": {
+        "code": 403,
+        "message": "Permission denied on resource.",
+        "status": "PERMISSION_DENIED",
+    }
+}
+FILTERED = {
+    "error": {
+        "code": "content_filter",
+        "message": "The response was filtered due to the prompt triggering Azure's content management"
+        " policy.",
+        "innererror": {"code": "ResponsibleAIPolicyViolation"},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "body", "kind"),
+    [
+        (
+            "azure/gpt-4.1",
+            429,
+            {"error": {"code": "429", "message": "Rate limit."}},
+            "rate_limited",
+        ),
+        ("bedrock/anthropic.claude-opus-4-7", 429, THROTTLED, "rate_limited"),
+        ("bedrock/anthropic.claude-3-haiku-v1:0", 503, {"message": "Busy."}, "overloaded"),
+        ("vertex/gemini-2.5-pro", 429, EXHAUSTED, "rate_limited"),
+        ("vertex/claude-opus-4-7", 429, [EXHAUSTED], "rate_limited"),
+        ("xai/grok-4", 429, {"code": "rate", "error": "Too many requests"}, "rate_limited"),
+        ("mistral/mistral-large", 429, {"message": "Requests rate limit exceeded"}, "rate_limited"),
+    ],
+)
+def test_a_host_that_is_asked_too_often_is_asked_again_later(
+    model: str, status: int, body: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(presets()[model.partition("/")[0]].variables[0], KEY)
+    with prepared(Prepared(body, status, {"Retry-After": "7"})) as server:
+        error = failure_of(at(server, model))
+    assert isinstance(error, ModelError)
+    assert (error.kind, error.retry_after_s) == (kind, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "body"),
+    [
+        ("azure/gpt-4.1", 404, NO_DEPLOYMENT),
+        ("azure/gpt-4.1", 401, {"error": {"code": "401", "message": "Access denied."}}),
+        ("bedrock/anthropic.claude-opus-4-7", 403, BAD_TOKEN),
+        ("vertex/gemini-2.5-pro", 403, NO_PERMISSION),
+        ("vertex/claude-opus-4-7", 403, NO_PERMISSION),
+        ("openrouter/openai/gpt-4.1", 402, {"error": {"code": 402, "message": "No credits."}}),
+    ],
+)
+def test_what_asking_again_can_not_help_stops_the_run(
+    model: str, status: int, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(presets()[model.partition("/")[0]].variables[0], KEY)
+    with prepared(Prepared(body, status)) as server:
+        error = failure_of(at(server, model))
+    assert isinstance(error, ProviderError)
+    assert f"HTTP {status}" in str(error)
+
+
+def test_a_prompt_that_azure_filters_is_a_filtered_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    with prepared(Prepared(FILTERED, 400)) as server:
+        assert at(server, "azure/gpt-4.1").reply(ask()).finish_reason == "content_filter"

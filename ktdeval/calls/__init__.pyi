@@ -25,7 +25,17 @@ from ktdeval.calls.http_errors import (
     one_line as one_line,
     refused_body as refused_body,
 )
-from ktdeval.calls.prices import Price as Price, find_price as find_price
+from ktdeval.calls.packaged_prices import (
+    PRICE_PACKAGE as PRICE_PACKAGE,
+    Package as Package,
+    installed_version as installed_version,
+)
+from ktdeval.calls.prices import (
+    Price as Price,
+    PriceTable as PriceTable,
+    find_price as find_price,
+    read_price_table as read_price_table,
+)
 from ktdeval.calls.record import (
     ANSWERED as ANSWERED,
     CACHED as CACHED,
@@ -39,6 +49,7 @@ from ktdeval.calls.refusals import (
 )
 from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
 from ktdeval.calls.served import (
+    bare_model as bare_model,
     is_other_model as is_other_model,
     served_model as served_model,
     served_text as served_text,

@@ -206,7 +206,7 @@ class Budget:
         """End the reservation of an answered call; return its US dollars, None without a price."""
         cost = None
         if self._price is not None:
-            cost = self._price.cost(usage)
+            cost = self._price.call_cost(usage)
 
         with self._ended(reservation) as is_first:
             if not is_first:

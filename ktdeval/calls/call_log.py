@@ -140,7 +140,7 @@ class CallLog(Closing):
                 kept[record.episode, record.key] = record.reply
 
             if price is not None and record.cost_usd is None and record.usage is not None:
-                unpriced += price.cost(record.usage)
+                unpriced += price.call_cost(record.usage)
 
         with self._has_work:
             self._paid = paid

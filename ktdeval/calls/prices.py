@@ -6,18 +6,20 @@ import fnmatch
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
-from msgspec import Meta, structs
+from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
 
+from ktdeval.calls.packaged_prices import Package, packaged_price
 from ktdeval.errors import ConfigError
 from ktdeval.harness.messages import Usage
 from ktdeval.market.calendar import parse_day
 from ktdeval.values.fields import build, option, user_path
 from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import Value
+from ktdeval.values.typed import Value, to_plain
 from ktdeval.values.yamlio import load_yaml
 
 NonNegative = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
@@ -38,6 +40,16 @@ class _Rates:
     )
 
 
+class PriceTier(Value, frozen=True):
+    """US dollars a million tokens of a call whose prompt is longer than so many tokens."""
+
+    above: Annotated[int, Meta(ge=1)]  #: tokens of the prompt
+    input: NonNegative
+    output: NonNegative
+    cache_read: NonNegative | None  #: null: as input
+    cache_write: NonNegative | None  #: null: as input
+
+
 class PriceEntry(Value, frozen=True, eq=False):
     """US dollars a million tokens."""
 
@@ -47,6 +59,8 @@ class PriceEntry(Value, frozen=True, eq=False):
     cache_write: NonNegative | None  #: null: as input
     as_of: str  #: day of the price; empty where it has none
     source: str
+    #: rates of calls with long prompts, the shortest first; absent where all calls cost alike
+    tiers: tuple[PriceTier, ...] | UnsetType = UNSET
 
     def __eq__(self, other: object) -> bool:
         """Whether the other price has the same fields; `Price` only adds defaults."""
@@ -56,24 +70,46 @@ class PriceEntry(Value, frozen=True, eq=False):
         return hash(astuple(self))
 
     def cost(self, usage: Usage) -> float:
-        """Return the US dollars for the tokens of one or more calls."""
-        read = self.input if self.cache_read is None else self.cache_read
-        write = self.input if self.cache_write is None else self.cache_write
-        fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
-        prompt = (
-            fresh * self.input + usage.cache_read_tokens * read + usage.cache_write_tokens * write
-        )
+        """Return the US dollars for the tokens of one or more calls, none of whose prompts is long
+        enough for another tier.
+        """
+        return _cost(self, usage)
 
-        return (prompt + usage.output_tokens * self.output) / _MILLION
+    def call_cost(self, usage: Usage) -> float:
+        """Return the US dollars for the tokens of one call, by the tier of its prompt."""
+        rates: PriceEntry | PriceTier = self
+        for tier in self.tiers or ():
+            if usage.input_tokens > tier.above:
+                rates = tier
+
+        return _cost(rates, usage)
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """Return an upper bound of the US dollars for these tokens, cached or not."""
-        dearest = max(self.input, self.cache_read or 0.0, self.cache_write or 0.0)
-        return (input_tokens * dearest + output_tokens * self.output) / _MILLION
+        """Return an upper bound of the US dollars for these tokens of one call, cached or not."""
+        bounds = [_most(self, input_tokens, output_tokens)]
+        for tier in self.tiers or ():
+            if input_tokens > tier.above:
+                bounds.append(_most(tier, input_tokens, output_tokens))
+
+        return max(bounds)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return all fields by name."""
-        return structs.asdict(self)
+        """Return all fields by name, without those that are absent."""
+        return cast("dict[str, JsonValue]", to_plain(self))
+
+
+def _cost(rates: PriceEntry | PriceTier, usage: Usage) -> float:
+    read = rates.input if rates.cache_read is None else rates.cache_read
+    write = rates.input if rates.cache_write is None else rates.cache_write
+    fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
+    prompt = fresh * rates.input + usage.cache_read_tokens * read + usage.cache_write_tokens * write
+
+    return (prompt + usage.output_tokens * rates.output) / _MILLION
+
+
+def _most(rates: PriceEntry | PriceTier, input_tokens: int, output_tokens: int) -> float:
+    dearest = max(rates.input, rates.cache_read or 0.0, rates.cache_write or 0.0)
+    return (input_tokens * dearest + output_tokens * rates.output) / _MILLION
 
 
 class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
@@ -86,6 +122,8 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
     #: day on which the price was looked up, `YYYY-MM-DD`; empty if unknown
     as_of: str = ""
     source: str = ""  #: where the price was found
+    #: rates of calls with long prompts, the shortest first; absent where all calls cost alike
+    tiers: tuple[PriceTier, ...] | UnsetType = UNSET
 
 
 #: Price of a model that declares itself free
@@ -116,11 +154,28 @@ def _specificity(pattern: str) -> tuple[bool, int, str]:
 
 
 @dataclass(frozen=True)
+class _Tier(_Rates):
+    above: int = option(1, help="tokens of the prompt above which these rates hold", minimum=1)
+
+
+@dataclass(frozen=True)
 class _Entry(_Rates):
     match: str | tuple[str, ...] = option((), help="pattern of PROVIDER/NAME, or a list of them")
     as_of: str | None = option(None, help="day of the look-up, where it differs from the table's")
     source: str | None = option(
         None, help="where it was found, where that differs from the table's"
+    )
+    tiers: tuple[_Tier, ...] = option(
+        (), help="rates of calls with long prompts, the shortest first"
+    )
+
+
+@dataclass(frozen=True)
+class _Package:
+    name: Literal["genai-prices"] = option(help="package that is asked before the table's rows")
+    providers: Mapping[str, str] = option(help="its name of each provider, by ours")
+    looked_up: Mapping[str, str] = option(
+        factory=dict, help="day on which a version of it was compared with the vendors' pages"
     )
 
 
@@ -130,18 +185,59 @@ class _Table:
     source: str = option(help="where the prices were found")
     models: tuple[_Entry, ...] = option(help="prices by model")
     currency: Literal["USD"] = option("USD", help="of all prices")
+    package: _Package | None = option(None, help="package whose prices come before the rows")
+
+
+class PriceTable(NamedTuple):
+    """A table of prices, as read."""
+
+    rows: Mapping[str, Price]  #: by pattern of PROVIDER/NAME
+    package: Package | None = None  #: asked before the rows
+
+    def price_of(self, full_name: str, day: date) -> Price | None:
+        """Return the price of PROVIDER/NAME on a day; None if none is known."""
+        if self.package is not None:
+            price = packaged_price(self.package, full_name, day)
+            if price is not None:
+                tiers = tuple(PriceTier(**tier) for tier in price.pop("tiers", ()))
+                return Price(**price, tiers=tiers or UNSET)
+
+        return find_price(self.rows, full_name)
+
+
+def read_price_table(path: Path | str) -> PriceTable:
+    """Read a YAML table of prices, with the package that it names; errors as of
+    `load_price_table`.
+    """
+    table = _read_table(path)
+    rows = _rows(table, path)
+    if table.package is None:
+        return PriceTable(rows)
+    return PriceTable(rows, Package(table.package.providers, table.package.looked_up))
 
 
 def load_price_table(path: Path | str) -> dict[str, Price]:
-    """Read a YAML table of prices; return them by pattern of PROVIDER/NAME.
+    """Read a YAML table of prices; return its rows by pattern of PROVIDER/NAME.
 
     The table has `as_of`, `source`, `currency: USD` and `models`. Each entry of `models` has
     `match` (a pattern such as `openai/gpt-*`, or a list), `input`, `output` and, if they differ
     from the defaults, the other fields of `Price`. Raises ConfigError for a field that is unknown,
     missing, wrong or repeated.
     """
+    return _rows(_read_table(path), path)
+
+
+def _read_table(path: Path | str) -> _Table:
     table = build(_Table, load_yaml(user_path(path)), str(path))
     parse_day(table.as_of, f"{path}: as_of: ", ConfigError)
+    if table.package is not None:
+        for version, day in table.package.looked_up.items():
+            parse_day(day, f"{path}: package: looked_up: {version}: ", ConfigError)
+
+    return table
+
+
+def _rows(table: _Table, path: Path | str) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     owners: dict[str, int] = {}
 
@@ -172,6 +268,7 @@ def _entry_price(entry: _Entry, table: _Table) -> Price:
         cache_write=entry.cache_write,
         as_of=table.as_of if entry.as_of is None else entry.as_of,
         source=table.source if entry.source is None else entry.source,
+        tiers=tuple(PriceTier(**asdict(tier)) for tier in entry.tiers) or UNSET,
     )
 
 
@@ -180,8 +277,9 @@ def choose_price(
     fields: Mapping[str, Any],
     table_path: Path | str | None = None,
     default: Path | None = None,
+    day: date | None = None,
 ) -> Price | None:
-    """Return the price of PROVIDER/NAME; None if none is known.
+    """Return the price of PROVIDER/NAME on a day (today); None if none is known.
 
     The first source that applies counts: the fields of `--price`, the user's table, the plugin's
     table (`default`). Raises ConfigError if it is incomplete or malformed.
@@ -194,7 +292,7 @@ def choose_price(
     if path is None:
         return None
 
-    return find_price(load_price_table(path), full_name)
+    return read_price_table(path).price_of(full_name, day or datetime.now(UTC).date())
 
 
 def _patterns(entry: _Entry, where: str) -> tuple[str, ...]:

@@ -10,6 +10,11 @@ _VERSION = re.compile(
     r"([-@:_](latest|preview|exp|experimental|stable|free|\d{2,8}|v\d+(:\d+)?|\d{4}-\d{2}-\d{2}|\d{2}-\d{2,4}))*"
 )
 """Endings of a model's name that mark a dated version or another variant of the same weights."""
+_BEDROCK = re.compile(
+    r"^((us|eu|apac|jp|au|us-gov|global)\.)?"
+    r"(ai21|amazon|anthropic|cohere|deepseek|google|meta|mistral|moonshot|nvidia|openai|qwen|writer)\."
+)
+"""Region and vendor before a model's name on Amazon Bedrock."""
 
 
 def served_text(model: str, provider: str = "", fingerprint: str = "") -> str:
@@ -39,8 +44,8 @@ def is_other_model(asked: str, served_by: str) -> bool:
     versions are not. Capitals, a vendor before the name (`openai/`, `models/`) and a route after it
     (`:free`) are ignored. If the provider names no model, the answer is False.
     """
-    served = _bare(served_model(served_by))
-    wanted = _bare(asked)
+    served = bare_model(served_model(served_by))
+    wanted = bare_model(asked)
     if not served or served == wanted:
         return False
     if served.startswith(wanted):
@@ -51,6 +56,9 @@ def is_other_model(asked: str, served_by: str) -> bool:
     return True
 
 
-def _bare(name: str) -> str:
-    """Return a model's name without vendor and capitals."""
-    return name.strip().lower().rsplit("/", 1)[-1]
+def bare_model(name: str) -> str:
+    """Return a model's name without capitals and vendor: that of `openai/gpt-4.1`, and of
+    `us.anthropic.claude-sonnet-4-6`, which Amazon Bedrock answers in a region.
+    """
+    bare = name.strip().lower().rsplit("/", 1)[-1].replace("@", "-")
+    return _BEDROCK.sub("", bare)

@@ -58,6 +58,7 @@ from ktdeval.cards.fields.cutoff import (
     card_cutoff as card_cutoff,
     cutoff_words as cutoff_words,
     listed_cutoff as listed_cutoff,
+    listed_days as listed_days,
     parse_cutoff as parse_cutoff,
     parse_cutoff_or_state as parse_cutoff_or_state,
     recorded_cutoff as recorded_cutoff,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ktdeval.cards.card import Evaluation, ScoringCard, TradingCard
-from ktdeval.cards.fields.calls import call_count_rows
+from ktdeval.cards.fields.calls import Calls, ModelCalls, call_count_rows
 from ktdeval.cards.fields.cost import cost_rows
 from ktdeval.cards.fields.coverage import coverage_rows
 from ktdeval.cards.fields.cutoff import cutoff_row
@@ -18,8 +18,11 @@ from ktdeval.cards.fields.task import call_rows, system_rows
 from ktdeval.cards.fields.tokens import token_row
 from ktdeval.cards.fields.windows import window_row
 from ktdeval.cards.table import Grid, Report, Row, clean, word_grid
+from ktdeval.harness.messages import USAGE_FIELDS, Usage
 
 AnyCard = TradingCard | ScoringCard
+
+_ROUNDING = 1 + 1e-9  # above which a sum is larger than another, whatever the order of adding
 
 
 def assemble_report(
@@ -73,7 +76,7 @@ def _spending_rows(card: AnyCard) -> Iterator[Row]:
     """
     uncounted = sum(episode.uncounted for episode in card.episodes)
     yield token_row(card.usage, uncounted)
-    yield from cost_rows(card.cost, uncounted_tokens(card))
+    yield from cost_rows(card.cost, uncounted_tokens(card) or long_prompts(card))
     yield from model_cost_rows(card.roles, card.model.name)
     yield from drift_rows(card.drift)
     if card.provenance.calls is not None:
@@ -87,6 +90,22 @@ def uncounted_tokens(card: AnyCard) -> str:
     calls = card.provenance.calls
     is_partial = card.cost.value is not None and calls is not None and calls.paid_usd is None
     return "the provider did not count the tokens of every reply" if is_partial else ""
+
+
+def long_prompts(card: AnyCard) -> str:
+    """Return why a card's cost, which takes all tokens at the rates of short prompts, is less than
+    what was paid: some prompts were long. Empty if none was, as far as calls were paid.
+    """
+    calls = card.provenance.calls
+    price = card.cost.price
+    if calls is None or not price or not price.tiers:
+        return ""
+
+    own: Calls | ModelCalls = calls.models.get(card.model.name, calls)
+    tokens = Usage(*(own.tokens.get(name, 0) for name in USAGE_FIELDS))
+    if own.paid_usd is None or own.paid_usd <= price.cost(tokens) * _ROUNDING:
+        return ""
+    return f"prompts of over {price.tiers[0].above:,} tokens cost more"
 
 
 def absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:

@@ -8,6 +8,8 @@ that listing models reads no task file.
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import fnmatch
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,14 +71,44 @@ def hints() -> dict[str, Any]:
     return content
 
 
-def hint(kind: str, name: str) -> str:
+def hint(kind: str, name: str, value: str = "") -> str:
     """Return `; HINT` for a name that ktdeval does not have; empty without a hint. `kind`:
-    commands, options, models.
+    commands, options, models, model_args; `value`: what a model's argument was given.
     """
     matches = (
         text for pattern, text in hints()[kind].items() if fnmatch.fnmatchcase(name, pattern)
     )
-    return next((f"; {text.format(name=name)}" for text in matches), "")
+    return next((f"; {text.format(name=name, value=value)}" for text in matches), "")
+
+
+_OF_ALL_MODELS = ("Model and agent", "Market and episodes", "Money, time and trouble")
+"""Groups of options that people look for among the arguments of a model."""
+
+
+def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
+    """Return why a model has no argument of a name, where an option of the run or another argument
+    is meant; None where it has it, or nothing is known.
+    """
+    own = set() if params is None else {field.name for field in dataclasses.fields(params)}
+    if name in own:
+        return None
+
+    typed = str(value) if isinstance(value, int | float | str) else "…"
+    if known := hint("model_args", name, typed[:_LONGEST_VALUE]):
+        return known
+
+    groups = hints()["option_groups"]
+    options = [option for group in _OF_ALL_MODELS for option in groups[group]]
+    if name in options:
+        return f"; it is an option of its own: --{name.replace('_', '-')} {typed[:_LONGEST_VALUE]}"
+    if near_matches(name, own):
+        return None
+
+    near = difflib.get_close_matches(name[:100], options, n=1, cutoff=0.75)
+    return f"; did you mean the option --{near[0].replace('_', '-')}?" if near else None
+
+
+_LONGEST_VALUE = 20  # characters of an argument's value that an error repeats
 
 
 class PluginInfo(NamedTuple):
@@ -124,6 +156,11 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
 
     plugins.check()
     return plugins
+
+
+def _has_models_of(provider: str, specs: Iterable[str]) -> bool:
+    """Whether models are listed under a provider's name, as builtin/hold is."""
+    return any(name.startswith(f"{provider}/") for name in specs)
 
 
 def is_task_file(text: str) -> bool:
@@ -406,6 +443,12 @@ class Plugins:
         provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
+        params = self.spec("models", spec_name).params
+        for name, value in (args or {}).items():
+            problem = _argument_problem(name, value, params)
+            if problem is not None:
+                raise UsageError(f"model {spec_name} has no argument {name!r:.60}{problem}")
+
         model = cast("Model", self.make("models", spec_name, args, rest))
         stated = self.spec("models", spec_name).remote
         if stated is not None and stated != _is_remote(model):
@@ -460,6 +503,13 @@ class Plugins:
 
         if full_name not in specs and (advice := hint("models", provider)):
             raise UsageError(f"unknown model {full_name!r}{advice}")
+
+        if slash and rest and full_name not in specs and not _has_models_of(provider, specs):
+            raise UsageError(
+                f"unknown provider {provider!r:.60}{near_matches(provider, specs)}; see `ktdeval"
+                " models`, or ask any server that speaks OpenAI's Chat Completions: --model"
+                f" openai_compatible/{rest} --base-url https://ADDRESS/v1"
+            )
 
         return self.spec("models", full_name).name, rest
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from ktdeval.values.jsonio import JsonValue
 
 #: Prefixes that providers give their keys, before a long unbroken run of letters and digits
-KEY_PREFIXED = r"(?:sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}"
+KEY_PREFIXED = (
+    r"(?:sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}|ABSK[-\w+/=]{24,}"
+    r"|ya29\.[-\w.]{16,}|fw_[A-Za-z0-9]{20,}|tgp_v\d_[-\w]{16,}"
+)
 _KEY = re.compile(
     rf"(?<![A-Za-z0-9])(?:{KEY_PREFIXED}|gh[opsur]_\w{{16,}}|github_pat_\w{{16,}}|glpat-[-\w]{{16,}}"
     r"|xox[a-z]-[-\w]{10,}|hf_[A-Za-z0-9]{16,}|npm_\w{16,}|AKIA[A-Z0-9]{12,}"

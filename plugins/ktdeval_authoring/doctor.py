@@ -12,10 +12,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
 import ktdeval
+from ktdeval.calls import PRICE_PACKAGE, Package, installed_version, read_price_table
+from ktdeval.cards import listed_days
 from ktdeval.cli import terminal_width
 from ktdeval.errors import KtdevalError
 from ktdeval.plugins.registry import KINDS, load_plugins
@@ -23,6 +26,9 @@ from ktdeval.runner import cache_folder
 from ktdeval.values.typed import Value
 
 State = Literal["ok", "absent", "broken"]
+
+OLD_DAYS = 180
+"""Prices and cutoffs that were looked up longer ago have a line on how to renew them."""
 
 LEAST_FREE_BYTES = 1 << 30
 """Room that a run of all embedded tasks with its cache takes, about."""
@@ -32,7 +38,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "firefox
 _EXTRA = re.compile(r"""extra\s*==\s*["']([\w.-]+)["']""")
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DEVELOPMENT = "dev"
-_KEY = re.compile(r"[A-Z][A-Z0-9_]*_(API_KEY|TOKEN)")
+_KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(API_KEY|TOKEN)(_[A-Z]+)?\b")
 
 
 class Check(Value):
@@ -44,13 +50,17 @@ class Check(Value):
     fix: str = ""  #: what to do where it is broken or wanted
 
 
-def checks(environment: Mapping[str, str]) -> list[Check]:
-    """Return the state of everything, in the order shown. `environment`: variables by name."""
+def checks(environment: Mapping[str, str], day: date) -> list[Check]:
+    """Return the state of everything, in the order shown. `environment`: variables by name; `day`:
+    today.
+    """
     return [
         _python(),
         Check(name="ktdeval", state="ok", detail=ktdeval.__version__),
         *_extras(),
         *_keys(environment),
+        *_prices(day),
+        _cutoffs(day),
         *_folders(),
         _terminal(),
         *_plugins(),
@@ -115,6 +125,80 @@ def _key_names() -> set[str]:
     plugins = load_plugins()
     words = " ".join(spec.summary for spec in plugins.specs("models").values())
     return {match[0] for match in _KEY.finditer(words)}
+
+
+def _prices(day: date) -> Iterator[Check]:
+    """Yield how old the prices are that models of the installed plugins are counted by."""
+    for path in sorted(_price_tables()):
+        table = read_price_table(path)
+        if table.package is not None:
+            yield _packaged_prices(table.package, day)
+
+        days = sorted({price.as_of for price in table.rows.values()})
+        if days:
+            yield Check(name="prices", state="ok", detail=f"{path}: {_ages(days, day)}")
+
+
+def _packaged_prices(package: Package, day: date) -> Check:
+    """Return how old the prices of the package are, as far as its version is known."""
+    version = installed_version()
+    install = f"pip install {PRICE_PACKAGE}"
+    if version is None:
+        detail = f"{PRICE_PACKAGE} is not installed: models have no price"
+        return Check(name="prices", state="absent", detail=detail, fix=install)
+
+    looked_up = package.looked_up.get(version)
+    if looked_up is None:
+        known = ", ".join(f"{known} of {each}" for known, each in package.looked_up.items())
+        detail = f"{PRICE_PACKAGE} {version}, of a day that is not known here (known: {known})"
+        return Check(name="prices", state="ok", detail=detail)
+
+    detail = f"{PRICE_PACKAGE} {version}, {_ages([looked_up], day)}"
+    fix = ""
+    if _age(looked_up, day) > OLD_DAYS:
+        fix = f"{install} --upgrade: prices change"
+    return Check(name="prices", state="ok", detail=detail, fix=fix)
+
+
+def _price_tables() -> set[Path]:
+    """Return the price tables of the models that installed plugins offer."""
+    plugins = load_plugins()
+    tables = set()
+    for name, spec in plugins.specs("models").items():
+        if not spec.remote:
+            continue
+
+        try:
+            table = getattr(plugins.make_model(f"{name}/any"), "price_table", None)
+        except KtdevalError:  # one that needs an address or a name of its own
+            continue
+        if isinstance(table, Path):
+            tables.add(table)
+
+    return tables
+
+
+def _cutoffs(day: date) -> Check:
+    """Return how old the list of ends of training data is."""
+    days = listed_days()
+    fix = ""
+    if _age(days[-1], day) > OLD_DAYS:
+        fix = "pip install --upgrade ktdeval, or give --knowledge-cutoff"
+    return Check(name="cutoffs", state="ok", detail=_ages(days, day), fix=fix)
+
+
+def _ages(days: Sequence[str], day: date) -> str:
+    """Return when something was looked up, and how long before a day; `days`: the earliest
+    first.
+    """
+    first, last = days[0], days[-1]
+    if first == last:
+        return f"looked up {last}, {_age(last, day):,} days ago"
+    return f"looked up {first} to {last}, {_age(first, day):,} to {_age(last, day):,} days ago"
+
+
+def _age(looked_up: str, day: date) -> int:
+    return (day - date.fromisoformat(looked_up)).days
 
 
 def _folders() -> Iterator[Check]:

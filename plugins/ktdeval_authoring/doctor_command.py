@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 
 import click
 
@@ -17,12 +18,12 @@ from ktdeval_authoring.doctor import checks, is_broken
 def doctor(as_json: bool) -> None:
     """Report what this installation has, lacks, and where it is broken.
 
-    Python, ktdeval, extras, names of keys that are set (never their values), folders and room,
-    terminal, plugins that fail to load, browser. Exit code 1 if something is broken.
+    Python, ktdeval, extras, names of keys that are set (never their values), how old prices and
+    cutoffs are, folders and room, terminal, plugins that fail to load, browser. Exit code 1 if something is broken.
 
     Example: ktdeval doctor --json
     """
-    found = checks(os.environ)
+    found = checks(os.environ, datetime.now(UTC).date())
     if as_json:
         print_json([to_plain(check) for check in found])
     else:

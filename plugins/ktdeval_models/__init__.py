@@ -9,9 +9,9 @@ from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.values.lazy import maker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from ktdeval.harness import Model
+    from ktdeval_models.remote.params import Preset
 
 
 @hookimpl
@@ -21,17 +21,26 @@ def ktdeval_models() -> Sequence[Spec]:
     """
     from ktdeval_models.remote import params as remote
 
-    def provider(
-        name: str, make: Callable[..., Model], summary: str, key: str, params: type
-    ) -> Spec:
-        extra = name if name in ("anthropic", "google") else "openai"
-        return Spec(
-            name, make, f"{summary}; needs the extra {extra} and {key}", params, remote=True
-        )
+    openai = "ktdeval_models.remote.openai"
+    clouds = "ktdeval_models.remote.clouds"
+    own = {
+        "openai": (maker(f"{openai}:make_openai"), remote.OpenAIParams),
+        "anthropic": (
+            maker("ktdeval_models.remote.anthropic:AnthropicModel"),
+            remote.AnthropicParams,
+        ),
+        "google": (maker("ktdeval_models.remote.google:GoogleModel"), remote.GoogleParams),
+        "azure": (maker(f"{clouds}:AzureModel"), remote.AzureParams),
+        "bedrock": (maker(f"{clouds}:BedrockModel"), remote.BedrockParams),
+        "vertex": (maker(f"{clouds}:make_vertex"), remote.VertexParams),
+    }
 
-    openai = maker("ktdeval_models.remote.openai:make_openai")
-    anthropic = maker("ktdeval_models.remote.anthropic:AnthropicModel")
-    google = maker("ktdeval_models.remote.google:GoogleModel")
+    def provider(name: str, preset: Preset) -> Spec:
+        make, params = own.get(
+            name, (maker(f"{openai}:make_compatible", name), remote.CompatibleParams)
+        )
+        words = f"{preset.summary}; needs the extra {preset.extra} and {_key_words(preset)}"
+        return Spec(name, make, words, params, remote=True)
 
     return [
         *(replace(spec, remote=False) for spec in _keyless_models()),
@@ -49,37 +58,17 @@ def ktdeval_models() -> Sequence[Spec]:
             remote.RemoteParams,
             remote=True,
         ),
-        provider("openai", openai, "OpenAI", "a key in OPENAI_API_KEY", remote.OpenAIParams),
-        provider(
-            "anthropic",
-            anthropic,
-            "Anthropic (Claude)",
-            "a key in ANTHROPIC_API_KEY",
-            remote.AnthropicParams,
-        ),
-        provider(
-            "google",
-            google,
-            "Google (Gemini)",
-            "a key in GEMINI_API_KEY or GOOGLE_API_KEY",
-            remote.GoogleParams,
-        ),
-        *(
-            provider(
-                name,
-                maker("ktdeval_models.remote.openai:make_compatible", name),
-                preset.summary,
-                (
-                    f"a key in {' or '.join(preset.variables)}"
-                    if preset.needs_key
-                    else "a key only where the server wants one"
-                ),
-                remote.CompatibleParams,
-            )
-            for name, preset in remote.presets().items()
-            if name != "openai"
-        ),
+        *(provider(name, preset) for name, preset in remote.presets().items()),
     ]
+
+
+def _key_words(preset: Preset) -> str:
+    """Return where a provider's key is looked for."""
+    if not preset.needs_key:
+        return "a key only where the server wants one"
+
+    places = [*preset.variables, *filter(None, [preset.credentials])]
+    return f"a key in {' or '.join(places)}"
 
 
 def _keyless_models() -> Sequence[Spec]:

@@ -67,7 +67,7 @@ def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: 
     assert any(step["orders"] for episode in steps(chat).values() for step in episode)
 
 
-@pytest.mark.parametrize("wire", ["responses", "anthropic", "google", "compatible"])
+@pytest.mark.parametrize("wire", sorted({*WIRES} - {"chat"}))
 def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
     market: Path, stub: Stub, chat: Path, tmp_path: Path, wire: str
 ) -> None:
@@ -221,3 +221,22 @@ def test_a_finished_run_verifies(chat: Path) -> None:
         done = ktdeval("card", command, chat, cwd=chat.parent, environment={"OPENAI_API_KEY": ""})
         assert done.code == 0, done
     assert KEY not in done.out
+
+
+@pytest.mark.parametrize("name", ["azure", "bedrock", "invoked", "vertex", "vertex claude"])
+def test_a_card_of_a_cloud_verifies_and_replays_without_its_credentials(
+    market: Path, stub: Stub, tmp_path: Path, name: str
+) -> None:
+    wire = WIRES[name]
+    run = finished(wire, stub, tmp_path / "run", market, *SHORT, "--knowledge-cutoff", "2024-06")
+    nothing = {**environment_of(wire, ""), "GOOGLE_CLOUD_PROJECT": ""}
+    verified = ktdeval("card", "verify", run, "--data", market, cwd=tmp_path, environment=nothing)
+    assert (verified.code, "verified" in verified.out) == (0, True), verified
+    words = ("--model", f"replay/{run}", *EPISODES, "--data", market, "--out", tmp_path / "again")
+    replayed = ktdeval(*words, "--quiet", cwd=tmp_path, environment=nothing)
+    assert replayed.code == 0, replayed
+    assert steps(tmp_path / "again") == steps(run)
+    for path in run.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes()
+            assert b"stub-project" not in path.read_bytes()

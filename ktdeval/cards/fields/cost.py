@@ -225,6 +225,9 @@ def _price_words(price: PriceEntry) -> str:
         parts.append(f"{price.cache_write:g} cache write")
 
     words = f"{', '.join(parts)} USD a million tokens"
+    if price.tiers:
+        words += f" of prompts of up to {price.tiers[0].above:,} tokens; longer ones cost more"
+
     day = f"as of {price.as_of}" if price.as_of else ""
     origin = ", ".join(filter(None, (day, price.source)))
     return f"{words} ({origin})" if origin else words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta
 
+from ktdeval.calls.served import bare_model
 from ktdeval.cards.fields.basics import Count, Name, Problem
 from ktdeval.cards.fields.windows import WindowDays, WindowPart
 from ktdeval.cards.fields.words import Words
@@ -105,6 +107,9 @@ class Cutoff:
         return {"date": self.text, "confidence": self.confidence, "source": self.source}
 
 
+_AT_HOST = re.compile(r"(:(free|nitro|floor|exacto|extended|online|thinking)|-v\d+:\d+)\Z")
+"""Endings that hosts put behind a model's name."""
+
 STATES: Mapping[NoCutoff, str] = {
     "none": "none: nothing was trained",
     "unknown": "unknown: the end of its training data is not known",
@@ -171,12 +176,24 @@ def _listed_row(model: str) -> dict[str, str] | None:
     """Return the first row of cutoffs.csv that fits. A pattern without a provider fits the model's
     own name, of any provider.
     """
-    own_name = model.rpartition("/")[2].lower()
+    own_name = _own_name(model)
     for row in _listed():
         name = model if "/" in row["pattern"] else own_name
         if fnmatchcase(name, row["pattern"]):
             return row
     return None
+
+
+def _own_name(model: str) -> str:
+    """Return the name that a vendor gives a model, from its name at a host: without region, vendor
+    and version of Amazon Bedrock, and without the route of a gateway.
+    """
+    return _AT_HOST.sub("", bare_model(model)).replace(":", "-")
+
+
+def listed_days() -> list[str]:
+    """Return the days on which rows of cutoffs.csv were looked up, the earliest first."""
+    return sorted({row["checked"] for row in _listed() if row["checked"]})
 
 
 @cache

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ktdeval.calls import Refusal, bad_response, one_line
+from ktdeval.calls import Refusal, bad_response, bare_model, one_line
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
     NO_TOOL,
@@ -36,7 +36,7 @@ from ktdeval_models.remote.cache_marks import (
     shared_blocks,
 )
 from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
-from ktdeval_models.remote.params import AnthropicParams
+from ktdeval_models.remote.params import AnthropicParams, presets
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
 from ktdeval_models.remote.streams.assembly import Assembler
@@ -80,16 +80,24 @@ class AnthropicModel(RemoteAdapter):
     path = "/v1/messages"
     params: AnthropicParams
 
-    def __init__(self, name: str, params: AnthropicParams | None = None) -> None:
-        super().__init__(
-            "anthropic",
-            name,
-            params or AnthropicParams(),
-            "https://api.anthropic.com",
-            ("ANTHROPIC_API_KEY",),
-        )
+    def __init__(
+        self,
+        name: str,
+        params: AnthropicParams | None = None,
+        provider: str = "anthropic",
+        default_url: str | None = None,
+    ) -> None:
+        preset = presets()[provider]
+        url = preset.base_url if default_url is None else default_url
+        super().__init__(provider, name, params or AnthropicParams(), url, preset.variables)
+        self.extra = preset.extra
         self._said: set[str] = set()
-        self._has_sampling = self.params.api_version < _NO_SAMPLING
+        self._has_sampling = self.version_day < _NO_SAMPLING
+
+    @property
+    def version_day(self) -> str:
+        """Day of the API's version, without the name that a host puts before it."""
+        return self.params.api_version[-len(_NO_SAMPLING) :]
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers, with values that it would take from the environment set
@@ -104,8 +112,10 @@ class AnthropicModel(RemoteAdapter):
         with sdk.Anthropic(api_key=key, **own) as client:
             return base.plain_headers(client)
 
-    def assembler(self, hear: Listener) -> Assembler:
-        """Return what adds up the events of one message."""
+    def assembler(self, hear: Listener) -> Assembler | None:
+        """Return what adds up the events of one message; None where a host streams in another
+        form.
+        """
         return MessageAssembler(hear, self.loads)
 
     def settings(self) -> JsonValue:
@@ -202,7 +212,7 @@ class AnthropicModel(RemoteAdapter):
         return self.params.prompt_cache != "off" and FIELD not in self.params.omit
 
     def _refused(self, why: str) -> ProviderError:
-        return ProviderError(f"anthropic/{self.name}: {why}")
+        return ProviderError(f"{self.provider}/{self.name}: {why}")
 
     def _how_forced(self, mode: str | None) -> str:
         """Return how a tool is forced: `named`, `any` or `auto`.
@@ -212,7 +222,7 @@ class AnthropicModel(RemoteAdapter):
         """
         if self.params.forced_tool is not None:
             return self.params.forced_tool
-        if mode in _THINKS or _UNFORCED.fullmatch(self.name):
+        if mode in _THINKS or _UNFORCED.fullmatch(bare_model(self.name)):
             return "auto"
         return "named"
 
@@ -298,7 +308,7 @@ class AnthropicModel(RemoteAdapter):
         effort = request.params.reasoning_effort
         if effort == "minimal":
             raise ProviderError(
-                "anthropic knows no --reasoning-effort minimal; choose low, medium, high, xhigh or"
+                f"{self.provider} knows no --reasoning-effort minimal; choose low, medium, high, xhigh or"
                 " none"
             )
 
@@ -328,9 +338,10 @@ class AnthropicModel(RemoteAdapter):
             return
         self._said.add(problem)
         _LOG.warning(
-            "anthropic/%s: structured outputs can't express the reply's schema (%s); it is asked"
+            "%s/%s: structured outputs can't express the reply's schema (%s); it is asked"
             " for by the prompt alone, and checked as ever. --tool-protocol native or text needs no"
             " such schema",
+            self.provider,
             self.name,
             problem,
         )
@@ -434,7 +445,7 @@ class AnthropicModel(RemoteAdapter):
         if refusal.status == 400 and "tool_choice" in refusal.message and was_forced:
             message = one_line(refusal.message, self.caller.secrets)
             return ProviderError(
-                f"anthropic/{self.name} takes no forced tool (HTTP {refusal.status}: {message}); "
+                f"{self.provider}/{self.name} takes no forced tool (HTTP {refusal.status}: {message}); "
                 "ask for the tool instead, with --model-args forced_tool=auto"
             )
 

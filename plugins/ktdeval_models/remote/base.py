@@ -9,11 +9,12 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ktdeval.calls import (
     Caller,
@@ -65,6 +66,18 @@ _NO_ROUTING = re.compile(
     r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
 )
 _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
+
+
+class Signer(Protocol):
+    """Credentials of the machine, which give each request headers of its own."""
+
+    def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
+        """Return the headers that show who asks. Raises ProviderError: the credentials are refused
+        or have ended.
+        """
+
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show, as far as it is known now."""
 
 
 class RemoteAdapter:
@@ -137,8 +150,9 @@ class RemoteAdapter:
             # A server that needs no key rarely has one, and asking a keyring may mean a question to
             # the user.
             key = find_key(self.variables, KEYRING_SERVICE if self.needs_key else None)
+            sign = None
             if key is None and self.needs_key:
-                raise missing_key(self.provider, self.variables)
+                sign = partial(self._signed, self.signer())
 
             headers = self.headers(sdk, key)
             self._secrets = tuple(dict.fromkeys((*filter(None, (key,)), *secret_headers(headers))))
@@ -146,8 +160,31 @@ class RemoteAdapter:
             account = (
                 {} if self.params.api_key_env is None else {"api_key_env": self.params.api_key_env}
             )
-            self._routing = {**routing_headers(headers, self._secrets), **account}
-            self.client = Transport(self.endpoint, headers)
+            self._routing = {
+                **routing_headers(headers, self._secrets),
+                **account,
+                **self.account_fields(),
+            }
+            self.client = Transport(self.endpoint, headers, sign)
+
+    def signer(self) -> Signer:
+        """Return the credentials to use where no key is set. Raises ProviderError: there are none."""
+        raise missing_key(self.provider, self.variables)
+
+    def account_fields(self) -> Mapping[str, str]:
+        """Return what else says for whom the provider answers; no secrets."""
+        return {}
+
+    def _signed(self, signer: Signer, method: str, url: str, content: bytes) -> Mapping[str, str]:
+        """Return the headers of one request, whose secrets are then known."""
+        headers = signer.headers(method, url, content)
+        with self._connecting:
+            known = dict.fromkeys((*self._secrets, *signer.secrets()))
+            if len(known) > len(self._secrets):
+                self._secrets = tuple(known)
+                self.caller = replace(self.caller, secrets=self._secrets)
+
+        return headers
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the headers of a request, with nothing taken from the environment that is not this

@@ -36,7 +36,7 @@ from ktdeval_models.remote.called import (
     sent_arguments,
     sent_ids,
 )
-from ktdeval_models.remote.params import GoogleParams
+from ktdeval_models.remote.params import GoogleParams, presets
 from ktdeval_models.remote.schema_rewrites import readable_schema
 
 Body = dict[str, Any]
@@ -58,6 +58,15 @@ _MALFORMED = "MALFORMED_FUNCTION_CALL"
 _UNREAD = "unread"  # instead of a signature: the API could not parse this call, and quoted it
 
 
+def check_name(name: str, provider: str) -> None:
+    """Raise UsageError if a model's name can't be a part of an address."""
+    if not _MODEL.fullmatch(name):
+        raise UsageError(
+            f"{provider}: {one_line(name)!r} is not a model's name; give one such as"
+            f" {provider}/gemini-2.5-pro"
+        )
+
+
 class GoogleModel(RemoteAdapter):
     """A Gemini model over the Gemini API (or a server that speaks it).
 
@@ -70,17 +79,18 @@ class GoogleModel(RemoteAdapter):
     version = r"/v1(alpha|beta)?\Z"
     params: GoogleParams
 
-    def __init__(self, name: str, params: GoogleParams | None = None) -> None:
-        if not _MODEL.fullmatch(name):
-            raise UsageError(
-                f"google: {one_line(name)!r} is not a model's name; give one such as"
-                " google/gemini-3-pro"
-            )
-
-        url = "https://generativelanguage.googleapis.com"
-        super().__init__(
-            "google", name, params or GoogleParams(), url, ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-        )
+    def __init__(
+        self,
+        name: str,
+        params: GoogleParams | None = None,
+        provider: str = "google",
+        default_url: str | None = None,
+    ) -> None:
+        check_name(name, provider)
+        preset = presets()[provider]
+        url = preset.base_url if default_url is None else default_url
+        super().__init__(provider, name, params or GoogleParams(), url, preset.variables)
+        self.extra = preset.extra
         full = name
         if not name.startswith(("models/", "tunedModels/")):
             full = f"models/{name}"
@@ -182,7 +192,7 @@ class GoogleModel(RemoteAdapter):
 
         if budget is not None and call.reasoning_effort is not None:
             raise ProviderError(
-                "google takes --reasoning-effort or --reasoning-tokens, not both; leave one of"
+                f"{self.provider} takes --reasoning-effort or --reasoning-tokens, not both; leave one of"
                 " them out"
             )
 
@@ -227,7 +237,7 @@ class GoogleModel(RemoteAdapter):
         word = candidate.get("finishReason")
         if word == "PUP_LIMITED_DISABLED":
             raise ProviderError(
-                f"google/{self.name}: Google has limited or disabled the account for its use"
+                f"{self.provider}/{self.name}: Google has limited or disabled the account for its use"
                 f" policy; set {self.caller.key} to the key of another"
             )
 
@@ -319,7 +329,7 @@ class GoogleModel(RemoteAdapter):
         if "failed_precondition" in refusal.codes:
             message = one_line(refusal.message, self.caller.secrets)
             return ProviderError(
-                f"google/{self.name}: access is refused (HTTP {refusal.status}: {message}); check"
+                f"{self.provider}/{self.name}: access is refused (HTTP {refusal.status}: {message}); check"
                 f" the region and the billing of the project that the key in {self.caller.key}"
                 " belongs to"
             )

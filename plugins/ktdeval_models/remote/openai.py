@@ -25,7 +25,7 @@ from ktdeval.harness import (
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_models.remote import base, thoughts as earlier
-from ktdeval_models.remote.base import RemoteAdapter, count, part, sent_name, text_of
+from ktdeval_models.remote.base import RemoteAdapter, count, find_key, part, sent_name, text_of
 from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.chat_parts import (
     CALLS_CONTENT,
@@ -60,6 +60,7 @@ _NOT_TO_ADD = by_word(wire_words("openai")["not_to_add"])
 _FORCED_FORMS = ("named", "required", "auto")
 # `provider` is a field of OpenRouter's: the server that answered.
 _SERVED = ("model", "provider", "system_fingerprint")
+_OMITTABLE = ("temperature", "tool_choice", "response_format", "reasoning_effort", "service_tier")
 _PRESET_SETTINGS = (
     "thinks",
     "takes_seed",
@@ -166,7 +167,7 @@ class ChatModel(OpenAIAdapter):
         if not (params.base_url or preset.base_url):
             raise ConfigError(
                 f"{preset.provider} needs the server's address: --base-url, such as"
-                " http://localhost:8000/v1"
+                f" {preset.address}"
             )
 
         super().__init__(preset.provider, name, params, preset.base_url, preset.variables)
@@ -190,22 +191,15 @@ class ChatModel(OpenAIAdapter):
         if isinstance(params, OpenAIParams) and params.service_tier is not None:
             self._extra_body["service_tier"] = params.service_tier
 
-        fields = {
-            "temperature",
-            "seed",
-            "tool_choice",
-            "response_format",
-            "reasoning_effort",
-            "service_tier",
-            preset.budget_field,
-        }
+        fields = {*_OMITTABLE, preset.seed_field, preset.budget_field}
         self.check_fields(
             params, {*fields, *preset.think_on, *preset.think_off, *preset.extra_body}
         )
 
     def served_context(self, timeout_s: float) -> Context | None:
         """Return the context length that the server states; None if it states none."""
-        if self.needs_key:  # none of the hosted servers states one
+        has_key = find_key(self.variables, None) is not None
+        if self.needs_key and not (self.preset.states_context and has_key):
             return None
 
         root = re.sub(r"/v[0-9]+\Z", "", self.endpoint)
@@ -249,6 +243,8 @@ class ChatModel(OpenAIAdapter):
         preset_settings = {name: getattr(self.preset, name) for name in _PRESET_SETTINGS}
         if self._sends_thoughts:
             preset_settings["sends_thoughts"] = True
+        if self.preset.seed_field != "seed":
+            preset_settings["seed_field"] = self.preset.seed_field
 
         return {
             "api": "chat",
@@ -288,7 +284,7 @@ class ChatModel(OpenAIAdapter):
         }
 
         if self.preset.takes_seed:
-            body["seed"] = params.seed % _MOST_SEED
+            body[self.preset.seed_field] = params.seed % _MOST_SEED
 
         held = self._bounds.request(request)
         if held.tools:

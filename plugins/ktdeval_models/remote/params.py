@@ -1,6 +1,4 @@
-"""Parameters of the remote models, and the servers that speak OpenAI's Chat Completions; listing
-them imports no SDK.
-"""
+"""Parameters of the remote models, and the table of their providers; listing them imports no SDK."""
 
 from __future__ import annotations
 
@@ -18,6 +16,9 @@ from ktdeval.values.fields import build, option
 from ktdeval.values.yamlio import load_yaml
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_PLACE = re.compile(r"[a-z]{2,}[a-z0-9-]{0,40}")  # region or location, part of a host's name
+_DEPLOYMENT = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+_API_VERSION = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
 # Keys with a provider's prefix, long unbroken runs of letters and digits mixed, and Zhipu's
 # `id.secret`.
@@ -32,6 +33,8 @@ _KEY_IN_PATH = re.compile(rf".*/({KEY_PREFIXED})(/.*)?")
 ForcedTool = Literal["named", "required", "auto"]
 JsonMode = Literal["json_schema", "json_object"]
 TokensField = Literal["max_tokens", "max_completion_tokens"]
+Protocol = Literal["chat", "messages", "generate"]
+"""Wire format: OpenAI's Chat Completions, Anthropic's Messages, Google's generateContent."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,22 @@ class CompatibleParams(RemoteParams):
 
 
 @dataclass(frozen=True)
+class AzureParams(CompatibleParams):
+    """Parameters of `azure`."""
+
+    deployment: str | None = option(
+        None, help="name of the deployment; default: the name of the model"
+    )
+    api_version: str = option("2024-10-21", help="dated version of the API to ask for")
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be a part of the address. Raises ConfigError."""
+        super().__post_init__()
+        check_part("deployment", self.deployment, _DEPLOYMENT)
+        check_part("api_version", self.api_version, _API_VERSION)
+
+
+@dataclass(frozen=True)
 class AnthropicParams(RemoteParams):
     """Parameters of `anthropic`."""
 
@@ -230,9 +249,63 @@ class GoogleParams(RemoteParams):
 
 
 @dataclass(frozen=True)
+class BedrockParams(AnthropicParams):
+    """Parameters of `bedrock`."""
+
+    region: str = option("us-east-1", help="AWS region that answers, part of the address")
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be a part of the address. Raises ConfigError."""
+        super().__post_init__()
+        check_part("region", self.region, _PLACE)
+
+
+@dataclass(frozen=True)
+class VertexParams(RemoteParams):
+    """Parameters of `vertex`; the project is that of GOOGLE_CLOUD_PROJECT, or of the credentials."""
+
+    location: str = option("global", help="location that answers, part of the address")
+    api_version: str | None = option(
+        None,
+        help=(
+            "version of the API; default: v1beta1 for Gemini, vertex-2023-10-16 (in the body) for"
+            " Claude"
+        ),
+    )
+    forced_tool: Literal["named", "auto"] | None = option(
+        None,
+        help=(
+            "how a tool is forced: by its name, or by asking only (auto); default: what the model is"
+            " known to take"
+        ),
+    )
+    thoughts: bool = option(
+        True,
+        help="of Gemini: ask for summaries of thoughts; false for models that don't think",
+    )
+    prompt_cache: Literal["5m", "off"] = option(
+        "5m", help="of Claude: let the provider keep what requests begin with, as with anthropic"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be a part of the address. Raises ConfigError."""
+        super().__post_init__()
+        check_part("location", self.location, _PLACE)
+        check_part("api_version", self.api_version, _API_VERSION)
+
+
+def check_part(name: str, value: str | None, form: re.Pattern[str]) -> None:
+    """Raise ConfigError if a parameter that becomes a part of an address has another form."""
+    if value is not None and not form.fullmatch(value):
+        raise ConfigError(
+            f"{name} becomes a part of the address: letters, digits and dashes, was {value[:60]!r}"
+        )
+
+
+@dataclass(frozen=True)
 class Preset:
-    """A server and its differences from others. A parameter of `--model-args` overrides it
-    (`CompatibleParams`).
+    """A provider: where it is, what it speaks, and its differences from others. A parameter of
+    `--model-args` overrides these (`CompatibleParams`).
 
     A tool is forced by name, as the one tool on offer that is `required`, or (`auto`) by the
     conversation alone, with no other tool on offer. The reasoning of earlier turns with tool calls
@@ -242,8 +315,15 @@ class Preset:
 
     provider: str
     summary: str
-    base_url: Address  # "" when there is none by default
+    checked: str  # day on which the facts were last looked up, YYYY-MM-DD
+    pages: tuple[str, ...]  # where they were
+    base_url: Address  # "" when there is none by default; {region} or {location}: a parameter
     variables: tuple[str, ...]  # environment variables that may hold its key
+    protocol: Protocol = "chat"
+    extra: str = "openai"  # extra of ktdeval that installs what it takes
+    address: Address = "http://localhost:8000/v1"  # an example, where there is no address by default
+    credentials: str = ""  # of the machine, used where no variable holds a key
+    states_context: bool = False  # whether its list of models states contexts, at no cost
     # such servers are paid for, so that their replies must say what they used
     needs_key: bool = True
     thinks: bool = False  # whether its models think unless told not to
@@ -251,6 +331,7 @@ class Preset:
     forced_tool_thinking: ForcedTool = "named"
     max_tokens_field: TokensField = "max_tokens"  # limits a reply, reasoning included
     takes_seed: bool = False
+    seed_field: str = "seed"
     # a reply is held to the schema, or is any JSON object with the schema in the prompt
     json_mode: JsonMode = "json_object"
     # characters of each text in a reply held to a schema; None: schemas are sent as they are
@@ -270,7 +351,7 @@ class Preset:
 
 @cache
 def presets() -> Mapping[str, Preset]:
-    """Return all servers of `presets.yaml` by provider, OpenAI first."""
+    """Return all providers of `presets.yaml` by name, OpenAI first."""
     path = Path(__file__).with_name("presets.yaml")
     by_provider = {}
     for provider, entry in load_yaml(path).items():

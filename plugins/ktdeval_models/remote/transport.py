@@ -37,6 +37,10 @@ Take = Callable[[bytes], bool]
 """Is given the next bytes of a streamed body; returns whether no further ones are needed."""
 
 
+Sign = Callable[[str, str, bytes], Mapping[str, str]]
+"""Returns further headers of one request, by its method, URL and content."""
+
+
 class _Outgoing(NamedTuple):
     """A request to send. `take`: reads the body of an answer that is a stream of events; None: it is
     read whole.
@@ -71,11 +75,13 @@ class Transport:
     Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere.
     `endpoint`: base URL, for the choice of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
     `NO_PROXY`; ProviderError: it can't be used). `headers`: of every request, its key among them.
+    `sign`: gives each request its own, where no key does.
     """
 
-    def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, endpoint: str, headers: Mapping[str, str], sign: Sign | None = None) -> None:
         httpx, self._httpcore = http_libraries()
         self._ssl_context = None
+        self._sign = sign
         if endpoint.startswith("https"):
             self._ssl_context = httpx.create_ssl_context()  # slow, so made once
 
@@ -115,6 +121,10 @@ class Transport:
         return self._exchange(_Outgoing("GET", url, b""), timeout_s, caller)
 
     def _exchange(self, outgoing: _Outgoing, timeout_s: float, caller: Caller) -> Answer:
+        own: Mapping[str, str] = {}
+        if self._sign is not None:
+            own = self._sign(outgoing.method, outgoing.url, outgoing.content)
+
         try:
             lane = self._free.pop()
         except IndexError:
@@ -125,7 +135,7 @@ class Transport:
         # Raised outside of the handlers: the traceback then has no link to the library's error,
         # whose message is not filtered for secrets.
         try:
-            return self._send(lane, outgoing)
+            return self._send(lane, outgoing, own)
         except BodyError as error:
             failure = bad_response(caller, str(error))
         except self._httpcore.TimeoutException:
@@ -137,9 +147,10 @@ class Transport:
 
         raise failure
 
-    def _send(self, lane: _Lane, outgoing: _Outgoing) -> Answer:
+    def _send(self, lane: _Lane, outgoing: _Outgoing, own: Mapping[str, str]) -> Answer:
         content = outgoing.content
         headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
+        headers += [(name.encode(), value.encode()) for name, value in own.items()]
         request = self._httpcore.Request(
             outgoing.method, self._url(outgoing.url), headers=headers, content=content
         )

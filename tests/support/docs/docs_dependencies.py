@@ -14,6 +14,7 @@ from paths import REPOSITORY
 from source_trees import SOURCES, imports_in, nodes_of
 
 MODULE_OF = {
+    "google-auth": "google.auth",
     "pyyaml": "yaml",
     "pyqlib": "qlib",
     "google-genai": "google.genai",
@@ -22,7 +23,7 @@ MODULE_OF = {
 
 
 def dependencies() -> dict[str, str]:
-    """Distribution -> the extra that brings it, empty for the core."""
+    """Distribution -> the first extra that brings it, empty for the core."""
     extras = {
         name: texts
         for name, texts in project()["project"]["optional-dependencies"].items()
@@ -33,9 +34,13 @@ def dependencies() -> dict[str, str]:
         extra: [re.split(r"[\[<>=!~ ]", text)[0] for text in texts]
         for extra, texts in by_extra.items()
     }
-    return {
-        name: extra for extra, packages in names.items() for name in packages if name != "ktdeval"
-    }
+    first: dict[str, str] = {}
+    for extra, packages in names.items():
+        for name in packages:
+            if name != "ktdeval":
+                first.setdefault(name, extra)
+
+    return first
 
 
 @functools.cache

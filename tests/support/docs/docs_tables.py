@@ -10,6 +10,7 @@ from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
 from ktdeval_compare.paper_tables import known_tables
 from ktdeval_data.reading.names import NOT_READ, columns_beside
+from ktdeval_models.remote.params import Preset, presets
 
 PANEL_WORDS = {
     "sharpe": "Sharpe ratio",
@@ -71,6 +72,56 @@ def venues_table() -> str:
         days = str(venue.days_a_year)
         rows.append((code(venue.name), spec.summary, venue.currency, venue.calendar, days, fill))
     return table(("venue", "rules", "currency", "calendar", "days a year", "fill"), rows)
+
+
+_PROTOCOLS = {
+    "chat": "Chat Completions",
+    "messages": "Messages",
+    "generate": "generateContent",
+}
+
+
+def providers_table() -> str:
+    """Return the providers of remote models: protocol, key, how thoughts go back, extra, and where and
+    when the facts were looked up.
+    """
+    rows = []
+    for name, preset in sorted(presets().items()):
+        protocol = _PROTOCOLS[preset.protocol]
+        if name == "openai":
+            protocol = "Responses, or Chat Completions (`api=chat`)"
+        elif name == "vertex":
+            protocol = "generateContent; Messages for Claude"
+
+        places = [*map(code, preset.variables), *filter(None, [preset.credentials])]
+        key = " or ".join(places)
+        if not preset.needs_key:
+            key += ", if wanted"
+
+        pages = ", ".join(f"[{number}]({page})" for number, page in enumerate(preset.pages, 1))
+        rows.append(
+            (
+                code(name),
+                protocol,
+                key,
+                _thoughts(preset),
+                code(preset.extra),
+                f"{pages}, {preset.checked}",
+            )
+        )
+
+    return table(
+        ("provider", "speaks", "key in", "thoughts back", "extra", "looked up at, on"), rows
+    )
+
+
+def _thoughts(preset: Preset) -> str:
+    """Return how thoughts of earlier turns go back to a provider."""
+    if preset.protocol != "chat":
+        return "as signatures"
+    if preset.provider == "openai":
+        return "never"
+    return "always" if preset.sends_thoughts else "by model"
 
 
 def glossary_panel() -> str:

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NULL = type(None)
 _CACHE = {"cache_control": (dict, _NULL)}
-_OLD_VERSION = "2023-06-01"  # the last that has a temperature
+OLD_VERSION = "2023-06-01"  # the last that has a temperature
 SIGNATURE = "c3R1Yi1zaWduYXR1cmU="
 
 
@@ -97,7 +97,7 @@ class AnthropicWire:
             "service_tier": str,
             **_CACHE,
         }
-        if headers["anthropic-version"] == _OLD_VERSION:
+        if headers["anthropic-version"] == OLD_VERSION:
             fields |= {"temperature": NUMBER, "top_p": NUMBER, "top_k": int}
         take(body, "", {"model": str, "max_tokens": int, "messages": list}, fields)
         check_model(body["model"], options)

@@ -91,6 +91,7 @@ class OpenAIWire:
     """Common parts of both APIs: keys, the form of errors, and the form of tools."""
 
     name = ""
+    nests = False  # whether a tool stands in a field `function`
 
     def key(self, headers: Mapping[str, str]) -> str:
         return headers.get("Authorization", "").removeprefix("Bearer ")
@@ -126,7 +127,7 @@ class OpenAIWire:
     def tools(
         self, body: Mapping[str, Any], options: StubOptions
     ) -> tuple[tuple[ToolSpec, ...], str | None]:
-        nested = self.name == "chat"
+        nested = self.nests
         parts = []
         for index, tool in enumerate(body.get("tools", ())):
             at = f"tools[{index}]"
@@ -172,7 +173,7 @@ class OpenAIWire:
             where = take(
                 value,
                 "tool_choice",
-                {"type": str, **({"function": dict} if self.name == "chat" else {"name": str})},
+                {"type": str, **({"function": dict} if self.nests else {"name": str})},
             )
             named = (
                 take(where["function"], "tool_choice.function", {"name": str})["name"]
@@ -245,6 +246,7 @@ class ChatWire(OpenAIWire):
     """POST /v1/chat/completions."""
 
     name = "chat"
+    nests = True
 
     def read(
         self, body: Any, _model: str, options: StubOptions, _headers: Mapping[str, str]

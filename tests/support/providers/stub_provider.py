@@ -29,6 +29,7 @@ from ktdeval.harness.messages import Reply
 from ktdeval_models.catalogue import make_builtin
 from protocol_speaker import write_out
 from stub_anthropic import AnthropicWire
+from stub_clouds import ROUTES
 from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
 from stub_google import GoogleWire
 from stub_hostile import HOSTILE, ODD, Spoilt
@@ -47,7 +48,7 @@ class Seen:
     """One request that reached the stub."""
 
     number: int  # in order of arrival, from 1
-    wire: str  # `chat`, `responses`, `anthropic` or `google`
+    wire: str  # `chat`, `responses`, `anthropic`, `google`, or one of `stub_clouds`
     body: Any  # what was sent
     # hash of its content, the same on all wires; empty where it was refused before it was read
     digest: str = ""
@@ -121,6 +122,8 @@ class Stub:
         app.router.add_post(
             r"/{version:v1|v1beta}/models/{name}:generateContent", partial(self._serve, google)
         )
+        for path, wire in ROUTES.items():
+            app.router.add_post(path, partial(self._serve, wire()))
         app.router.add_route("*", "/{rest:.*}", self._unknown)
         return app
 

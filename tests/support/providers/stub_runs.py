@@ -60,7 +60,14 @@ WIRES = {
     "anthropic": Wire("anthropic", "anthropic/stub-model", "ANTHROPIC_API_KEY"),
     "google": Wire("google", "google/stub-model", "GEMINI_API_KEY"),
     "compatible": Wire("chat", "openai_compatible/stub-model", "OPENAI_COMPATIBLE_API_KEY"),
+    "azure": Wire("azure", "azure/stub-model", "AZURE_OPENAI_API_KEY"),
+    "bedrock": Wire("bedrock", "bedrock/anthropic.stub-model", "AWS_BEARER_TOKEN_BEDROCK"),
+    "invoked": Wire("hosted", "bedrock/anthropic.stub-model-v1:0", "AWS_BEARER_TOKEN_BEDROCK"),
+    "vertex": Wire("vertex", "vertex/gemini-stub-model", "GOOGLE_OAUTH_ACCESS_TOKEN"),
+    "vertex claude": Wire("hosted", "vertex/claude-stub-model", "GOOGLE_OAUTH_ACCESS_TOKEN"),
 }
+for name in ("xai", "openrouter", "groq", "together", "fireworks"):
+    WIRES[name] = Wire("chat", f"{name}/stub-model", f"{name.upper()}_API_KEY")
 VARIABLES = sorted({wire.variable for wire in WIRES.values()} | {"GOOGLE_API_KEY"})
 TASK_APART = "stock_blind_open_research"
 
@@ -94,7 +101,8 @@ def words_of(wire: Wire, stub: Stub | None, *words: object) -> tuple[object, ...
 
 def environment_of(wire: Wire, key: str = KEY) -> dict[str, str]:
     """The wire's key, and no other."""
-    return {**dict.fromkeys(VARIABLES, ""), wire.variable: key}
+    project = {"GOOGLE_CLOUD_PROJECT": "stub-project"}
+    return {**dict.fromkeys(VARIABLES, ""), **project, wire.variable: key}
 
 
 def run(wire: Wire, stub: Stub, out: Path, market: Path, *words: object) -> Done:

@@ -36,8 +36,18 @@ PRICES = """
 as_of: 2026-01-01
 source: the test
 models:
-  - {match: lucky/x, input: 2, output: 8, cache_read: 0.5, cache_write: 3}
-  - {match: lucky/y, input: 0.25, output: 1, cache_read: 0.1, cache_write: 0.3}
+  - match: lucky/x
+    input: 2
+    output: 8
+    cache_read: 0.5
+    cache_write: 3
+    tiers: [{above: 900000, input: 4, output: 16, cache_read: 1, cache_write: 6}]
+  - match: lucky/y
+    input: 0.25
+    output: 1
+    cache_read: 0.1
+    cache_write: 0.3
+    tiers: [{above: 900000, input: 0.5, output: 2, cache_read: 0.2, cache_write: 0.6}]
 """
 
 

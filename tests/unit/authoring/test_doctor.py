@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ktdeval.cli.main import main
 from ktdeval_authoring import doctor
 from ktdeval_authoring.doctor import Check, checks, is_broken
 
+TODAY = date(2026, 12, 6)
 SECRET = "sk-very-secret-0123456789"
 
 
@@ -36,7 +38,7 @@ def test_a_key_is_seen_by_its_name_and_never_shown(
         main(words)
         done = capsys.readouterr()
         assert SECRET[:12] not in done.out + done.err
-    found = by_name(checks({"OPENAI_API_KEY": SECRET, "GEMINI_API_KEY": ""}))
+    found = by_name(checks({"OPENAI_API_KEY": SECRET, "GEMINI_API_KEY": ""}, TODAY))
     assert (found["key OPENAI_API_KEY"].state, found["key OPENAI_API_KEY"].detail) == ("ok", "seen")
     assert found["key GEMINI_API_KEY"].state == "broken"
     assert found["key ANTHROPIC_API_KEY"].state == "absent"
@@ -44,7 +46,7 @@ def test_a_key_is_seen_by_its_name_and_never_shown(
 
 def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_is_installed", lambda package: package != "anthropic")
-    found = by_name(checks({}))
+    found = by_name(checks({}, TODAY))
     assert (found["extra anthropic"].state, found["extra anthropic"].detail) == (
         "absent",
         "lacks anthropic",
@@ -83,3 +85,30 @@ def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(doctor, "LEAST_FREE_BYTES", 1 << 60)
     check = doctor._folder("disk", tmp_path)
     assert (check.state, check.fix) == ("broken", "free space, or `ktdeval cache prune`")
+
+
+def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "installed_version", lambda: "0.2.3")
+    found = by_name(checks({}, TODAY))
+    assert found["prices"].detail == "genai-prices 0.2.3, looked up 2026-11-26, 10 days ago"
+    assert found["cutoffs"].detail == "looked up 2026-10-18 to 2026-11-26, 49 to 10 days ago"
+    assert found["prices"].fix == found["cutoffs"].fix == ""
+
+    later = by_name(checks({}, date(2027, 6, 30)))
+    assert later["prices"].detail.endswith("216 days ago")
+    assert later["prices"].fix == "pip install genai-prices --upgrade: prices change"
+    assert later["cutoffs"].fix == "pip install --upgrade ktdeval, or give --knowledge-cutoff"
+
+
+def test_a_version_of_the_price_package_that_nobody_looked_up_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "installed_version", lambda: "9.0")
+    detail = by_name(checks({}, TODAY))["prices"].detail
+    assert detail == (
+        "genai-prices 9.0, of a day that is not known here (known: 0.2.3 of 2026-11-26)"
+    )
+
+    monkeypatch.setattr(doctor, "installed_version", lambda: None)
+    absent = by_name(checks({}, TODAY))["prices"]
+    assert (absent.state, absent.fix) == ("absent", "pip install genai-prices")

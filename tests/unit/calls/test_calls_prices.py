@@ -5,6 +5,9 @@ calls that a card shows.
 from __future__ import annotations
 
 import datetime
+import re
+import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 import ktdeval_models
-from ktdeval.calls.prices import Price, choose_price, find_price, load_price_table
+from ktdeval.calls import packaged_prices
+from ktdeval.calls.packaged_prices import installed_version
+from ktdeval.calls.prices import (
+    Price,
+    PriceTier,
+    choose_price,
+    find_price,
+    load_price_table,
+)
 from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord, summarise_calls
 from ktdeval.errors import ConfigError
 from ktdeval.harness.messages import Usage
@@ -146,36 +157,122 @@ def test_a_mistake_in_a_given_price_is_named(given_fields, problem):
 # --- the table of the built-in models
 
 
-def test_prices_of_the_built_in_table_are_dated_have_a_source_and_the_size_that_prices_have():
-    """A slip by a factor of a thousand, or a price for a single token, would show here."""
-    prices = load_price_table(BUILT_IN)
-    assert prices
-    for pattern, price in prices.items():
-        assert price.source.startswith("https://"), pattern
-        assert datetime.date(2026, 1, 1) <= datetime.date.fromisoformat(price.as_of), pattern
-        assert 0.01 <= price.input <= 50, pattern
-        assert 1 < price.output / price.input <= 10, pattern
-        assert price.cache_read is not None, pattern
-        assert 0.01 < price.cache_read / price.input <= 0.5, pattern
-        assert price.cache_write is None or 1 <= price.cache_write / price.input <= 2, pattern
+TODAY = datetime.date(2026, 11, 26)
 
 
-NOT_LISTED = [
-    "openai/gpt-4.1-nano",
-    "openai/gpt-6-sol-pro",
-    "openai_compatible/gpt-4.1",
-    "anthropic/claude-opus-5-6",
-]
+def built_in(name: str, day: datetime.date = TODAY) -> Price | None:
+    return choose_price(name, {}, None, BUILT_IN, day)
 
 
-def test_a_model_has_one_price_under_its_name_and_its_dated_names_and_none_from_another():
-    table = load_price_table(BUILT_IN)
-    for name, prices in beside(__file__)["listed"].items():
-        price = find_price(table, name)
-        assert price is not None, name
-        assert [price.input, price.output, price.cache_read] == prices, name
-    for name in (*NOT_LISTED, "ollama/llama3", "builtin/momentum"):
-        assert find_price(table, name) is None, name
+@pytest.mark.parametrize(("name", "rates"), beside(__file__)["listed"].items())
+def test_a_price_of_the_package_has_rates_source_and_version(name: str, rates: list[Any]) -> None:
+    """Rates as they stood on the vendors' own pages."""
+    price = built_in(name)
+    assert price is not None
+    assert [price.input, price.output, price.cache_read, price.cache_write] == rates
+    assert re.fullmatch(r"genai-prices [0-9.]+, [\w-]+/\S+", price.source)
+    if installed_version() == "0.2.3":
+        assert price.as_of == "2026-11-26"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "openai/gpt-4.1-super",
+        "openai_compatible/gpt-4.1",
+        "anthropic/claude-opus-5-6",
+        "moonshot/kimi-k2",  # billed in yuan at its address
+        "ollama/llama3",
+        "builtin/momentum",
+        "openai",
+    ],
+)
+def test_a_model_has_no_price_of_its_neighbours(name: str) -> None:
+    assert built_in(name) is None
+
+
+def test_a_price_is_that_of_the_day() -> None:
+    before = built_in("google/gemini-3.8-flash", datetime.date(2026, 12, 31))
+    after = built_in("google/gemini-3.8-flash", datetime.date(2027, 1, 1))
+    assert (before or Price(0, 0)).input == 0.75
+    assert (after or Price(0, 0)).input == 1.5
+
+
+def test_of_rates_by_the_hour_the_dearest_counts() -> None:
+    price = built_in("deepseek/deepseek-flash")
+    assert (price or Price(0, 0)).input == 0.3  # at peak; 0.15 at other hours
+
+
+def test_a_row_counts_where_the_package_has_no_price(tmp_path: Path) -> None:
+    table = tmp_path / "prices.yaml"
+    rows = "models: [{match: [openai/gpt-4.1, openai/own], input: 7, output: 8}]"
+    table.write_text(BUILT_IN.read_text().replace("models: []", rows))
+    assert (choose_price("openai/own", {}, None, table, TODAY) or Price(0, 0)).input == 7.0
+    assert (choose_price("openai/gpt-4.1", {}, None, table, TODAY) or Price(0, 0)).input == 2.0
+    # a user's table takes the place of it, package and all
+    own = tmp_path / "own.yaml"
+    own.write_text(TABLE)
+    assert choose_price("openai/gpt-4.1", {}, own, BUILT_IN, TODAY) is None
+
+
+def test_without_the_package_a_price_is_not_known_and_it_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    packaged_prices._snapshot.cache_clear()
+    monkeypatch.setitem(sys.modules, "genai_prices.data", None)
+    try:
+        assert built_in("openai/gpt-4.1") is None
+        assert built_in("openai/gpt-4.1-mini") is None
+    finally:
+        packaged_prices._snapshot.cache_clear()
+
+    assert [record.message for record in caplog.records] == [
+        "no prices: they come from the package genai-prices, which is not installed; get it with"
+        " `pip install genai-prices`, or give --price or --price-table"
+    ]
+
+
+def test_no_price_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    packaged_prices._snapshot.cache_clear()
+    assert built_in("openai/gpt-4.1") is not None
+
+
+def test_a_long_prompt_costs_the_rates_of_its_tier_and_is_reserved_at_them() -> None:
+    price = built_in("google/gemini-2.5-pro")
+    assert price is not None
+    assert price.tiers == (
+        PriceTier(above=200_000, input=2.5, output=15.0, cache_read=0.25, cache_write=None),
+    )
+    # 100,000 × 1.25 + 1,000 × 10, and 300,000 × 2.5 + 1,000 × 15, a million tokens
+    assert price.call_cost(Usage(100_000, 1_000)) == pytest.approx(0.135)
+    assert price.call_cost(Usage(200_000, 1_000)) == pytest.approx(0.26)
+    assert price.call_cost(Usage(300_000, 1_000)) == pytest.approx(0.765)
+    assert price.most(300_000, 1_000) == pytest.approx(0.765)
+    assert price.most(200_000, 1_000) == pytest.approx(0.26)
+    # of several calls together, none of them long
+    assert price.cost(Usage(300_000, 3_000)) == pytest.approx(3 * 0.135)
+    assert Price(**from_json(price)) == price
+
+
+def from_json(price: Price) -> dict[str, Any]:
+    fields: dict[str, Any] = dict(price.to_json())
+    tiers = fields.pop("tiers", None)
+    return {**fields, "tiers": tuple(PriceTier(**tier) for tier in tiers)} if tiers else fields
+
+
+def test_a_table_may_have_tiers(tmp_path: Path) -> None:
+    table = tmp_path / "prices.yaml"
+    tier = "tiers: [{above: 1000, input: 3, output: 4}]"
+    head = "as_of: '2026-11-01'\nsource: x\n"
+    table.write_text(f"{head}models: [{{match: a/b, input: 1, output: 2, {tier}}}]\n")
+    price = choose_price("a/b", {}, table)
+    assert price is not None
+    assert price.call_cost(Usage(1001, 0)) == pytest.approx(3 * 1001 / 1e6)
+    assert price.call_cost(Usage(1000, 0)) == pytest.approx(1000 / 1e6)
 
 
 # -- figures of a run's calls on a card

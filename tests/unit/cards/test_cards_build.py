@@ -172,7 +172,7 @@ def test_the_card_counts_days_before_across_and_after_the_cutoff(
 
 def test_a_card_without_a_cutoff_states_none_or_unknown() -> None:
     unknown = "unknown: the end of its training data is not known"
-    o3 = "2024-06-01 (vendor: https://platform.openai.com/docs/models/o3)"
+    o3 = "2024-06-01 (vendor: https://developers.openai.com/api/docs/models/o3)"
     for name, state, expected in (
         ("builtin/momentum", "none", "none: nothing was trained"),
         ("builtin/memory", "unknown", unknown),

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from card_cases import CALLS, card, remote_card, ruined_card, section, typed
+from card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
 from ktdeval.cards.fields.task import costs_row
 from ktdeval.cards.figures import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
@@ -407,6 +407,21 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
         "paid not known, possibly",
     ):
         assert words in text
+
+
+def test_a_cost_at_the_rates_of_short_prompts_is_the_least_where_more_was_paid() -> None:
+    """10 and 2 tokens cost 0.000036 USD at these rates; 1.5 USD were paid for them."""
+    tier = {"above": 200_000, "input": 4.0, "output": 16.0, "cache_read": None, "cache_write": None}
+    price = {**PRICE, "tiers": [tier]}
+    text = " ".join(text_of(remote_card(price=price)).split())
+    assert "cost at least 0.00018 USD: prompts of over 200,000 tokens cost more" in text
+    assert "USD a million tokens of prompts of up to 200,000 tokens; longer ones cost more" in text
+
+    paid = CALLS | {"paid_usd": (10 * PRICE["input"] + 2 * PRICE["output"]) / 1e6}
+    text = " ".join(text_of(remote_card(price=price, calls=paid)).split())
+    assert "cost 0.00018 USD" in text
+    # without tiers a higher amount is another price's, and says nothing of prompts
+    assert "at least" not in " ".join(text_of(remote_card()).split())
 
 
 # ---- scoring cards

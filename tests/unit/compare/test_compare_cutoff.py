@@ -18,12 +18,13 @@ from ktdeval.cards import listed_cutoff, parse_cutoff, sides
 from ktdeval.cards.fields import cutoff as module
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
+from ktdeval.market.calendar import parse_day
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
 from ktdeval.values.jsonio import csv_rows
 from ktdeval_compare.cutoff import decay
-from tables import on_each_row
+from tables import beside, on_each_row
 
 WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
 
@@ -42,15 +43,49 @@ def test_an_invalid_date_is_refused(wrong: str) -> None:
         parse_cutoff(wrong)
 
 
-def test_the_list_is_of_dates_with_sources_and_matches_names_exactly() -> None:
-    rows = csv_rows(Path(module.__file__).with_name("cutoffs.csv"))
-    for row in rows:
-        if row["pattern"].startswith("builtin/"):
-            assert row["cutoff"] in ("none", "unknown")
-            continue
-        assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
-        assert row["confidence"] in ("vendor", "reported")
-        assert row["source"].startswith("https://")
+ROWS = csv_rows(Path(module.__file__).with_name("cutoffs.csv"))
+LISTED = beside(__file__)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "/" not in row["pattern"]], ids=str)
+def test_a_row_has_a_date_or_says_that_none_is_known_with_source_and_day(
+    row: dict[str, str],
+) -> None:
+    assert "2026-10-01" <= str(parse_day(row["checked"])) <= "2026-12-31"
+    if row["cutoff"] == "unknown":
+        assert row["confidence"] == ""
+        assert row["source"]
+        return
+
+    assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
+    assert row["confidence"] in ("vendor", "reported")
+    assert row["source"].startswith("https://")
+
+
+def test_rules_of_the_suite_are_trained_on_nothing_or_on_what_nobody_knows() -> None:
+    own = {row["pattern"]: row["cutoff"] for row in ROWS if "/" in row["pattern"]}
+    assert own == {
+        "builtin/memory": "unknown",
+        "builtin/linear_factor": "unknown",
+        "builtin/*": "none",
+    }
+
+
+@pytest.mark.parametrize(("name", "month"), LISTED["guarded"].items())
+def test_each_model_of_a_sourced_table_of_others_has_its_month(name: str, month: str) -> None:
+    known = listed_cutoff(f"anybody/{name}", {})
+    assert isinstance(known, module.Cutoff)
+    assert known.text[:7] == month
+
+
+@pytest.mark.parametrize(("name", "date"), LISTED["in_papers"].items())
+def test_each_model_of_the_papers_is_listed_by_whichever_host(name: str, date: str) -> None:
+    assert module._listed_row(name) is not None
+    known = listed_cutoff(name, {})
+    assert (known if isinstance(known, str) else known.text) == date
+
+
+def test_names_are_matched_exactly() -> None:
     names = {
         "openai/gpt-4o": "2023-10-01",
         "openai/gpt-4o-2024-08-06": "2023-10-01",
@@ -62,7 +97,7 @@ def test_the_list_is_of_dates_with_sources_and_matches_names_exactly() -> None:
     for unknown in (
         "builtin/memory",
         "openai/chatgpt-4o-latest",
-        "openai/gpt-4.1-nano",
+        "openai/gpt-4.2",
         "deepseek/deepseek-chat",
         "rl/policy",
     ):

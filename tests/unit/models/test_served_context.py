@@ -149,3 +149,18 @@ def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(
         assert "task blinded_open_research: a prompt of about" in message
         assert "a lower --max-output-tokens" in message
     assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("provider", ["openrouter", "groq", "mistral"])
+def test_a_host_that_states_contexts_is_asked_where_its_key_is_set(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {"/models": {"data": [{"id": "some-model", "context_length": 65_536}]}}
+    variable = f"{provider.upper()}_API_KEY"
+    for key, tokens in (("", None), ("key-0123456789abcdef", 65_536)):
+        monkeypatch.setenv(variable, key)
+        with stating(pages) as server:
+            params = CompatibleParams(base_url=server.address)
+            context = make_compatible(provider, "some-model", params).served_context(10.0)
+            assert getattr(context, "tokens", None) == tokens
+            assert server.looked_up == (["/models"] if key else [])

@@ -1,0 +1,130 @@
+"""Prices of the package `genai-prices`: kept by others, dated, with tiers. Its data lie in the package;
+nothing here asks a network.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, time
+from functools import cache
+from typing import Any, NamedTuple
+
+PRICE_PACKAGE = "genai-prices"
+
+_LOG = logging.getLogger(__name__)
+_RATES = {
+    "input": "input_mtok",
+    "output": "output_mtok",
+    "cache_read": "cache_read_mtok",
+    "cache_write": "cache_write_mtok",
+}
+_HOURS = 24
+
+
+class Package(NamedTuple):
+    """How a table of prices asks the package."""
+
+    providers: Mapping[str, str]  #: its name of each provider, by ours
+    looked_up: Mapping[str, str]  #: day on which each version was compared with the vendors' pages
+
+
+def installed_version() -> str | None:
+    """Return the version of the package; None where it is not installed."""
+    try:
+        return importlib.metadata.version(PRICE_PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def packaged_price(package: Package, full_name: str, day: date) -> dict[str, Any] | None:
+    """Return the fields of the price of PROVIDER/PRICE_PACKAGE on a day; None where the package has none, or
+    is not installed, which is logged once.
+
+    Of rates that change with the time of day the dearest counts, so that a cost is an upper bound.
+    """
+    provider, _, name = full_name.partition("/")
+    named = package.providers.get(provider)
+    if named is None:
+        return None
+
+    snapshot = _snapshot()
+    version = installed_version()
+    if snapshot is None or version is None:
+        return None
+
+    try:
+        host, model = snapshot.find_provider_model(name, None, named, None)
+    except LookupError:
+        return None
+
+    rates = _dearest(model, day)
+    if rates is None:
+        return None
+
+    source = f"{PRICE_PACKAGE} {version}, {host.id}/{model.id}"
+    return {**rates, "as_of": package.looked_up.get(version, ""), "source": source}
+
+
+@cache
+def _snapshot() -> Any:
+    """Return the package's own data; None where it is not installed."""
+    try:
+        from genai_prices.data import providers  # noqa: PLC0415 - slow, and of an extra
+        from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415 - as above
+    except ImportError:
+        _LOG.warning(
+            "no prices: they come from the package %s, which is not installed; get it with `pip"
+            " install %s`, or give --price or --price-table",
+            PRICE_PACKAGE,
+            PRICE_PACKAGE,
+        )
+        return None
+
+    return DataSnapshot(providers=providers, from_auto_update=False)
+
+
+def _dearest(model: Any, day: date) -> dict[str, Any] | None:
+    """Return the rates of a model on a day, at its dearest hour; None where it does not bill
+    tokens.
+    """
+    found = None
+    for hour in range(_HOURS):
+        moment = datetime.combine(day, time(hour), UTC)
+        rates = _rates(model.get_prices(moment))
+        if rates is None:
+            return None
+        if found is None or rates["input"] + rates["output"] > found["input"] + found["output"]:
+            found = rates
+
+    return found
+
+
+def _rates(prices: Any) -> dict[str, Any] | None:
+    """Return US dollars a million tokens, with the tiers of long prompts if there are any."""
+    whole = {name: getattr(prices, field) for name, field in _RATES.items()}
+    if whole["input"] is None or whole["output"] is None:
+        return None
+
+    starts: set[int] = set()
+    for value in whole.values():
+        starts |= {tier.start for tier in getattr(value, "tiers", ())}
+
+    rates: dict[str, Any] = dict(_at(whole, 0))
+    if starts:
+        rates["tiers"] = [
+            {"above": start, **dict(_at(whole, start + 1))} for start in sorted(starts)
+        ]
+    return rates
+
+
+def _at(whole: Mapping[str, Any], tokens: int) -> Iterator[tuple[str, float | None]]:
+    """Yield the rates of a call by the tokens of its prompt."""
+    for name, value in whole.items():
+        rate = getattr(value, "base", value)
+        for tier in getattr(value, "tiers", ()):
+            if tokens > tier.start:
+                rate = tier.price
+
+        yield name, None if rate is None else float(rate)

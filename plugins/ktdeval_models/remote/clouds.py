@@ -1,0 +1,410 @@
+"""Models in clouds: `azure/NAME`, `bedrock/NAME`, `vertex/NAME`. Each speaks a protocol of its vendor;
+here is what its host changes: addresses, paths, fields, and credentials of the machine.
+
+Sources: `presets.yaml`, and the clients of the vendors' SDKs: AzureOpenAI, AnthropicBedrock,
+AnthropicVertex, and google-genai with `vertexai=True`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+from urllib.parse import quote
+
+from ktdeval.calls import one_line
+from ktdeval.errors import ConfigError, ProviderError
+from ktdeval.harness import Listener, Model, ModelRequest
+from ktdeval.values.jsonio import JsonValue
+from ktdeval_models.remote import base
+from ktdeval_models.remote.anthropic import AnthropicModel
+from ktdeval_models.remote.google import GoogleModel, check_name
+from ktdeval_models.remote.openai import ChatModel
+from ktdeval_models.remote.params import (
+    AnthropicParams,
+    AzureParams,
+    BedrockParams,
+    GoogleParams,
+    VertexParams,
+    presets,
+)
+from ktdeval_models.remote.streams.assembly import Assembler
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_PROJECTS = ("GOOGLE_CLOUD_PROJECT", "ANTHROPIC_VERTEX_PROJECT_ID")
+_SHARED_LOCATIONS = {
+    "global": "https://aiplatform.googleapis.com",
+    "us": "https://aiplatform.us.rep.googleapis.com",
+    "eu": "https://aiplatform.eu.rep.googleapis.com",
+}
+_VERSIONED = re.compile(r".*-v\d+(:\d+)?")
+"""Names of Bedrock's models that are asked by InvokeModel alone."""
+
+
+# ---- Azure
+
+
+class AzureModel(ChatModel):
+    """A deployment of a model of OpenAI, over Chat Completions of a dated version."""
+
+    version = r"/openai(/v1)?\Z"
+
+    def __init__(self, name: str, params: AzureParams | None = None) -> None:
+        own = params or AzureParams()
+        super().__init__(presets()["azure"], name, own)
+        self._deployment = own.deployment or name
+        self._api_version = own.api_version
+        self.path = (
+            f"/openai/deployments/{quote(self._deployment, safe='')}/chat/completions"
+            f"?api-version={self._api_version}"
+        )
+
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """Return the headers of the SDK's own client for Azure, without those that the environment
+        names for OpenAI.
+        """
+        others = super().headers(sdk, key)
+        own = {name: value for name, value in others.items() if name.lower() != "authorization"}
+        return {**own, "api-key": key or ""}
+
+    def settings(self) -> JsonValue:
+        """Return settings that change how a request is encoded, and the deployment that answers."""
+        settings = super().settings()
+        assert isinstance(settings, dict)
+        return {**settings, "deployment": self._deployment, "api_version": self._api_version}
+
+
+# ---- Amazon Bedrock
+
+
+class BedrockModel(AnthropicModel):
+    """A Claude model on Amazon Bedrock, over the Messages API; one with a version in its name, over
+    InvokeModel, whose body lacks the model and has the API's version.
+    """
+
+    params: BedrockParams
+    version = r"(/anthropic)?(/v1)?\Z"
+
+    def __init__(self, name: str, params: BedrockParams | None = None) -> None:
+        own = params or BedrockParams()
+        url = presets()["bedrock"].base_url.format(region=own.region)
+        self._is_invoked = _VERSIONED.fullmatch(name) is not None
+        super().__init__(name, own, "bedrock", url)
+        self.path = "/anthropic/v1/messages"
+        if self._is_invoked:
+            self.path = f"/model/{quote(name, safe=':')}/invoke"
+            self._has_sampling = True
+
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """Return the headers of the SDK's own client for Bedrock; with a key of Bedrock's, that."""
+        own: dict[str, str] = {}
+        if not self._is_invoked:
+            own["anthropic-version"] = self.params.api_version
+        if key is not None:
+            own["Authorization"] = f"Bearer {key}"
+
+        client = sdk.AnthropicBedrock(
+            aws_region=self.params.region,
+            base_url=self.endpoint,
+            http_client=base.no_network(sdk),
+            default_headers=own,
+        )
+        with client:
+            return base.plain_headers(client)
+
+    def signer(self) -> base.Signer:
+        """Return the AWS credentials of this machine. Raises ProviderError: there are none."""
+        return AwsSigner(self.provider, self.variables[0], self.params.region)
+
+    def assembler(self, hear: Listener) -> Assembler | None:
+        """Return what adds up a stream; None for InvokeModel, whose streams have AWS's own form."""
+        return None if self._is_invoked else super().assembler(hear)
+
+    def encode(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a call; errors as of Anthropic's."""
+        body = super().encode(request)
+        return hosted_body(body, "bedrock-2023-05-31") if self._is_invoked else body
+
+    def settings(self) -> JsonValue:
+        """Return parameters that can change a reply, and the region that answers."""
+        settings = super().settings()
+        assert isinstance(settings, dict)
+        settings["region"] = self.params.region
+        if self._is_invoked:
+            settings["api_version"] = "bedrock-2023-05-31"
+        return settings
+
+
+def hosted_body(body: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return the body of a message as a host takes it that has the model in its address."""
+    own = {name: value for name, value in body.items() if name != "model"}
+    return {"anthropic_version": version, **own}
+
+
+class AwsSigner:
+    """Signs requests with the AWS credentials of this machine (signature version 4). The chain of
+    botocore finds and renews them: variables, profile, sign-on, role of the machine.
+    """
+
+    def __init__(self, provider: str, variable: str, region: str) -> None:
+        try:
+            from botocore.auth import SigV4Auth  # noqa: PLC0415 - of an extra
+            from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - as above
+            from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - as above
+            from botocore.session import Session  # noqa: PLC0415 - as above
+        except ImportError:
+            raise _not_installed(provider, "botocore") from None
+
+        self._errors = BotoCoreError
+        self._request = AWSRequest
+        self._signature = SigV4Auth
+        self._provider = provider
+        self._region = region
+        self._known: tuple[str, ...] = ()
+        try:
+            self._credentials = Session().get_credentials()
+        except self._errors as error:
+            raise self._refused(str(error)) from None
+
+        if self._credentials is None:
+            raise ProviderError(
+                f"{provider}: no key in {variable} and no AWS credentials; set the variable to a key"
+                " of Amazon Bedrock, or sign in (`aws configure`, `aws sso login`, AWS_PROFILE)"
+            )
+
+    def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
+        """Return the headers of a signed request."""
+        try:
+            frozen = self._credentials.get_frozen_credentials()
+        except self._errors as error:
+            raise self._refused(str(error)) from None
+
+        self._known = tuple(filter(None, (frozen.secret_key, frozen.token)))
+        request = self._request(method=method, url=url, data=content)
+        self._signature(frozen, "bedrock", self._region).add_auth(request)
+        signed: dict[str, str] = dict(request.headers.items())
+        return signed
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the secret key, and the token of a session."""
+        return self._known
+
+    def _refused(self, why: str) -> ProviderError:
+        return ProviderError(
+            f"{self._provider}: the AWS credentials can't be used ({one_line(why, self.secrets())});"
+            " sign in again, as with `aws sso login`"
+        )
+
+
+# ---- Google Cloud Vertex AI
+
+
+def make_vertex(name: str, params: VertexParams | None = None) -> Model:
+    """Return a model on Vertex AI: Claude, or Gemini. Raises UsageError for what is no name of a
+    model, ConfigError for a model of another vendor or a parameter that can't be used.
+    """
+    own = params or VertexParams()
+    check_name(name, "vertex")
+    if name.startswith("claude"):
+        return VertexClaude(name, own)
+    if name.startswith("gemini"):
+        return VertexGemini(name, own)
+
+    where = f"{vertex_address(own)}/v1/projects/PROJECT/locations/{own.location}/endpoints/openapi"
+    raise ConfigError(
+        f"vertex asks Gemini and Claude, {one_line(name)!r} is neither; a model of another vendor there"
+        f" is --model openai_compatible/VENDOR/NAME --base-url {where}"
+    )
+
+
+def vertex_address(params: VertexParams) -> str:
+    """Return the address of a location."""
+    shared = _SHARED_LOCATIONS.get(params.location)
+    return shared or presets()["vertex"].base_url.format(location=params.location)
+
+
+class VertexGemini(GoogleModel):
+    """A Gemini model on Vertex AI."""
+
+    def __init__(self, name: str, params: VertexParams) -> None:
+        self._own = params
+        own = GoogleParams(
+            base_url=params.base_url,
+            api_key_env=params.api_key_env,
+            omit=params.omit,
+            extra_body=params.extra_body,
+            api_version=params.api_version or "v1beta1",
+            thoughts=params.thoughts,
+            forced_tool=params.forced_tool or "named",
+        )
+        super().__init__(name, own, "vertex", vertex_address(params))
+        self._set_path("")
+
+    def _set_path(self, project: str) -> None:
+        where = f"projects/{project}/locations/{self._own.location}/publishers/google"
+        self.path = f"/{self.params.api_version}/{where}/models/{self.name}:generateContent"
+
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """Return the SDK's headers, with an access token in place of its key, if one is given."""
+        self._set_path(vertex_project(self.provider))
+        others = super().headers(sdk, None)
+        own = {name: value for name, value in others.items() if name != "x-goog-api-key"}
+        return {**own, **_bearer(key)}
+
+    def signer(self) -> base.Signer:
+        """Return the credentials of this machine. Raises ProviderError: there are none."""
+        return GoogleSigner(self.provider, self.variables[0])
+
+    def account_fields(self) -> Mapping[str, str]:
+        """Return the project that pays."""
+        return {"project": vertex_project(self.provider)}
+
+    def settings(self) -> JsonValue:
+        """Return parameters that can change a reply, and the location that answers."""
+        settings = super().settings()
+        assert isinstance(settings, dict)
+        return {**settings, "location": self._own.location}
+
+
+class VertexClaude(AnthropicModel):
+    """A Claude model on Vertex AI, whose body lacks the model and has the API's version."""
+
+    version = r"/v1\Z"
+
+    def __init__(self, name: str, params: VertexParams) -> None:
+        self._own = params
+        own = AnthropicParams(
+            base_url=params.base_url,
+            api_key_env=params.api_key_env,
+            omit=params.omit,
+            extra_body=params.extra_body,
+            api_version=params.api_version or "vertex-2023-10-16",
+            forced_tool=params.forced_tool,
+            prompt_cache=params.prompt_cache,
+        )
+        super().__init__(name, own, "vertex", vertex_address(params))
+        self._set_path("")
+
+    def _set_path(self, project: str) -> None:
+        where = f"projects/{project}/locations/{self._own.location}/publishers/anthropic"
+        self.path = f"/v1/{where}/models/{self.name}:rawPredict"
+
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """Return the headers of the SDK's own client for Vertex, with an access token if one is
+        given.
+        """
+        project = vertex_project(self.provider)
+        self._set_path(project)
+        client = sdk.AnthropicVertex(
+            region=self._own.location,
+            project_id=project,
+            base_url=self.endpoint,
+            http_client=base.no_network(sdk),
+            default_headers=_bearer(key),
+        )
+        with client:
+            return base.plain_headers(client)
+
+    def signer(self) -> base.Signer:
+        """Return the credentials of this machine. Raises ProviderError: there are none."""
+        return GoogleSigner(self.provider, self.variables[0])
+
+    def account_fields(self) -> Mapping[str, str]:
+        """Return the project that pays."""
+        return {"project": vertex_project(self.provider)}
+
+    def assembler(self, hear: Listener) -> Assembler | None:  # noqa: ARG002
+        """Return None: a stream has another path there, so that replies come whole."""
+        return None
+
+    def encode(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a call; errors as of Anthropic's."""
+        return hosted_body(super().encode(request), self.params.api_version)
+
+    def settings(self) -> JsonValue:
+        """Return parameters that can change a reply, and the location that answers."""
+        settings = super().settings()
+        assert isinstance(settings, dict)
+        return {**settings, "location": self._own.location}
+
+
+def vertex_project(provider: str) -> str:
+    """Return the project whose name the environment holds. Raises ProviderError: none, or no name
+    of one.
+    """
+    for variable in _PROJECTS:
+        project = os.environ.get(variable, "").strip()
+        if re.fullmatch(r"[a-z0-9][a-z0-9.:-]{0,99}", project):
+            return project
+        if project:
+            raise ProviderError(f"{provider}: {variable} holds no id of a project; set it to one")
+
+    raise ProviderError(
+        f"{provider}: no project; set the environment variable {_PROJECTS[0]} to its id"
+    )
+
+
+def _bearer(key: str | None) -> dict[str, str]:
+    return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+
+class GoogleSigner:
+    """Gives each request a token of the application-default credentials of this machine, which
+    google-auth finds and renews.
+    """
+
+    def __init__(self, provider: str, variable: str) -> None:
+        try:
+            from google.auth import default  # noqa: PLC0415 - of an extra
+            from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - as above
+            from google.auth.transport.requests import Request  # noqa: PLC0415 - as above
+        except ImportError:
+            raise _not_installed(provider, "google-auth") from None
+
+        self._errors = GoogleAuthError
+        self._provider = provider
+        try:
+            self._credentials: Any = default(scopes=[_SCOPE])[0]
+        except self._errors:
+            raise ProviderError(
+                f"{provider}: no access token in {variable} and no application-default credentials;"
+                " sign in with `gcloud auth application-default login`"
+            ) from None
+
+        self._request: Any = Request()
+        self._renewing = threading.Lock()
+        self._known: tuple[str, ...] = ()
+
+    def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the header with a token that still holds."""
+        why = ""
+        with self._renewing:
+            try:
+                if not self._credentials.valid:
+                    self._credentials.refresh(self._request)
+            except self._errors as error:
+                why = one_line(str(error), self._known)
+
+        token = str(self._credentials.token or "")
+        if why or not token:
+            raise ProviderError(
+                f"{self._provider}: the credentials of this machine can't be renewed ({why}); sign in"
+                " again with `gcloud auth application-default login`"
+            )
+
+        self._known = tuple(dict.fromkeys((*self._known, token)))
+        return {"Authorization": f"Bearer {token}"}
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the tokens so far."""
+        return self._known
+
+
+def _not_installed(provider: str, package: str) -> ProviderError:
+    return ProviderError(
+        f"{provider}: the package {package!r} is not installed; get it with `pip install"
+        f" 'ktdeval[{provider}]'`"
+    )

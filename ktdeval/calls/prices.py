@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, structs
+from msgspec import UNSET, Meta, UnsetType, structs
 from msgspec.structs import astuple
 
 from ktdeval.errors import ConfigError
@@ -47,6 +47,8 @@ class PriceEntry(Value, frozen=True, eq=False):
     cache_write: NonNegative | None  #: null: as input
     as_of: str  #: day of the price; empty where it has none
     source: str
+    #: true of the provider's batch interface, which costs less; absent of ordinary calls
+    batch: Literal[True] | UnsetType = UNSET
 
     def __eq__(self, other: object) -> bool:
         """Whether the other price has the same fields; `Price` only adds defaults."""
@@ -73,7 +75,8 @@ class PriceEntry(Value, frozen=True, eq=False):
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return all fields by name."""
-        return structs.asdict(self)
+        fields = structs.asdict(self)
+        return {name: value for name, value in fields.items() if value is not UNSET}
 
 
 class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
@@ -86,6 +89,25 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
     #: day on which the price was looked up, `YYYY-MM-DD`; empty if unknown
     as_of: str = ""
     source: str = ""  #: where the price was found
+    batch: Literal[True] | UnsetType = UNSET
+
+    def in_batch(self, cache_read: float | None) -> Price:
+        """Return the price of a batch interface that takes half of everything but, where
+        `cache_read` is not None, reading the provider's cache.
+        """
+        return Price(
+            input=self.input / 2,
+            output=self.output / 2,
+            cache_read=_half(self.cache_read) if cache_read is None else cache_read,
+            cache_write=_half(self.cache_write),
+            as_of=self.as_of,
+            source=f"{self.source}, half of it by batch" if self.source else "half by batch",
+            batch=True,
+        )
+
+
+def _half(rate: float | None) -> float | None:
+    return None if rate is None else rate / 2
 
 
 #: Price of a model that declares itself free

@@ -84,6 +84,8 @@ class Calls(Value, frozen=True, omit_defaults=True):
     episodes: dict[EpisodeId, EpisodeCalls]  #: calls of each episode that asked, by its id
     #: calls of each model, PROVIDER/NAME; absent where one model was asked
     models: dict[Name, ModelCalls] = field(default_factory=dict)
+    #: of the answered attempts, those by the provider's batch interface; absent where there are none
+    batched: Count = 0
 
     def are_of_another_model(self, asked: str) -> bool:
         """Whether the provider named another model than the one `asked`, in any of its answers; of

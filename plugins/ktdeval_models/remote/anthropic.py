@@ -29,6 +29,7 @@ from ktdeval.harness import (
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, text_of, whole_usage
+from ktdeval_models.remote.batch.anthropic import AnthropicBatches
 from ktdeval_models.remote.cache_marks import (
     FIELD,
     changes_choice,
@@ -89,6 +90,7 @@ class AnthropicModel(RemoteAdapter):
             ("ANTHROPIC_API_KEY",),
         )
         self._said: set[str] = set()
+        self.batches = AnthropicBatches(self)
         self._has_sampling = self.params.api_version < _NO_SAMPLING
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:

@@ -26,6 +26,7 @@ from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_models.remote import base, thoughts as earlier
 from ktdeval_models.remote.base import RemoteAdapter, count, part, sent_name, text_of
+from ktdeval_models.remote.batch.openai import OpenAIBatches
 from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.chat_parts import (
     CALLS_CONTENT,
@@ -95,6 +96,11 @@ class OpenAIAdapter(RemoteAdapter):
 
     package = "openai"
     extra = "openai"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if self.provider == "openai":
+            self.batches = OpenAIBatches(self)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers; for other servers, without organisation, project and headers

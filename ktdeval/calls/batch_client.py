@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
 from ktdeval.calls.retry import RETRYABLE, Notify
 from ktdeval.calls.stop import Fence, StopSignal, no_fence
+from ktdeval.calls.wanted import Wanted
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, sound
 
@@ -59,24 +60,6 @@ class BatchUnanswered(KtdevalError):
     """Requests of an episode have no reply, and are asked again when the run is resumed. Nothing was
     decided in their place.
     """
-
-
-class NotAsked(KtdevalError):
-    """A request has no reply yet; the step that makes it can't go on."""
-
-
-class Wanted(NamedTuple):
-    """A request without a reply, and who makes it."""
-
-    episode: str
-    step: int
-    key: str  #: of the request
-    request: ModelRequest
-
-    @property
-    def position(self) -> CallPosition:
-        """Position in the record of calls."""
-        return self.episode, self.key[:KEY_DIGITS]
 
 
 @dataclass
@@ -546,47 +529,3 @@ class BatchClient(ModelClient):
         )
         entry = self._file.change(batch.number, requests=closed, is_over=True)
         self._follow(entry)
-
-
-class WantedRequests:
-    """Requests without a reply that the steps of a run make; equal ones are asked once."""
-
-    def __init__(self, client: BatchClient) -> None:
-        self._client = client
-        self._keys: set[str] = set()
-        self.found: list[Wanted] = []
-
-    def of(self, episode: str) -> WantingModel:
-        """Return the model that collects those of an episode."""
-        return WantingModel(self._client, self, episode)
-
-    def add(self, wanted: Wanted) -> None:
-        """Add a request that can be asked."""
-        is_awaited = self._client.awaits(wanted.position)
-        if not self._client.can_ask(wanted) or (wanted.key in self._keys and not is_awaited):
-            return
-
-        self._keys.add(wanted.key)
-        self.found.append(wanted)
-
-
-class WantingModel:
-    """Model of one episode that answers what has a reply, and adds the first request of a step that
-    has none to those that are wanted. `step`: the step that asks.
-    """
-
-    def __init__(self, client: BatchClient, requests: WantedRequests, episode: str) -> None:
-        self._client = client
-        self._requests = requests
-        self._episode = episode
-        self.step = 0
-
-    def reply(self, request: ModelRequest) -> Reply:
-        """Return the reply that is known. Raises NotAsked."""
-        wanted = self._client.wanted(self._episode, self.step, request)
-        reply = self._client.known(wanted)
-        if reply is not None:
-            return reply
-
-        self._requests.add(wanted)
-        raise NotAsked("a request that has no reply yet")

@@ -101,7 +101,7 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
             cache_read=_half(self.cache_read) if cache_read is None else cache_read,
             cache_write=_half(self.cache_write),
             as_of=self.as_of,
-            source=f"{self.source}, half of it by batch" if self.source else "half by batch",
+            source=f"{self.source}, by batch" if self.source else "by batch",
             batch=True,
         )
 

@@ -184,6 +184,7 @@ class ProgressObserver:
         self._lock = threading.Lock()
         self._tallies: dict[str, _Tally] = {}
         self._bars: dict[str, TaskID] = {}
+        self._batch_text = ""  # as it was shown last
 
         self._progress = _Bars(*_columns(console), console=console, disable=not self._live)
         self._overall = self._progress.add_task(
@@ -209,6 +210,8 @@ class ProgressObserver:
                     self._step(event)
                 case events.CallDelayed():
                     self._delay(event)
+                case events.BatchProgress():
+                    self._batch(event)
                 case events.EpisodeFinished():
                     self._drop_bar(event.spec)
                     tally = self._tallies.pop(event.spec.id, None)
@@ -255,6 +258,16 @@ class ProgressObserver:
 
         if event.wait_s >= _line_after_s(self._console):
             self._say(event.spec, text)
+
+    def _batch(self, event: events.BatchProgress) -> None:
+        """Show how far the batches are: on the bar of all episodes, and as a line that stays where
+        there is news.
+        """
+        text = f"batch: {event.done:,} of {event.total:,} done"
+        self._progress.update(self._overall, status=text if event.wait_s else "", visible=True)
+        if text != self._batch_text:
+            self._batch_text = text
+            _print_line(self._console, text)
 
     def _drop_bar(self, spec: EpisodeSpec) -> None:
         bar = self._bars.pop(spec.id, None)

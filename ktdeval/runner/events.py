@@ -73,6 +73,15 @@ class CheckDelayed:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """The run waits for its batches at the provider, before its episodes run (`--batch`)."""
+
+    done: int  #: requests that are over, as far as the provider tells
+    total: int  #: requests in the batches
+    wait_s: float  #: seconds until it looks again; 0 once all results are there
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeFinished:
     """An episode's ledger is complete. `already_done` says that it was so before this run."""
 
@@ -98,6 +107,7 @@ Event = (
     | SampleFinished
     | CallDelayed
     | CheckDelayed
+    | BatchProgress
     | EpisodeFinished
     | EpisodeFailed
 )

@@ -19,7 +19,8 @@ from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.harness.messages import ToolProtocol
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.run import SharedRun, executor, in_turn, prepare_run
+from ktdeval.runner.plan import in_turn
+from ktdeval.runner.run import SharedRun, executor, prepare_run
 from ktdeval.runner.score import write_cards
 from ktdeval.runner.store import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec

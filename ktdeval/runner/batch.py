@@ -1,0 +1,175 @@
+"""Runs that ask in batches (`--batch`): which can, and the batches before their episodes run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ktdeval.calls.batch_client import BatchClient
+from ktdeval.calls.batch_file import BATCHES
+from ktdeval.calls.batches import batches_of
+from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.wanted import NotAsked, WantedRequests
+from ktdeval.errors import RunStop, StoreError, UsageError
+from ktdeval.harness.protocols import ProtocolModel
+from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.events import BatchProgress
+from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.preflight import first_requests
+from ktdeval.runner.store import RunFolder
+from ktdeval.tasks.scoring import is_scoring
+from ktdeval.tasks.spec import EpisodeSpec
+
+LOCAL_RUNNER = "local"
+
+#: Assumed hours of a batch, low, typical and high. Providers promise 24; Anthropic says of most of
+#: its batches that they end within one.
+HOURS: Mapping[str, float] = {"low": 0.1, "typical": 1.0, "high": 24.0}
+
+
+def check_batch(
+    config: RunConfig,
+    model: object,
+    specs: Sequence[EpisodeSpec],
+    make_factory: Callable[[], EpisodeFactory],
+) -> None:
+    """Raise UsageError where a run with `--batch` can't ask in batches: its model has none, or a
+    task makes more than one call a step. Nothing is asked.
+    """
+    if not config.batch:
+        return
+    if batches_of(model) is None:
+        raise UsageError(
+            f"--batch: {config.model} has no batch interface; leave the option out (models of"
+            " openai, anthropic and google have one)"
+        )
+    if config.runner != LOCAL_RUNNER:
+        raise UsageError(
+            f"--batch: the runner {config.runner} asks call by call; leave one of the two out"
+        )
+
+    factory = make_factory()
+    firsts = {spec.task: spec for spec in reversed(specs)}
+    for name, spec in sorted(firsts.items()):
+        problem = _task_problem(spec, factory.task(name), factory)
+        if problem:
+            raise UsageError(
+                f"--batch: {problem}; it is for scoring tasks whose samples take one call each, so"
+                " leave it out"
+            )
+
+
+def _task_problem(spec: EpisodeSpec, task: Any, factory: EpisodeFactory) -> str:
+    """Return why a task can't be asked in batches; empty where it can."""
+    if not is_scoring(task):
+        return f"{spec.task} trades, and each of its steps needs the one before"
+    if spec.further_models:
+        return f"the agent {spec.agent} asks several models"
+
+    where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
+    requests = call_foreign(first_requests, where, spec, task, factory, False)
+    if len(requests) != 1:
+        return f"{spec.task} with the agent {spec.agent} makes {len(requests):,} calls a sample"
+
+    return ""
+
+
+def check_batch_folder(folder: Path, recorded: RunFolder | None, is_batch: bool) -> None:
+    """Raise StoreError where a run that was begun with `--batch` would go on without it, or the
+    other way round: the two have different prices.
+    """
+    if recorded is None or (folder / BATCHES).exists() == is_batch:
+        return
+
+    began, other = ("without", "with") if is_batch else ("with", "without")
+    raise StoreError(
+        f"{folder}: this run was begun {began} --batch, and can't go on {other} it; run the"
+        " command that began it, or choose another --out"
+    )
+
+
+def batch_hours(scenario: str, calls: float, steps: int) -> float:
+    """Return the assumed hours of a run's batches: as many in a row as a step makes calls."""
+    in_a_row = math.ceil(calls / steps) if steps else 0
+    return HOURS[scenario] * in_a_row
+
+
+def ask_in_batches(
+    client: BatchClient,
+    folder: RunFolder,
+    factory: EpisodeFactory,
+    stop: StopSignal,
+    work: Sequence[EpisodeSpec],
+    plugins: Plugins,
+) -> None:
+    """Ask all that the steps of episodes ask, before they run: in one batch after another until no
+    step makes a further request. Where a budget or the provider stops that, so is the run. Raises
+    KeyboardInterrupt.
+    """
+    steps = _Steps(client, folder, factory, stop)
+
+    def tell(done: int, total: int, wait_s: float) -> None:
+        plugins.emit(BatchProgress(done, total, wait_s))
+
+    try:
+        left = [(spec, steps.unrecorded(spec)) for spec in work]
+        while True:
+            requests = WantedRequests(client)
+            left = [(spec, steps.unanswered(spec, own, requests)) for spec, own in left]
+
+            if not requests.found:
+                return
+
+            client.ask(requests.found, tell, fence=folder.check_claim)
+    except RunStop as error:
+        stop.stop(error)
+
+
+class _Steps:
+    """Steps of a run's episodes before they run."""
+
+    def __init__(
+        self, client: BatchClient, folder: RunFolder, factory: EpisodeFactory, stop: StopSignal
+    ) -> None:
+        self._client = client
+        self._folder = folder
+        self._factory = factory
+        self._stop = stop
+
+    def unrecorded(self, spec: EpisodeSpec) -> Sequence[int]:
+        """Return the steps of an episode that are not recorded."""
+        records, _ = self._folder.load_recorded(spec)
+        model = self._client.for_episode(spec.id)
+        total = call_foreign(
+            lambda: self._factory.open(spec, model).total_steps,
+            f"task {spec.task}: its samples can't be counted",
+        )
+        return range(len(records), total)
+
+    def unanswered(
+        self, spec: EpisodeSpec, steps: Sequence[int], requests: WantedRequests
+    ) -> Sequence[int]:
+        """Return those steps of an episode that lack a reply, after adding what they ask. A step
+        that fails for another reason ends the episode when it runs, so that later ones need none.
+        """
+        collecting = requests.of(spec.id)
+        unanswered = []
+        try:
+            episode = self._factory.open(spec, ProtocolModel(collecting))
+            for step in steps:
+                self._stop.check()
+                collecting.step = step
+                try:
+                    episode.run_step(step)
+                except NotAsked:
+                    unanswered.append(step)
+        except (KeyboardInterrupt, RunStop):
+            raise
+        except BaseException:  # noqa: BLE001, S110 - of a plugin; raised again where the step runs
+            pass
+
+        return unanswered

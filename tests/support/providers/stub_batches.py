@@ -399,9 +399,7 @@ class BatchDesk:
     def _anthropic_batch(self, batch: Batch, request: web.Request) -> dict[str, Any]:
         counts = Counter({"processing": len(batch.items)})
         if batch.is_over:
-            counts = Counter(
-                line["result"]["type"] for line in batch.results if "result" in line
-            )
+            counts = Counter(line["result"]["type"] for line in batch.results if "result" in line)
             counts["succeeded"] += len(batch.items) + batch.plan.strays - counts.total()
             counts["succeeded"] -= batch.plan.strays
         results = f"{request.url.origin()}/v1/messages/batches/{batch.id}/results"

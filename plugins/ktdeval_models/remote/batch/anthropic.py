@@ -25,6 +25,19 @@ from ktdeval_models.remote.batch.common import (
 )
 
 _PATH = "/v1/messages/batches"
+#: HTTP statuses of errors by type (https://platform.claude.com/docs/en/api/errors)
+_HTTP = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
@@ -78,8 +91,8 @@ class AnthropicBatches(AdapterBatches):
         match line.get("result"):
             case {"type": "succeeded", "message": message}:
                 return self.read(200, message, request)
-            case {"type": "errored", "error": error}:
-                return self.read(200, error, request)  # which is the body of a refusal
+            case {"type": "errored", "error": {"error": {"type": str(kind)}} as refusal}:
+                return self.read(_HTTP.get(kind, 500), refusal, request)
             case {"type": "canceled"}:
                 return self.cancelled()
             case {"type": "expired"}:

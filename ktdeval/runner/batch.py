@@ -19,6 +19,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.events import BatchProgress
 from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.models import own_model
 from ktdeval.runner.preflight import first_requests
 from ktdeval.runner.store import RunFolder
 from ktdeval.tasks.scoring import is_scoring
@@ -31,18 +32,13 @@ LOCAL_RUNNER = "local"
 HOURS: Mapping[str, float] = {"low": 0.1, "typical": 1.0, "high": 24.0}
 
 
-def check_batch(
-    config: RunConfig,
-    model: object,
-    specs: Sequence[EpisodeSpec],
-    make_factory: Callable[[], EpisodeFactory],
-) -> None:
-    """Raise UsageError where a run with `--batch` can't ask in batches: its model has none, or a
-    task makes more than one call a step. Nothing is asked.
+def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -> None:
+    """Raise UsageError where a run with `--batch` has a model without batches, a backend of its own,
+    or a task that trades. Nothing is opened or asked.
     """
     if not config.batch:
         return
-    if batches_of(model) is None:
+    if batches_of(own_model(config, plugins)) is None:
         raise UsageError(
             f"--batch: {config.model} has no batch interface; leave the option out (models of"
             " openai, anthropic and google have one)"
@@ -52,30 +48,40 @@ def check_batch(
             f"--batch: the runner {config.runner} asks call by call; leave one of the two out"
         )
 
+    for name, task in tasks.items():
+        if not is_scoring(task):
+            raise _refused(f"{name} trades, and each of its steps needs the one before")
+
+
+def check_batch_calls(
+    config: RunConfig, specs: Sequence[EpisodeSpec], make_factory: Callable[[], EpisodeFactory]
+) -> None:
+    """Raise UsageError where a task of a run with `--batch` makes more than one call a sample, as a
+    first sample shows that is answered by a stand-in.
+    """
+    if not config.batch:
+        return
+
     factory = make_factory()
     firsts = {spec.task: spec for spec in reversed(specs)}
     for name, spec in sorted(firsts.items()):
-        problem = _task_problem(spec, factory.task(name), factory)
-        if problem:
-            raise UsageError(
-                f"--batch: {problem}; it is for scoring tasks whose samples take one call each, so"
-                " leave it out"
+        if spec.further_models:
+            raise _refused(f"the agent {spec.agent} asks several models")
+
+        where = f"task {name}, agent {spec.agent}: its first sample can't be shown"
+        task = factory.task(name)
+        requests = call_foreign(first_requests, where, spec, task, factory, False)
+        if len(requests) != 1:
+            raise _refused(
+                f"{name} with the agent {spec.agent} makes {len(requests):,} calls a sample"
             )
 
 
-def _task_problem(spec: EpisodeSpec, task: Any, factory: EpisodeFactory) -> str:
-    """Return why a task can't be asked in batches; empty where it can."""
-    if not is_scoring(task):
-        return f"{spec.task} trades, and each of its steps needs the one before"
-    if spec.further_models:
-        return f"the agent {spec.agent} asks several models"
-
-    where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
-    requests = call_foreign(first_requests, where, spec, task, factory, False)
-    if len(requests) != 1:
-        return f"{spec.task} with the agent {spec.agent} makes {len(requests):,} calls a sample"
-
-    return ""
+def _refused(problem: str) -> UsageError:
+    return UsageError(
+        f"--batch: {problem}; it is for scoring tasks whose samples take one call each, so leave it"
+        " out"
+    )
 
 
 def check_batch_folder(folder: Path, recorded: RunFolder | None, is_batch: bool) -> None:

@@ -21,7 +21,7 @@ from ktdeval.harness.session import TranscriptEntry
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.access import requested_protocol, run_price
-from ktdeval.runner.batch import HOURS, batch_hours, check_batch
+from ktdeval.runner.batch import HOURS, batch_hours, check_batch, check_batch_calls
 from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import context_warnings, largest_prompts
@@ -175,6 +175,7 @@ class _Estimator:
         self.config = config = with_model_settings(config, plugins)
         drawn = drawn_key_of(config)
         tasks = choose_tasks(config, plugins)
+        check_batch(config, plugins, tasks)
         self.model = own_model(config, plugins)
         self.remote = remote = as_remote(self.model)
         self.price = run_price(config, self.model)
@@ -213,7 +214,7 @@ class _Estimator:
 
         self.factory = EpisodeFactory(tasks, plugins, snapshot)
         check_model(config.model, self.model, self.plan.specs, lambda: self.factory, plugins)
-        check_batch(config, self.model, self.plan.specs, lambda: self.factory)
+        check_batch_calls(config, self.plan.specs, lambda: self.factory)
         self.parts = [self._part(task) for task in tasks.values()]
 
     def _protocol(self, remote: RemoteModel | None, requested: str) -> ToolProtocol | None:

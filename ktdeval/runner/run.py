@@ -29,7 +29,12 @@ from ktdeval.runner.access import (
     local_protocol,
     run_price,
 )
-from ktdeval.runner.batch import ask_in_batches, check_batch, check_batch_folder
+from ktdeval.runner.batch import (
+    ask_in_batches,
+    check_batch,
+    check_batch_calls,
+    check_batch_folder,
+)
 from ktdeval.runner.call_checks import check_call_log
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import check_context
@@ -124,6 +129,7 @@ def prepare_run(
     config = with_model_settings(config, plugins)
     drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
+    check_batch(config, plugins, tasks)
     models = _connected(config, plugins, shared)
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
@@ -270,7 +276,7 @@ def _check_fit(
     Return the context as far as it is known; a model of this process has none.
     """
     check_model(config.model, model, specs, factory, plugins)
-    check_batch(config, model, specs, factory)
+    check_batch_calls(config, specs, factory)
     remote = as_remote(model)
     if remote is None:
         return None

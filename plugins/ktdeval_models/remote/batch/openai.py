@@ -29,6 +29,7 @@ from ktdeval_models.remote.batch.common import (
 _KEY = "ktdeval"  # of a batch's metadata: its tag
 _WINDOW = "24h"
 _OVER = frozenset({"completed", "failed", "expired", "cancelled"})
+_LATEST_S = 10**11  # a moment thousands of years from now, which a time still can express
 _BOUNDARY = "ktdeval-batch-5e1f0c9b7a3d"
 
 
@@ -38,8 +39,8 @@ class OpenAIBatches(AdapterBatches):
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
         """Return the batch whose metadata have the tag."""
         for batch in self.pages(self._page):
-            created = batch.get("created_at")
-            if type(created) is int and is_older(datetime.fromtimestamp(created, UTC), tag):
+            created = min(count_of(batch.get("created_at")), _LATEST_S)
+            if created and is_older(datetime.fromtimestamp(created, UTC), tag):
                 return None  # the list has the newest first
 
             metadata = batch.get("metadata")
@@ -99,7 +100,7 @@ class OpenAIBatches(AdapterBatches):
         status = answer.get("status")
         if status == "failed":
             return BatchState(done, is_over=True, problem=self._problem(answer))
-        return BatchState(done, status in _OVER)
+        return BatchState(done, str(status) in _OVER)
 
     def _problem(self, answer: Mapping[str, Any]) -> str:
         """Return why a batch was refused, in the provider's words."""

@@ -16,6 +16,8 @@ from batch_runs import PRICE, BatchRun
 from ktdeval.calls.batches import BatchTag
 from ktdeval.errors import BudgetError, ProviderError, StoreError
 from ktdeval.runner.events import BatchProgress
+from ktdeval.runner.store import RunFolder
+from ktdeval.stores.mirror import mirrors_forgotten
 from repeat_plugin import PLUGIN, SAMPLES, WORDS
 from stub_batches import BatchPlan, Fate
 from stub_provider import KEY, Stub, running_stub, skip_without_sdks
@@ -55,7 +57,6 @@ def over(*wires: str) -> Any:
 
 def answers(run: BatchRun) -> list[Any]:
     """What was answered, sample by sample, as the run's episode has it."""
-    from ktdeval.runner.store import RunFolder
 
     folder = RunFolder.load(run.folder)
     return [record.answer for record in folder.load_answers(folder.manifest.specs[0])]
@@ -223,14 +224,13 @@ def test_a_batch_that_the_provider_never_took_is_submitted_again(run: BatchRun) 
     assert run.stub.batches.paid.total() == SAMPLES
 
 
+@over("anthropic")
 def test_another_batch_of_the_same_time_and_size_is_not_taken_for_ours(run: BatchRun) -> None:
-    run = BatchRun(run.stub, run.folder, "anthropic")
-    run.stub.batches.plan = BatchPlan(refused=1)
-    other = BatchRun(run.stub, run.folder.with_name("other"), "anthropic")
-    other.stub.batches.plan = BatchPlan()
+    other = BatchRun(run.stub, run.folder.with_name("other"), run.wire)
     other.go()
+    # refused without a word of whether it was taken: it looks, and finds the other run's
     run.stub.batches.plan = BatchPlan(refused=1)
-    run.go()  # refused without a word of whether it was taken: it looks, and finds the other's
+    run.go()
     theirs, ours = run.stub.batches.created
     assert theirs.items[0][0] != ours.items[0][0]
     (batch,) = run.batches
@@ -523,3 +523,22 @@ def test_a_request_is_known_by_its_place_under_its_batch_alone() -> None:
     assert [tag.index_of(tag.id_of(index)) for index in range(12)] == list(range(12))
     for foreign in ("ktdeval-0123-12", "ktdeval-0124-1", "ktdeval-0123-01", "1", "", "-1", None):
         assert tag.index_of(foreign) is None
+
+
+# -- a run folder at a URL
+
+
+def test_another_machine_goes_on_with_the_batch_of_a_run_at_a_url(
+    run: BatchRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "memory://bucket/batched"
+    run.stub.batches.plan = BatchPlan(looks=2)
+    with mirrors_forgotten():
+        monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "one"))
+        run.killed(out=url)
+    with mirrors_forgotten():
+        monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "two"))
+        result = run.go(out=url)
+    assert result.failed == ()
+    assert len(run.stub.batches.created) == 1
+    assert run.stub.batches.lists == 0

@@ -45,19 +45,20 @@ class AnthropicBatches(AdapterBatches):
     """Batches of Claude models."""
 
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
-        """Return a batch of the tag's time and size."""
+        """Return a batch of the tag's size: of those since its time, the oldest."""
+        oldest = None
         for batch in self.pages(self._page):
             created = _moment(batch.get("created_at"))
             if created is None:
                 continue
             if is_older(created, tag):
-                return None  # the list has the newest first
+                break  # the list has the newest first
 
             found = self.checked_id(batch.get("id"))
             if found not in others and sum(_counts(batch).values()) == tag.requests:
-                return found
+                oldest = found
 
-        return None
+        return oldest
 
     def _page(self, after: Any) -> tuple[list[Any], Any]:
         answer = self.get(_PATH, limit=PAGE, after_id=after)

@@ -186,6 +186,12 @@ class BatchClient(ModelClient):
                 kinds[error.kind if isinstance(error, ModelError) else "refused"] += 1
                 first = first or str(error)
 
+        if not kinds:
+            return (
+                "it makes another request than it did when its batch was collected; agents and"
+                " tasks must be pure"
+            )
+
         named = ", ".join(f"{kind} {number:,}" for kind, number in sorted(kinds.items()))
         return (
             f"{kinds.total():,} of its requests came back from the batch without a reply ({named};"
@@ -345,7 +351,7 @@ class BatchClient(ModelClient):
         def attempt() -> str:
             nonlocal may_be_there
             if may_be_there:
-                found = self._look_for(entry)
+                found = self._look_for(entry, notify)
                 if found is not None:
                     return found
 
@@ -374,10 +380,11 @@ class BatchClient(ModelClient):
                 " run the same command again to go on with it"
             ) from error
 
-    def _look_for(self, entry: BatchEntry) -> str | None:
+    def _look_for(self, entry: BatchEntry, notify: Notify) -> str | None:
         """Return the id of a batch that may have been submitted; None where it was not."""
         found = self._batches.find(entry.name, entry.others)
         if found is None:  # a provider's list may lag behind
+            notify("no_batch_found_yet", _SETTLE_S, 1, 2)
             self._stop.wait(_SETTLE_S)
             found = self._batches.find(entry.name, entry.others)
 

@@ -40,7 +40,11 @@ _LONG_WAIT_S = 60.0  # longer waits are printed as a line that stays
 _PLAIN_WAIT_S = 10.0  # the same without a terminal, where no bar shows shorter ones
 
 #: Checks outside of episodes, as shown
-_CHECKS = {"check": "check of how the model takes tools", "canary": "fixed questions (canary)"}
+_CHECKS = {
+    "check": "check of how the model takes tools",
+    "canary": "fixed questions (canary)",
+    "batch": "batch",
+}
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.events import BatchProgress
+from ktdeval.runner.events import BatchProgress, CheckDelayed
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.models import own_model
 from ktdeval.runner.preflight import first_requests
@@ -121,6 +121,9 @@ def ask_in_batches(
     def tell(done: int, total: int, wait_s: float) -> None:
         plugins.emit(BatchProgress(done, total, wait_s))
 
+    def notify(*wait: Any) -> None:
+        plugins.emit(CheckDelayed("batch", *wait))
+
     try:
         left = [(spec, steps.unrecorded(spec)) for spec in work]
         while True:
@@ -130,7 +133,7 @@ def ask_in_batches(
             if not requests.found:
                 return
 
-            client.ask(requests.found, tell, fence=folder.check_claim)
+            client.ask(requests.found, tell, notify, folder.check_claim)
     except RunStop as error:
         stop.stop(error)
 

@@ -63,9 +63,10 @@ class CallDelayed:
 
 @dataclass(frozen=True, slots=True)
 class CheckDelayed:
-    """A check of the model before or after the episodes waits before it asks again."""
+    """A check of the model before or after the episodes, or a batch, waits before it asks again."""
 
-    check: str  #: `check` of how the model takes tools, or `canary`, the fixed questions
+    #: `check` of how the model takes tools, `canary`, the fixed questions, or `batch`
+    check: str
     kind: str  #: why, as of `CallDelayed`
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far

@@ -15,7 +15,7 @@ import pytest
 from batch_runs import PRICE, BatchRun
 from ktdeval.calls.batches import BatchTag
 from ktdeval.errors import BudgetError, ProviderError, StoreError
-from ktdeval.runner.events import BatchProgress
+from ktdeval.runner.events import BatchProgress, CheckDelayed
 from ktdeval.runner.store import RunFolder
 from ktdeval.stores.mirror import mirrors_forgotten
 from repeat_plugin import PLUGIN, SAMPLES, WORDS
@@ -213,6 +213,10 @@ def test_a_batch_whose_answer_is_lost_is_looked_for_twice_before_it_is_submitted
     run.go()
     assert len(run.stub.batches.created) == 1
     assert run.clock.now >= 60  # for the provider's list to show it
+    delays = [event for event in run.watch.events if isinstance(event, CheckDelayed)]
+    assert ("batch", "no_batch_found_yet", 60.0) in [
+        (event.check, event.kind, event.wait_s) for event in delays
+    ]
     assert not run.stub.batches.paid_twice
 
 

@@ -139,7 +139,8 @@ class OpenAIBatches(AdapterBatches):
             case {"error": {"code": "batch_cancelled"}}:
                 return self.cancelled()
             case {"error": dict(error)}:
-                words = one_line(f"{error.get('code')}: {error.get('message')}")
+                words = f"{error.get('code')}: {error.get('message')}"
+                words = one_line(words, self.adapter.caller.secrets)
                 who = f"{self.adapter.provider}/{self.adapter.name}"
                 return ModelError("server", f"{who}: the request failed in the batch ({words})")
 

@@ -14,7 +14,7 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.calls.wanted import NotAsked, WantedRequests
 from ktdeval.errors import RunStop, StoreError, UsageError
 from ktdeval.harness.protocols import ProtocolModel
-from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.plugins.plugin_import import call_foreign, raised_by
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.events import BatchProgress, CheckDelayed
@@ -84,11 +84,11 @@ def _refused(problem: str) -> UsageError:
     )
 
 
-def check_batch_folder(folder: Path, recorded: RunFolder | None, is_batch: bool) -> None:
+def check_batch_folder(folder: Path, is_batch: bool) -> None:
     """Raise StoreError where a run that was begun with `--batch` would go on without it, or the
     other way round: the two have different prices.
     """
-    if recorded is None or (folder / BATCHES).exists() == is_batch:
+    if (folder / BATCHES).exists() == is_batch:
         return
 
     began, other = ("without", "with") if is_batch else ("with", "without")
@@ -150,14 +150,19 @@ class _Steps:
         self._stop = stop
 
     def unrecorded(self, spec: EpisodeSpec) -> Sequence[int]:
-        """Return the steps of an episode that are not recorded."""
+        """Return the steps of an episode that are not recorded; none where it can't be opened, as
+        it says when it runs.
+        """
+        total: list[int] = []
+
+        def count_steps() -> None:
+            total.append(self._factory.open(spec, self._client.for_episode(spec.id)).total_steps)
+
+        if raised_by(count_steps) is not None:
+            return ()
+
         records, _ = self._folder.load_recorded(spec)
-        model = self._client.for_episode(spec.id)
-        total = call_foreign(
-            lambda: self._factory.open(spec, model).total_steps,
-            f"task {spec.task}: its samples can't be counted",
-        )
-        return range(len(records), total)
+        return range(len(records), total[0])
 
     def unanswered(
         self, spec: EpisodeSpec, steps: Sequence[int], requests: WantedRequests
@@ -165,20 +170,19 @@ class _Steps:
         """Return those steps of an episode that lack a reply, after adding what they ask. A step
         that fails for another reason ends the episode when it runs, so that later ones need none.
         """
+        if not steps:
+            return ()
+
         collecting = requests.of(spec.id)
+        episode = self._factory.open(spec, ProtocolModel(collecting))
         unanswered = []
-        try:
-            episode = self._factory.open(spec, ProtocolModel(collecting))
-            for step in steps:
-                self._stop.check()
-                collecting.step = step
-                try:
-                    episode.run_step(step)
-                except NotAsked:
-                    unanswered.append(step)
-        except (KeyboardInterrupt, RunStop):
-            raise
-        except BaseException:  # noqa: BLE001, S110 - of a plugin; raised again where the step runs
-            pass
+        for step in steps:
+            self._stop.check()
+            collecting.step = step
+            problem = raised_by(episode.run_step, step)
+            if isinstance(problem, NotAsked):
+                unanswered.append(step)
+            elif problem is not None:
+                break
 
         return unanswered

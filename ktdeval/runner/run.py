@@ -144,10 +144,8 @@ def prepare_run(
     with ExitStack() as undo:
         undo.callback(claim.release)
         recorded = recorded_run(claim.path)
-        check_batch_folder(claim.path, recorded, config.batch)
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
-        if recorded is not None:
-            check_call_log(recorded, plugins)  # before opening it creates a new one
+        _check_recorded(recorded, config, plugins)
 
         fence = claim.check if shared is None else shared.fence
         signals = RunSignals(stop, plugins.emit, fence)
@@ -173,6 +171,15 @@ def prepare_run(
         undo.pop_all()
 
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
+
+
+def _check_recorded(recorded: RunFolder | None, config: RunConfig, plugins: Plugins) -> None:
+    """Refuse to go on with a recorded run, before its record of calls is opened, which would make a
+    new one.
+    """
+    if recorded is not None:
+        check_batch_folder(recorded.path, config.batch)
+        check_call_log(recorded, plugins)
 
 
 def _claim_folder(config: RunConfig, plan: Plan) -> FolderClaim:

@@ -40,7 +40,7 @@ Take = Callable[[bytes], bool]
 class _Outgoing(NamedTuple):
     """A request to send. `take`: reads the body of an answer that is a stream of events; None: it is
     read whole. `kind`: type of the content, where it is not that of all requests. `most_bytes`: of
-    the answer.
+    the answer; 0: as of any.
     """
 
     method: str
@@ -48,7 +48,7 @@ class _Outgoing(NamedTuple):
     content: bytes
     take: Take | None = None
     kind: str = ""
-    most_bytes: int = MAX_REPLY_BYTES
+    most_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Transport:
                 self._pass_on(response, encoding, outgoing.take)
                 return Answer(response.status, received, b"", is_streamed=True)
 
-            most = outgoing.most_bytes
+            most = outgoing.most_bytes or MAX_REPLY_BYTES
             content = _unpacked(self._read(response, most), encoding, most)
             return Answer(response.status, received, content)
         finally:
@@ -184,7 +184,9 @@ class Transport:
         """Give `take` a body as it comes, uncompressed, until it needs no more."""
         unpacker = _unpacker(encoding)
         for chunk in self._chunks(response):
-            if take(chunk if unpacker is None else _unpacked_chunk(unpacker, chunk)):
+            if take(
+                chunk if unpacker is None else _unpacked_chunk(unpacker, chunk, MAX_REPLY_BYTES)
+            ):
                 return
 
     def _read(self, response: Any, most: int) -> bytes:
@@ -221,7 +223,7 @@ def _unpacker(encoding: str) -> Any:
     return zlib.decompressobj(_ZLIB_OR_GZIP)
 
 
-def _unpacked_chunk(unpacker: Any, chunk: bytes, most: int = MAX_REPLY_BYTES) -> bytes:
+def _unpacked_chunk(unpacker: Any, chunk: bytes, most: int) -> bytes:
     """Return the next bytes of a body uncompressed. Raises BodyError as of `_unpacked`."""
     try:
         unpacked: bytes = unpacker.decompress(chunk, most + 1)

@@ -16,6 +16,7 @@ from ktdeval.tasks.qa import QATask
 
 PLUGIN = Path(__file__)
 SAMPLES = 6
+BROKEN = 4  # sample of `repeat_broken` that can't be asked
 WORDS = ("amber", "birch", "cedar", "dune", "ember", "fjord")
 
 
@@ -60,6 +61,18 @@ class Researched(QATask):
         return _WithClock(super().samples(*arguments))
 
 
+class _Broken(_WithClock):
+    def sample(self, number: int) -> Any:
+        if number == BROKEN:
+            raise ValueError("this sample is broken")
+        return self._samples.sample(number)
+
+
+class Broken(QATask):
+    def samples(self, *arguments: Any) -> Any:
+        return _Broken(super().samples(*arguments))
+
+
 def _is_right(answer: str, sample: Any) -> bool:
     return bool(answer == sample["gold"])
 
@@ -68,5 +81,6 @@ def _is_right(answer: str, sample: Any) -> bool:
 def ktdeval_tasks() -> Sequence[Spec]:
     return [
         Repeat(repeated(), _is_right, name="repeat").spec(),
+        Broken(repeated(), _is_right, name="repeat_broken").spec(),
         Researched(repeated(), _is_right, name="repeat_with_clock").spec(),
     ]

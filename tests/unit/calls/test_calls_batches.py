@@ -18,7 +18,7 @@ from ktdeval.errors import BudgetError, ProviderError, StoreError
 from ktdeval.runner.events import BatchProgress, CheckDelayed
 from ktdeval.runner.store import RunFolder
 from ktdeval.stores.mirror import mirrors_forgotten
-from repeat_plugin import PLUGIN, SAMPLES, WORDS
+from repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
 from stub_batches import BatchPlan, Fate
 from stub_provider import KEY, Stub, running_stub, skip_without_sdks
 from stub_runs import VARIABLES
@@ -391,6 +391,16 @@ def test_a_submission_that_is_refused_is_not_looked_for_on_resume(
     assert run.go().failed == ()
     assert run.clock.now == 0  # it did not look for what nobody took
     assert len(run.stub.batches.created) == 1
+
+
+def test_a_sample_that_can_not_be_made_ends_its_episode_and_later_ones_are_not_asked(
+    run: BatchRun,
+) -> None:
+    (failed,) = run.go(tasks=("repeat_broken",)).failed
+    assert failed.is_defect
+    assert "this sample is broken" in str(failed.error)
+    assert [len(batch.items) for batch in run.stub.batches.created] == [BROKEN]
+    assert Counter(call.outcome for call in run.calls) == {"batched": BROKEN}
 
 
 # -- money

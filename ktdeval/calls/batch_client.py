@@ -33,7 +33,7 @@ from ktdeval.calls.context import ContextExceeded
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
-from ktdeval.calls.retry import RETRYABLE, Notify
+from ktdeval.calls.retry import RETRYABLE, Notify, is_retryable
 from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.calls.wanted import Wanted
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, StoreError
@@ -47,6 +47,8 @@ _GROWTH = 1.5  #: of the wait, from look to look
 _SETTLE_S = 60.0
 #: Kinds of failure that may pass: the same request may be answered later
 _PASSING = RETRYABLE | {EXPIRED, CANCELLED}
+#: Kinds of failure after which a batch may have been taken
+_UNCERTAIN = RETRYABLE - {"rate_limited"}
 _NOT_DONE = "batch_failed"  #: Kind of all requests of a batch that the provider refused as a whole
 _LOG = logging.getLogger(__name__)
 
@@ -357,8 +359,8 @@ class BatchClient(ModelClient):
 
             try:
                 return self._batches.submit(entry.name, requests)
-            except ModelError:  # it may have been taken all the same
-                may_be_there = True
+            except ModelError as error:  # it may have been taken all the same
+                may_be_there = may_be_there or error.kind in _UNCERTAIN
                 raise
 
         try:
@@ -375,6 +377,12 @@ class BatchClient(ModelClient):
         try:
             return self._retries.run(attempt, self._stop.wait, notify)
         except ModelError as error:
+            if not is_retryable(error):
+                raise ProviderError(
+                    f"the provider refuses the batch: {error}; fix that and run the same command"
+                    " again"
+                ) from error
+
             raise ProviderError(
                 f"the provider's batches can't be reached: {error}; what was submitted goes on:"
                 " run the same command again to go on with it"

@@ -42,6 +42,7 @@ class BatchPlan:
     problem: str = ""  # why the whole batch is refused after it was created
     lost: int = 0  # so many created batches are told to nobody: the connection breaks
     refused: int = 0  # so many submissions are refused with 503, and nothing is created
+    forbidden: int = 0  # so many are refused with 400
     lag: int = 0  # how many looks at the list show none of the newest batch
 
 
@@ -133,6 +134,10 @@ class BatchDesk:
         if plan.refused > 0:
             plan.refused -= 1
             raise Refused("The engine is currently overloaded.", "overloaded", 503)
+
+        if plan.forbidden > 0:
+            plan.forbidden -= 1
+            raise Refused("This organisation has too many batches.")
 
         ids = [request_id for request_id, _ in batch.items]
         if len(set(ids)) != len(ids):

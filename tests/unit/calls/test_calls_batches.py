@@ -378,6 +378,22 @@ def test_requests_that_every_call_would_be_refused_with_stop_the_run(run: BatchR
 
 
 @over(*VENDORS)
+def test_a_batch_that_the_provider_refuses_to_take_stops_the_run_until_it_is_fixed(
+    run: BatchRun,
+) -> None:
+    run.stub.batches.plan = BatchPlan(forbidden=1)
+    result = run.go()
+    assert isinstance(result.stopped, ProviderError)
+    assert "the provider refuses the batch: " in str(result.stopped)
+    assert "has too many batches" in str(result.stopped)
+    assert run.stub.batches.created == []
+
+    assert run.go().failed == ()
+    assert run.clock.now == 0  # it did not look for what nobody took
+    assert len(run.stub.batches.created) == 1
+
+
+@over(*VENDORS)
 def test_a_submission_that_is_refused_is_not_looked_for_on_resume(
     run: BatchRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

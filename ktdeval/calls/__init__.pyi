@@ -6,6 +6,17 @@ from ktdeval.calls.addresses import (
     check_base_url as check_base_url,
     why_unreachable as why_unreachable,
 )
+from ktdeval.calls.batch_file import BatchId as BatchId
+from ktdeval.calls.batches import (
+    CANCELLED as CANCELLED,
+    EXPIRED as EXPIRED,
+    Batches as Batches,
+    BatchResults as BatchResults,
+    BatchState as BatchState,
+    BatchTag as BatchTag,
+    HasBatches as HasBatches,
+    Result as Result,
+)
 from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount, Drawing as Drawing
 from ktdeval.calls.call_log import read_calls as read_calls
 from ktdeval.calls.context import (
@@ -38,6 +49,7 @@ from ktdeval.calls.prices import (
 )
 from ktdeval.calls.record import (
     ANSWERED as ANSWERED,
+    BATCHED as BATCHED,
     CACHED as CACHED,
     CallRecord as CallRecord,
 )

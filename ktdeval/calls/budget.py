@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -19,6 +19,7 @@ from ktdeval.values.jsonio import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
+_BATCH = "the batch"  #: What is reserved, as an error names it
 _LOOK_AGAIN_S = 0.1  #: A call that waits for those of other processes tries again after this time
 _ROUNDING = 1 + 1e-9  #: Factor that raises a bound, so that sums of rounded figures stay below it
 
@@ -80,6 +81,7 @@ class Reservation:
     """
 
     request: ModelRequest
+    price: Price | None = None  #: at which the call is billed; None where none is known
     bound: tuple[int, int] = (0, 0)  #: most tokens of its prompt and of its reply
     tokens: int = 0
     dollars: float = 0.0
@@ -193,20 +195,44 @@ class Budget:
         `on_wait` once and waits. Raises KeyboardInterrupt or RunStop if the run was stopped,
         BudgetError if the call does not fit even alone.
         """
-        reservation = Reservation(request)
+        reservation = Reservation(request, self._price)
         if self._is_bounded:
             reservation.bound = most_tokens(request)
-            self._queue.wait(lambda: self._take(reservation), on_wait)
+            self._queue.wait(lambda: self._take([reservation], "the next call"), on_wait)
         else:
             self._stop.check()
 
         return reservation
 
+    def reserve_batch(
+        self, requests: Sequence[ModelRequest], price: Price | None, *, is_sent: bool = False
+    ) -> list[Reservation]:
+        """Reserve the most that the calls of a batch may use together, all or none of them, at the
+        price of the batch. A batch that was sent before is reserved whatever is left. Errors as of
+        `reserve`.
+        """
+        reservations = [Reservation(request, price) for request in requests]
+        if not self._is_bounded:
+            self._stop.check()
+            return reservations
+
+        for reservation in reservations:
+            reservation.bound = most_tokens(reservation.request)
+
+        if is_sent:
+            with self._queue.lock:
+                for reservation in reservations:
+                    self._hold_back(reservation, *self._most(reservation))
+        else:
+            self._queue.wait(lambda: self._take(reservations, _BATCH))
+
+        return reservations
+
     def settle(self, reservation: Reservation, usage: Usage) -> float | None:
         """End the reservation of an answered call; return its US dollars, None without a price."""
         cost = None
-        if self._price is not None:
-            cost = self._price.call_cost(usage)
+        if reservation.price is not None:
+            cost = reservation.price.call_cost(usage)
 
         with self._ended(reservation) as is_first:
             if not is_first:
@@ -232,7 +258,8 @@ class Budget:
         Returns the US dollars that it may cost; 0 without a price.
         """
         if reservation.is_open and not self._is_bounded:
-            reservation.tokens, reservation.dollars = self._most(most_tokens(reservation.request))
+            reservation.bound = most_tokens(reservation.request)
+            reservation.tokens, reservation.dollars = self._most(reservation)
 
         with self._ended(reservation) as is_first:
             if not is_first:
@@ -258,30 +285,35 @@ class Budget:
             drawn = Amount(reservation.dollars, reservation.tokens)
             self._use.allowance.settle(drawn, used)
 
-    def _take(self, reservation: Reservation) -> float:
-        """Reserve and return 0; return infinity if the call has to wait for others to end."""
-        tokens, dollars = self._most(reservation.bound)
-        problem = self._problem(tokens, dollars)
+    def _take(self, reservations: Sequence[Reservation], what: str) -> float:
+        """Reserve and return 0; return infinity if other calls have to end before. `what`: the call
+        or batch, for the error.
+        """
+        mosts = [self._most(reservation) for reservation in reservations]
+        tokens = sum(most for most, _ in mosts)
+        dollars = math.fsum(most for _, most in mosts)
+        problem = self._problem(tokens, dollars, what)
         if problem is None and self._use.allowance is not None:
             drawing = self._use.allowance.draw(Amount(dollars, tokens))
-            reservation.is_drawn = drawing == "drawn"
+            for reservation in reservations:
+                reservation.is_drawn = drawing == "drawn"
+
             if drawing == "later":
                 return _LOOK_AGAIN_S
             if drawing == "never":
                 problem = (
-                    "the budget that all workers share is used up: the next call may cost up to"
+                    f"the budget that all workers share is used up: {what} may cost up to"
                     f" {dollars:.4f} USD and take up to {tokens} tokens (--max-cost, --max-tokens)"
                 )
 
         if problem is None:
-            reservation.tokens, reservation.dollars = tokens, dollars
-            self._use.reserved_tokens += tokens
-            self._use.reserved_usd += dollars
-            self._use.out += 1
+            for reservation, most in zip(reservations, mosts, strict=True):
+                self._hold_back(reservation, *most)
 
             return 0.0
 
-        if self._use.out == 0:
+        # who submits a batch has no other call under way that could give something back
+        if self._use.out == 0 or what == _BATCH:
             raise BudgetError(
                 f"{problem}; raise it and run the same command again to go on",
                 self._needed(tokens, dollars),
@@ -289,17 +321,24 @@ class Budget:
 
         return math.inf
 
-    def _most(self, bound: tuple[int, int]) -> tuple[int, float]:
-        """Return tokens and US dollars that a call with these bounds may use."""
-        reads, writes = (math.ceil(part * self._use.stretch) for part in bound)
+    def _hold_back(self, reservation: Reservation, tokens: int, dollars: float) -> None:
+        """Reserve what one call may use."""
+        reservation.tokens, reservation.dollars = tokens, dollars
+        self._use.reserved_tokens += tokens
+        self._use.reserved_usd += dollars
+        self._use.out += 1
+
+    def _most(self, reservation: Reservation) -> tuple[int, float]:
+        """Return tokens and US dollars that a call within its bounds may use."""
+        reads, writes = (math.ceil(part * self._use.stretch) for part in reservation.bound)
         dollars = 0.0
-        if self._price is not None:
-            dollars = self._price.most(reads, writes) * _ROUNDING
+        if reservation.price is not None:
+            dollars = reservation.price.most(reads, writes) * _ROUNDING
 
         return reads + writes, dollars
 
-    def _problem(self, tokens: int, dollars: float) -> str | None:
-        """Return which limit a further call would exceed; None if it fits."""
+    def _problem(self, tokens: int, dollars: float, what: str) -> str | None:
+        """Return which limit a further call, or batch of calls, would exceed; None if it fits."""
         max_cost, max_tokens = self._limits
         spent = self._use.spent_usd + self._use.possibly_usd
         if max_cost is not None and spent + self._use.reserved_usd + dollars > max_cost:
@@ -308,13 +347,13 @@ class Budget:
                 perhaps = f" ({self._use.possibly_usd:.4f} of it possibly)"
 
             return (
-                f"--max-cost {_money(max_cost)} USD: {spent:.4f} spent{perhaps}, the next call may"
+                f"--max-cost {_money(max_cost)} USD: {spent:.4f} spent{perhaps}, {what} may"
                 f" cost up to {dollars:.4f}"
             )
 
         used = self._use.spent_tokens + self._use.possibly_tokens
         if max_tokens is not None and used + self._use.reserved_tokens + tokens > max_tokens:
-            return f"--max-tokens {max_tokens}: {used} used, the next call may take up to {tokens}"
+            return f"--max-tokens {max_tokens}: {used} used, {what} may take up to {tokens}"
 
         return None
 

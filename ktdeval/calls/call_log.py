@@ -26,7 +26,7 @@ from ktdeval.calls.database import (
     read_records,
 )
 from ktdeval.calls.prices import Price
-from ktdeval.calls.record import ANSWERED, CacheEntry, CallRecord, Spent, pack
+from ktdeval.calls.record import CacheEntry, CallRecord, Spent, pack
 from ktdeval.calls.tally import EpisodeCalls, tally_episode
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
@@ -132,7 +132,7 @@ class CallLog(Closing):
             spent = spent.plus(record)
             _add_paid(paid, record)
             self._openings[record.episode] = max(self._openings[record.episode], record.opening)
-            if record.outcome != ANSWERED or model not in (None, record.model):
+            if not record.is_answered or model not in (None, record.model):
                 continue
 
             was_answered = True
@@ -343,7 +343,7 @@ class CallLog(Closing):
 
 def _add_paid(paid: dict[str, float | None], call: CallRecord) -> None:
     """Add the US dollars of a call, if it was answered, to those of its episode."""
-    if call.outcome != ANSWERED:
+    if not call.is_answered:
         return
 
     before = paid.get(call.episode, 0.0)

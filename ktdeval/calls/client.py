@@ -20,6 +20,7 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import PromptBytes, prompt_bytes
 from ktdeval.calls.record import (
     ANSWERED,
+    BATCHED,
     CACHED,
     KEY_DIGITS,
     NO_EPISODE,
@@ -65,7 +66,7 @@ class ClientSettings:
 
 
 @dataclass(slots=True)
-class _Asker:
+class Asker:
     """Source of a call: a step of an episode, or a check of the run."""
 
     label: str  #: id of the episode, or one of `NO_EPISODE`
@@ -75,14 +76,15 @@ class _Asker:
 
 
 @dataclass(slots=True)
-class _Call:
+class Call:
     """Call under way: its request, source and key, and its attempts so far."""
 
     request: ModelRequest
-    asker: _Asker
+    asker: Asker
     key: str
     notify: Notify
     is_cached: bool
+    is_batched: bool = False  #: whether the provider's batch interface answers it
     attempts_made: int = 0
     latency_s: float = 0.0
     _size: PromptBytes | None = None
@@ -188,7 +190,7 @@ class ModelClient:
         taken over.
         """
         for call in calls:
-            if call.outcome != ANSWERED or call.model != self.name:
+            if not call.is_answered or call.model != self.name:
                 continue
 
             self._is_reached = True
@@ -212,7 +214,7 @@ class ModelClient:
         failed for good, RunStop or KeyboardInterrupt if the run is over, FencedError if the episode
         is another process's.
         """
-        asker = _Asker(episode_id, self._log.new_opening(episode_id), fence=fence)
+        asker = Asker(episode_id, self._log.new_opening(episode_id), fence=fence)
         return EpisodeModel(self, asker, notify)
 
     def ask_fresh(
@@ -227,18 +229,18 @@ class ModelClient:
         The reply is stored in this run's log, so a resumed run need not pay for it again.
         """
         key = request_key(self._model, request)
-        call = _Call(request, _Asker(label, fence=fence), key, notify, is_cached=False)
+        call = Call(request, Asker(label, fence=fence), key, notify, is_cached=False)
         paid = self._paid_replies.get(call.position)
         if paid is not None:
             return self._reuse(call, paid, time.perf_counter())
 
         return self._stopping(lambda: self._ask(call))
 
-    def reply(self, request: ModelRequest, asker: _Asker, notify: Notify) -> Reply:
+    def reply(self, request: ModelRequest, asker: Asker, notify: Notify) -> Reply:
         """Answer from the cache or by the provider; see `for_episode`."""
         key = request_key(self._model, request)
         # a copy: the asker goes on to the next step while this call is recorded
-        call = _Call(request, replace(asker), key, notify, is_cached=True)
+        call = Call(request, replace(asker), key, notify, is_cached=True)
         return self._stopping(lambda: self._look_up(call))
 
     def _stopping(self, ask: Callable[[], Reply]) -> Reply:
@@ -250,7 +252,7 @@ class ModelClient:
             self._stop.stop(error)
             raise
 
-    def _look_up(self, call: _Call) -> Reply:
+    def _look_up(self, call: Call) -> Reply:
         """Return the reply from the cache, from an equal call under way, or from the provider."""
         while True:
             began = time.perf_counter()
@@ -269,7 +271,7 @@ class ModelClient:
             # The other call failed, or its reply may not be shared: try again as the one that asks.
             self._stop.check()
 
-    def _fly(self, call: _Call, flight: _Flight, began: float) -> Reply:
+    def _fly(self, call: Call, flight: _Flight, began: float) -> Reply:
         """Look into the cache, then ask the provider, while threads with the same key wait."""
         try:
             paid = self._paid_replies.get(call.position)
@@ -292,14 +294,14 @@ class ModelClient:
 
             flight.landed.set()
 
-    def _reuse(self, call: _Call, reply: Reply, began: float) -> Reply:
+    def _reuse(self, call: Call, reply: Reply, began: float) -> Reply:
         """Record a reply that cost nothing, and return it."""
         call.attempts_made = 1
         call.latency_s = time.perf_counter() - began
         self._log.record(self._record(call, CACHED, reply, 0.0), durable=False)
         return reply
 
-    def _ask(self, call: _Call) -> Reply:
+    def _ask(self, call: Call) -> Reply:
         """Ask the provider, with retries."""
         try:
             self._check_context(call)
@@ -318,7 +320,7 @@ class ModelClient:
         self._is_answered = True
         return reply
 
-    def _counts(self, call: _Call) -> bool:
+    def _counts(self, call: Call) -> bool:
         """Whether a call that failed for good counts against `max_failures`.
 
         The check of tool protocols may fail on purpose, so it never counts. Questions of the canary
@@ -330,7 +332,7 @@ class ModelClient:
             return not self._is_answered
         return call.asker.label not in NO_EPISODE
 
-    def _check_context(self, call: _Call) -> None:
+    def _check_context(self, call: Call) -> None:
         """Raise ContextExceeded if the prompt is known not to fit; record it as a failed
         attempt.
         """
@@ -360,7 +362,7 @@ class ModelClient:
                 " to resume (--max-failures, --max-retries and --max-wait-s say how patient to be)"
             ) from error
 
-    def _attempt(self, call: _Call) -> Reply:
+    def _attempt(self, call: Call) -> Reply:
         """Make one attempt: reserve, wait for a slot, ask, and record.
 
         However it ends, limiter, budget and log each learn of its end exactly once.
@@ -392,7 +394,7 @@ class ModelClient:
         self._keep(call, reservation, reply)
         return reply
 
-    def _send(self, call: _Call, slot: Slot) -> Reply:
+    def _send(self, call: Call, slot: Slot) -> Reply:
         """Send the request once; tell the limiter and the context how it ended."""
         call.attempts_made += 1
         self.sent += 1
@@ -457,7 +459,7 @@ class ModelClient:
         return hide_keys(text, self._model.secrets())
 
     def _fail(
-        self, call: _Call, reservation: Reservation, error: BaseException, was_sent: bool
+        self, call: Call, reservation: Reservation, error: BaseException, was_sent: bool
     ) -> None:
         """Settle and record an attempt that raised `error`."""
         if was_sent and isinstance(error, ModelError):
@@ -492,7 +494,7 @@ class ModelClient:
                 f"{where}{error}; check the address (--base-url) and the network, then run it again"
             ) from error
 
-    def _check_readable(self, call: _Call, error: ModelError) -> None:
+    def _check_readable(self, call: Call, error: ModelError) -> None:
         """Raise ProviderError if no response of the server in this run could be read.
 
         Each such response may be billed, so the client gives up sooner than with a server that has
@@ -506,7 +508,7 @@ class ModelClient:
                 " (--base-url) and the provider in --model, then run it again"
             ) from error
 
-    def _keep(self, call: _Call, reservation: Reservation, reply: Reply) -> None:
+    def _keep(self, call: Call, reservation: Reservation, reply: Reply) -> None:
         """Settle and record an attempt that was answered."""
         cost_usd = None
         held_usd = 0.0
@@ -515,7 +517,8 @@ class ModelClient:
         else:
             cost_usd = self._budget.settle(reservation, reply.usage)
 
-        record = self._record(call, ANSWERED, reply, cost_usd, held_usd)
+        outcome = BATCHED if call.is_batched else ANSWERED
+        record = self._record(call, outcome, reply, cost_usd, held_usd)
         entry = None
         if call.is_cached and self._is_shared(reply):
             entry = CacheEntry(call.key, self._model.provider, self._model.name, reply, record.at)
@@ -524,7 +527,8 @@ class ModelClient:
             record = structs.replace(record, reply=reply)
 
         try:
-            self._log.record(record, entry)
+            # of a batch all replies are written before any is used
+            self._log.record(record, entry, durable=not call.is_batched)
         except StoreError as error:
             self._unrecorded = error
             raise
@@ -535,7 +539,7 @@ class ModelClient:
 
     def _record(
         self,
-        call: _Call,
+        call: Call,
         outcome: str,
         reply: Reply | None = None,
         cost_usd: float | None = None,
@@ -570,7 +574,7 @@ class EpisodeModel:
     """Model for one opening of an episode. Its steps run one after another, never in parallel."""
 
     client: ModelClient
-    asker: _Asker
+    asker: Asker
     notify: Notify
 
     def beside(self, client: ModelClient) -> EpisodeModel:

@@ -61,6 +61,8 @@ class PriceEntry(Value, frozen=True, eq=False):
     source: str
     #: rates of calls with long prompts, the shortest first; absent where all calls cost alike
     tiers: tuple[PriceTier, ...] | UnsetType = UNSET
+    #: true of the provider's batch interface, which costs less; absent of ordinary calls
+    batch: Literal[True] | UnsetType = UNSET
 
     def __eq__(self, other: object) -> bool:
         """Whether the other price has the same fields; `Price` only adds defaults."""
@@ -124,6 +126,41 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
     source: str = ""  #: where the price was found
     #: rates of calls with long prompts, the shortest first; absent where all calls cost alike
     tiers: tuple[PriceTier, ...] | UnsetType = UNSET
+    batch: Literal[True] | UnsetType = UNSET
+
+    def in_batch(self, *, halves_cache_reads: bool = True) -> Price:
+        """Return the price of a batch interface that takes half of everything, or of everything but
+        what is read from the provider's cache.
+        """
+        rates = _halved(self, halves_cache_reads)
+        tiers: tuple[PriceTier, ...] | UnsetType = UNSET
+        if self.tiers:
+            tiers = tuple(
+                PriceTier(tier.above, *_halved(tier, halves_cache_reads)) for tier in self.tiers
+            )
+
+        source = "by batch"
+        if self.source:
+            source = f"{self.source}, by batch"
+
+        return Price(*rates, as_of=self.as_of, source=source, tiers=tiers, batch=True)
+
+
+def _halved(
+    rates: PriceEntry | PriceTier, halves_cache_reads: bool
+) -> tuple[float, float, float | None, float | None]:
+    """Return half of the rates: of prompt, reply, and what is read from and written to the cache."""
+    read = rates.cache_read
+    if halves_cache_reads:
+        read = _half(read)
+
+    return rates.input / 2, rates.output / 2, read, _half(rates.cache_write)
+
+
+def _half(rate: float | None) -> float | None:
+    if rate is None:
+        return None
+    return rate / 2
 
 
 #: Price of a model that declares itself free

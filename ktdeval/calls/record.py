@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import zstandard
 
-from ktdeval.calls.tally import ANSWERED, CACHED, REFUSED, tally_calls
+from ktdeval.calls.tally import ANSWERED, ANSWERS, BATCHED, CACHED, REFUSED, tally_calls
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import (
     USAGE_FIELDS,
@@ -33,6 +33,8 @@ from ktdeval.values.typed import converted, from_plain, to_plain
 
 __all__ = [
     "ANSWERED",
+    "ANSWERS",
+    "BATCHED",
     "CACHED",
     "CALL_COLUMNS",
     "KEY_DIGITS",
@@ -272,7 +274,7 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: str  #: time of its end, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`
     episode: str  #: id of the episode that asked; `canary` or `check` outside episodes
     key: str  #: the first 16 hexadecimal digits of the request's key
-    #: `ANSWERED`, `CACHED`, `REFUSED`, or the kind of the `ModelError` that it ended in
+    #: `ANSWERED`, `BATCHED`, `CACHED`, `REFUSED`, or the kind of the `ModelError` that it ended in
     outcome: str
     attempt: int  #: number of the attempt at this call, from 1
     #: seconds from sending the request to the end of the reply; for a cached reply, of the look-up
@@ -290,6 +292,11 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     opening: int = 0
     #: reply that the cache does not take, for a resumed run; else None
     reply: Reply | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the provider answered this attempt."""
+        return self.outcome in ANSWERS
 
     @property
     def is_finite(self) -> bool:
@@ -398,14 +405,16 @@ def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> di
 
     tallies = dict(sorted(tally_calls(own).items()))
     attempts = [record for record in own if record.outcome != CACHED]
-    answers = [record for record in attempts if record.outcome == ANSWERED]
-    failed = [record for record in attempts if record.outcome != ANSWERED]
+    answers = [record for record in attempts if record.is_answered]
+    failed = [record for record in attempts if not record.is_answered]
+    batched = sum(record.outcome == BATCHED for record in attempts)
     tokens = sum((record.usage or Usage() for record in answers), Usage())
     served_by = Counter(name for name in served.values() if name)
 
     return {
         "requests": len(served),
         "answered": len(answers),
+        **({"batched": batched} if batched else {}),
         "cached": sum(tally.cached for tally in tallies.values()),
         "repeated": sum(tally.repeated for tally in tallies.values()),
         "unused": sum(tally.unused for tally in tallies.values()),
@@ -436,7 +445,7 @@ def _by_model(
         own = [record for record in records if record.model == model]
         requests = {(record.episode, record.key) for record in own}
         attempts = [record for record in own if record.outcome != CACHED]
-        answers = [record for record in attempts if record.outcome == ANSWERED]
+        answers = [record for record in attempts if record.is_answered]
         tokens = sum((record.usage or Usage() for record in answers), Usage())
         names = Counter(served[request] for request in requests if served[request])
         figures[model] = {
@@ -466,7 +475,7 @@ def _paid(attempts: Sequence[CallRecord]) -> dict[str, JsonValue]:
 
     `paid_usd` is None if the cost of one reply is unknown: a sum of the others would be too low.
     """
-    costs = [record.cost_usd for record in attempts if record.outcome == ANSWERED]
+    costs = [record.cost_usd for record in attempts if record.is_answered]
     known_costs = [cost for cost in costs if cost is not None]
     paid_usd = None
     if len(known_costs) == len(costs):

@@ -27,9 +27,14 @@ class StopSignal:
     and after an interrupt.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a flag that is not set. `clock`: seconds, monotonic."""
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Create a flag that is not set. `clock`: seconds, monotonic; `sleep` lets them pass."""
         self._clock = clock
+        self._sleep = sleep
         self.reason: RunStop | None = None
         self._interrupted = False
         self._deadline = float("inf")
@@ -73,11 +78,11 @@ class StopSignal:
 
     def wait(self, seconds: float) -> None:
         """Sleep; errors as of `check` if the run ends meanwhile."""
-        deadline = time.monotonic() + seconds
+        deadline = self._clock() + seconds
         left = seconds
         while left > 0:
             self.check()
-            time.sleep(min(left, _SLICE_S))
-            left = deadline - time.monotonic()
+            self._sleep(min(left, _SLICE_S))
+            left = deadline - self._clock()
 
         self.check()

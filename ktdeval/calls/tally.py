@@ -27,12 +27,15 @@ _Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 _Request = tuple[int | None, str]  #: Step, and first digits of the request's key
 
 ANSWERED = "answered"
+BATCHED = "batched"
 CACHED = "cached"
 REFUSED = "refused"
-"""Outcomes of a call: answered, taken from the cache, or ended in a `ProviderError`.
+"""Outcomes of a call: answered, answered by the provider's batch interface, taken from the cache, or
+ended in a `ProviderError`.
 
 Any other outcome is a kind of `ModelError`.
 """
+ANSWERS = frozenset({ANSWERED, BATCHED})  #: Outcomes of an attempt that the provider answered
 
 
 class Row(Protocol):
@@ -115,8 +118,8 @@ def tally_calls(records: Iterable[Row]) -> dict[str, EpisodeCalls]:
 def tally_episode(records: Sequence[Row]) -> EpisodeCalls:
     """Return the counts of one episode from all of its rows, in their order."""
     attempts = [record for record in records if record.outcome != CACHED]
-    answers = [record for record in attempts if record.outcome == ANSWERED]
-    failed = Counter(record.outcome for record in attempts if record.outcome != ANSWERED)
+    answers = [record for record in attempts if record.outcome in ANSWERS]
+    failed = Counter(record.outcome for record in attempts if record.outcome not in ANSWERS)
     tokens = sum((record.usage or Usage() for record in answers), Usage())
     cached, repeated = _count_cached(records)
 
@@ -139,11 +142,11 @@ def _count_cached(records: Iterable[Row]) -> tuple[int, int]:
     repeated = 0
     first_openings: dict[_Request, int] = {}
     for record in records:
-        if record.outcome not in (ANSWERED, CACHED):
+        if record.outcome not in (*ANSWERS, CACHED):
             continue
 
         first = first_openings.setdefault((record.step, record.key), record.opening)
-        if record.outcome == ANSWERED:
+        if record.outcome in ANSWERS:
             continue
         if record.opening > first:
             repeated += 1
@@ -159,7 +162,7 @@ def _replies_of_last_openings(records: Sequence[Row]) -> int:
     for record in records:
         last[record.step] = max(record.opening, last.get(record.step, 0))
 
-    replies = [record for record in records if record.outcome in (ANSWERED, CACHED)]
+    replies = [record for record in records if record.outcome in (*ANSWERS, CACHED)]
     return sum(record.opening == last[record.step] for record in replies)
 
 

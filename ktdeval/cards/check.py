@@ -24,7 +24,7 @@ from ktdeval.cards.compare import (
     path_text,
 )
 from ktdeval.cards.fields.basics import Problem, strict_json
-from ktdeval.cards.fields.calls import call_problems
+from ktdeval.cards.fields.calls import batch_problem, call_problems
 from ktdeval.cards.fields.certificate import NO_ATTACHMENT, NOTHING_HIDDEN, Attachment
 from ktdeval.cards.fields.episodes import PlanCell, id_problems, plan_problems
 from ktdeval.cards.fields.provenance import provenance_problems
@@ -359,6 +359,8 @@ def _contradictions(card: Card, kind: CardKind) -> Iterator[Problem]:
     calls = card.provenance.calls
     if calls is not None:
         yield from call_problems(calls, {episode.id: episode.usage for episode in card.episodes})
+        if problem := batch_problem(calls, card.cost.price or None):
+            yield ("provenance", "calls", "batched"), problem
     elif card.request_settings is not None:
         yield ("provenance", "calls"), "is null, though the model is one behind a network"
 

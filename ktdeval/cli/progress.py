@@ -40,7 +40,11 @@ _LONG_WAIT_S = 60.0  # longer waits are printed as a line that stays
 _PLAIN_WAIT_S = 10.0  # the same without a terminal, where no bar shows shorter ones
 
 #: Checks outside of episodes, as shown
-_CHECKS = {"check": "check of how the model takes tools", "canary": "fixed questions (canary)"}
+_CHECKS = {
+    "check": "check of how the model takes tools",
+    "canary": "fixed questions (canary)",
+    "batch": "batch",
+}
 
 
 @dataclass(slots=True)
@@ -184,6 +188,7 @@ class ProgressObserver:
         self._lock = threading.Lock()
         self._tallies: dict[str, _Tally] = {}
         self._bars: dict[str, TaskID] = {}
+        self._batch_text = ""  # as it was shown last
 
         self._progress = _Bars(*_columns(console), console=console, disable=not self._live)
         self._overall = self._progress.add_task(
@@ -209,6 +214,8 @@ class ProgressObserver:
                     self._step(event)
                 case events.CallDelayed():
                     self._delay(event)
+                case events.BatchProgress():
+                    self._batch(event)
                 case events.EpisodeFinished():
                     self._drop_bar(event.spec)
                     tally = self._tallies.pop(event.spec.id, None)
@@ -255,6 +262,16 @@ class ProgressObserver:
 
         if event.wait_s >= _line_after_s(self._console):
             self._say(event.spec, text)
+
+    def _batch(self, event: events.BatchProgress) -> None:
+        """Show how far the batches are: on the bar of all episodes, and as a line that stays where
+        there is news.
+        """
+        text = f"batch: {event.done:,} of {event.total:,} done"
+        self._progress.update(self._overall, status=text if event.wait_s else "", visible=True)
+        if text != self._batch_text:
+            self._batch_text = text
+            _print_line(self._console, text)
 
     def _drop_bar(self, spec: EpisodeSpec) -> None:
         bar = self._bars.pop(spec.id, None)

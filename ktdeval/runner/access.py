@@ -8,11 +8,13 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from ktdeval.calls.batch_client import BatchClient
+from ktdeval.calls.batches import batches_of
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
 from ktdeval.calls.client import ClientSettings, ModelClient
@@ -69,6 +71,7 @@ class ModelAccess:
         #: Steps in a row that may end in a failed call; None sets no limit
         self.max_errors = max_errors
 
+    batches: BatchClient | None = None  #: Asks in batches; None where calls are asked one by one
     log: CallLog | None = None  #: Record of the run's calls; None if there are none to record
 
     def for_episode(
@@ -160,7 +163,14 @@ class RemoteAccess(ModelAccess):
                 cache = files.enter_context(CallDatabase(cache_path(config.cache)))
 
             self.log: CallLog = files.enter_context(CallLog(folder, cache))
-            self.client = ModelClient(model, settings, price, self.log, signals.stop)
+            if config.batch:
+                # checks of the run are ordinary calls, at another price than `price`
+                price = run_price(replace(config, batch=False), model)
+                self.batches = BatchClient(model, settings, price, self.log, signals.stop)
+
+            self.client = self.batches or ModelClient(
+                model, settings, price, self.log, signals.stop
+            )
             self._ask_canary = partial(
                 self.client.ask_fresh, label=_CANARY, notify=self._waits_of(_CANARY)
             )
@@ -353,7 +363,8 @@ def cache_path(where: str) -> Path:
 
 
 def run_price(config: RunConfig, model: Model) -> Price | None:
-    """Return the price of the model's tokens, or None if it is unknown.
+    """Return the price of the model's tokens, or None if it is unknown; with `--batch`, that of a
+    batch.
 
     Raises UsageError: a price is given for a free model; ConfigError: the price is malformed, or a
     limit of money or tokens can't be enforced, because the model is neither a RemoteModel nor
@@ -361,7 +372,12 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
     """
     remote = as_remote(model)
     if remote is not None:
-        return choose_price(config.model, config.price, config.price_table, remote.price_table)
+        price = choose_price(config.model, config.price, config.price_table, remote.price_table)
+        batches = batches_of(model)
+        if price is None or not config.batch or batches is None:
+            return price
+
+        return batches.price(price)
 
     if isinstance(model, CallsNobody) and model.is_free is True:
         for name in ("price", "price_table"):

@@ -140,6 +140,13 @@ class RunConfig:
     price_table: str | None = option(
         None, help="YAML file of prices; default: the dated table of the model's plugin"
     )
+    batch: bool = option(
+        False,
+        help=(
+            "ask a scoring task in batches of the provider, at half price, within 24 hours: for"
+            " tasks of one call a sample"
+        ),
+    )
     cache: Address = option(
         "shared",
         help=(

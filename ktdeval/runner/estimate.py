@@ -21,6 +21,7 @@ from ktdeval.harness.session import TranscriptEntry
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.access import requested_protocol, run_price
+from ktdeval.runner.batch import HOURS, batch_hours, check_batch, check_batch_calls
 from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import context_warnings, largest_prompts
@@ -174,6 +175,7 @@ class _Estimator:
         self.config = config = with_model_settings(config, plugins)
         drawn = drawn_key_of(config)
         tasks = choose_tasks(config, plugins)
+        check_batch(config, plugins, tasks)
         self.model = own_model(config, plugins)
         self.remote = remote = as_remote(self.model)
         self.price = run_price(config, self.model)
@@ -212,6 +214,7 @@ class _Estimator:
 
         self.factory = EpisodeFactory(tasks, plugins, snapshot)
         check_model(config.model, self.model, self.plan.specs, lambda: self.factory, plugins)
+        check_batch_calls(config, self.plan.specs, lambda: self.factory)
         self.parts = [self._part(task) for task in tasks.values()]
 
     def _protocol(self, remote: RemoteModel | None, requested: str) -> ToolProtocol | None:
@@ -235,7 +238,7 @@ class _Estimator:
 
         for record in read_calls(self.folder.path):
             self.paid = self.paid.plus(record)
-            if record.outcome == ANSWERED:
+            if record.outcome == ANSWERED:  # a batch takes as long as it is queued
                 latencies_s.append(record.latency_s)
             if record.outcome == CONTEXT_EXCEEDED:
                 self.too_long += 1
@@ -349,6 +352,10 @@ class _Estimator:
         if self.remote is not None:
             seconds = max(seconds, calls * self.config.call_gap_s)
 
+        if self.config.batch:
+            steps = sum(map(sum, (part.steps_left for part in parts)))
+            seconds = 3600 * batch_hours(scenario, calls, steps)
+
         cost = None
         if self.only_price is not None:
             cost = self.only_price.cost(Usage(tokens_in, tokens_out))
@@ -461,7 +468,12 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
             ),
         )
 
-    if len(limits.latencies_s) >= LEAST_OBSERVED:
+    if run.config.batch:
+        yield (
+            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours a batch, which providers"
+            " promise within 24; further submissions of samples are a further batch"
+        )
+    elif len(limits.latencies_s) >= LEAST_OBSERVED:
         yield (
             f"{limits.call_s(ASSUMED['typical']):.2f} s a call, the mean of"
             f" {len(limits.latencies_s):,} calls so far"

@@ -63,13 +63,23 @@ class CallDelayed:
 
 @dataclass(frozen=True, slots=True)
 class CheckDelayed:
-    """A check of the model before or after the episodes waits before it asks again."""
+    """A check of the model before or after the episodes, or a batch, waits before it asks again."""
 
-    check: str  #: `check` of how the model takes tools, or `canary`, the fixed questions
+    #: `check` of how the model takes tools, `canary`, the fixed questions, or `batch`
+    check: str
     kind: str  #: why, as of `CallDelayed`
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
     attempts: int  #: most attempts that are made
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """The run waits for its batches at the provider, before its episodes run (`--batch`)."""
+
+    done: int  #: requests that are over, as far as the provider tells
+    total: int  #: requests in the batches
+    wait_s: float  #: seconds until it looks again; 0 once all results are there
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,7 @@ Event = (
     | SampleFinished
     | CallDelayed
     | CheckDelayed
+    | BatchProgress
     | EpisodeFinished
     | EpisodeFailed
 )

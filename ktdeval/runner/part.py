@@ -14,12 +14,13 @@ from typing import NamedTuple
 from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.database import count_calls, read_episode
 from ktdeval.calls.prices import PriceEntry
-from ktdeval.calls.record import ANSWERED, Spent
+from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.harness.messages import ToolProtocol
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.run import SharedRun, executor, in_turn, prepare_run
+from ktdeval.runner.plan import in_turn
+from ktdeval.runner.run import SharedRun, executor, prepare_run
 from ktdeval.runner.score import write_cards
 from ktdeval.runner.store import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
@@ -157,7 +158,7 @@ class RunPart(Closing):
         for call in calls:
             spent = spent.plus(call)
 
-        is_known = all(call.cost_usd is not None for call in calls if call.outcome == ANSWERED)
+        is_known = all(call.cost_usd is not None for call in calls if call.is_answered)
         cost_usd = spent.cost_usd if is_known else None
         return EpisodeUsage(
             mark.steps, mark.wall_s, spent.input_tokens, spent.output_tokens, cost_usd

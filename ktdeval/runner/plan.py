@@ -320,3 +320,21 @@ def _refuse_equal_days(chosen: Mapping[str, Window]) -> None:
                 f"windows {' and '.join(equal)} are the same days, which would count twice; name"
                 " one of them"
             )
+
+
+def in_turn(work: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
+    """Return episodes in the order in which they begin: task by task, in an order drawn from the
+    mask key.
+
+    The order of the plan is public: with it, the first episode that an endpoint sees would be of
+    the first window under any mask.
+    """
+    task_turns: dict[str, int] = {}
+    turns: dict[str, int] = {}
+    for number, spec in enumerate(work):
+        task_turns.setdefault(spec.task, number)
+        turns[spec.id] = number
+        if spec.mask_key is not None:
+            turns[spec.id] = spec.hidden_seed("turn")
+
+    return sorted(work, key=lambda spec: (task_turns[spec.task], turns[spec.id]))

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from ktdeval.calls.batch_file import BATCHES
 from ktdeval.calls.call_parts import CallParts
 from ktdeval.errors import StoreError
 from ktdeval.runner.run_files import (
@@ -79,7 +80,7 @@ class RemoteRun:
         """Bring what every command reads: plan, cards, task files, certificate, canary. Return
         whether there is a run.
         """
-        names = [MANIFEST, CERTIFICATE, CANARY]
+        names = [MANIFEST, CERTIFICATE, CANARY, BATCHES]
         keys = [f"{self.prefix}{name}" for name in names]
         is_run, *_ = at_once(self.mirror.fetch_file, keys)
         folders = [f"{self.prefix}{CARDS}", f"{self.prefix}{TASK_FILES}"]

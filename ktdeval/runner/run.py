@@ -29,6 +29,12 @@ from ktdeval.runner.access import (
     local_protocol,
     run_price,
 )
+from ktdeval.runner.batch import (
+    ask_in_batches,
+    check_batch,
+    check_batch_calls,
+    check_batch_folder,
+)
 from ktdeval.runner.call_checks import check_call_log
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import check_context
@@ -46,7 +52,7 @@ from ktdeval.runner.models import (
     own_model,
     with_address,
 )
-from ktdeval.runner.plan import Plan, choose_tasks, make_plan
+from ktdeval.runner.plan import Plan, choose_tasks, in_turn, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
 from ktdeval.runner.remote_claim import RemoteClaim
@@ -123,6 +129,7 @@ def prepare_run(
     config = with_model_settings(config, plugins)
     drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
+    check_batch(config, plugins, tasks)
     models = _connected(config, plugins, shared)
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
@@ -138,8 +145,7 @@ def prepare_run(
         undo.callback(claim.release)
         recorded = recorded_run(claim.path)
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
-        if recorded is not None:
-            check_call_log(recorded, plugins)  # before opening it creates a new one
+        _check_recorded(recorded, config, plugins)
 
         fence = claim.check if shared is None else shared.fence
         signals = RunSignals(stop, plugins.emit, fence)
@@ -165,6 +171,15 @@ def prepare_run(
         undo.pop_all()
 
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
+
+
+def _check_recorded(recorded: RunFolder | None, config: RunConfig, plugins: Plugins) -> None:
+    """Refuse to go on with a recorded run, before its record of calls is opened, which would make a
+    new one.
+    """
+    if recorded is not None:
+        check_batch_folder(recorded.path, config.batch)
+        check_call_log(recorded, plugins)
 
 
 def _claim_folder(config: RunConfig, plan: Plan) -> FolderClaim:
@@ -268,6 +283,7 @@ def _check_fit(
     Return the context as far as it is known; a model of this process has none.
     """
     check_model(config.model, model, specs, factory, plugins)
+    check_batch_calls(config, specs, factory)
     remote = as_remote(model)
     if remote is None:
         return None
@@ -403,6 +419,9 @@ def execute_run(run: PreparedRun) -> RunResult:
     if work:
         run.access.begin(run.folder.check_claim)
 
+    if run.access.batches is not None:
+        ask_in_batches(run.access.batches, run.folder, _factory(run), run.stop, work, run.plugins)
+
     outcomes = _outcomes(run, work)
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
     if not failed:
@@ -440,24 +459,6 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
     return sorted(outcomes, key=lambda outcome: planned[outcome.spec.id])
 
 
-def in_turn(work: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
-    """Return episodes in the order in which they begin: task by task, in an order drawn from the
-    mask key.
-
-    The order of the plan is public: with it, the first episode that an endpoint sees would be of
-    the first window under any mask.
-    """
-    task_turns: dict[str, int] = {}
-    turns: dict[str, int] = {}
-    for number, spec in enumerate(work):
-        task_turns.setdefault(spec.task, number)
-        turns[spec.id] = number
-        if spec.mask_key is not None:
-            turns[spec.id] = spec.hidden_seed("turn")
-
-    return sorted(work, key=lambda spec: (task_turns[spec.task], turns[spec.id]))
-
-
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
     """Run a config from plan to cards, as `ktdeval run` does, without output to the terminal.
 
@@ -476,7 +477,7 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
 
     Its second argument is the fence of the episode; without one, that of the whole run folder.
     """
-    factory = EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
+    factory = _factory(run)
     emit_lock = threading.Lock()
 
     def emit(event: Event) -> None:
@@ -502,6 +503,10 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
         return run_episode(spec, context)
 
     return execute
+
+
+def _factory(run: PreparedRun) -> EpisodeFactory:
+    return EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
 
 
 def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:

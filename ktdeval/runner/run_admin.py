@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from ktdeval.calls.batch_file import BATCHES
 from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.call_parts import LOG_FOLDER
 from ktdeval.errors import StoreError
@@ -42,7 +43,7 @@ State = Literal["complete", "unfinished", "planned"]
 FindingKind = Literal["missing", "damaged", "half-written", "orphan"]
 
 _CONTENT = (LEDGER, ANSWERS, TRANSCRIPT)
-_OWN_FILES = (MANIFEST, CANARY, CERTIFICATE, LOG_FILE)
+_OWN_FILES = (MANIFEST, CANARY, CERTIFICATE, LOG_FILE, BATCHES)
 _OWN_FOLDERS = (CARDS, TASK_FILES, EPISODES, LOG_FOLDER, LOCK_FOLDER)
 _BATCH = 64  #: Episodes whose files are read together
 

@@ -2,6 +2,7 @@
 
 RUN/manifest.json                            the plan: config, snapshot, price, episode specs
 RUN/calls.sqlite                             calls over a network: attempts, costs and replies
+RUN/batches.json                             its batches at the provider (`--batch`)
 RUN/certificate.json                         the certificate of the mask that the run was given
 RUN/canary.json                              its answers to the fixed questions at start and end
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step

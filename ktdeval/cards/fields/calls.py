@@ -84,6 +84,8 @@ class Calls(Value, frozen=True, omit_defaults=True):
     episodes: dict[EpisodeId, EpisodeCalls]  #: calls of each episode that asked, by its id
     #: calls of each model, PROVIDER/NAME; absent where one model was asked
     models: dict[Name, ModelCalls] = field(default_factory=dict)
+    #: of the answered attempts, those by the provider's batch interface; absent where there are none
+    batched: Count = 0
 
     def are_of_another_model(self, asked: str) -> bool:
         """Whether the provider named another model than the one `asked`, in any of its answers; of
@@ -148,6 +150,19 @@ def unpaid_problems(
             yield f"provenance.calls.paid_usd: is 0 of {model}, but the tokens of its answers have a price"
 
 
+def batch_problem(calls: Calls, price: PriceEntry | None) -> str | None:
+    """Return how the answers that a card counts contradict its price: that of a batch is due for all
+    of them or for none.
+    """
+    if price is None:
+        return None
+    if price.batch is True and calls.batched != calls.answered:
+        return f"are {calls.batched:,} of {calls.answered:,} answers, though the price is that of a batch"
+    if price.batch is not True and calls.batched:
+        return f"are {calls.batched:,}, though the price is that of ordinary calls"
+    return None
+
+
 def several_models_problem(calls: Calls, asked: Collection[str]) -> str | None:
     """Return why calls can't be of one model; `asked`: the further models of an agent's roles, and
     an empty name for the card's own.
@@ -168,6 +183,9 @@ def uncounted_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterat
 
 def _count_problems(calls: Calls) -> Iterator[Problem]:
     """Yield numbers of requests, and times of answers, that no calls have."""
+    if calls.batched > calls.answered:
+        yield (*_CALLS, "batched"), f"are more than the {calls.answered:,} that were answered"
+
     parts: list[tuple[Calls | ModelCalls, JsonPath]] = [(calls, _CALLS)]
     for name, own in calls.models.items():
         parts.append((own, (*_CALLS, "models", name)))
@@ -270,7 +288,10 @@ def _request_words(calls: Calls) -> str:
     if kinds:
         failed += f": {', '.join(kinds)}"
 
-    answered = f"{calls.answered:,} answered by the provider, {calls.cached:,} from the cache"
+    by_batch = f" ({calls.batched:,} by batch)" if calls.batched else ""
+    answered = (
+        f"{calls.answered:,} answered by the provider{by_batch}, {calls.cached:,} from the cache"
+    )
     if calls.repeated:
         answered += f", {calls.repeated:,} given again after an interruption"
 
@@ -307,6 +328,9 @@ WORDS = {
     "provenance.calls.requests": Words("requests", "requests", "different requests"),
     "provenance.calls.attempts": Words("attempts", "calls", "attempts made, failed ones included"),
     "provenance.calls.answered": Words("answered", "calls", "attempts that were answered"),
+    "provenance.calls.batched": Words(
+        "batched", "calls", "attempts that the provider's batch interface answered"
+    ),
     "provenance.calls.cached": Words(
         "cached", "replies", "answers of earlier calls, taken from the reply cache"
     ),

@@ -219,6 +219,8 @@ def _gain_words(gain: Line) -> str:
 def _price_words(price: PriceEntry) -> str:
     """Return a price with its day and source."""
     parts = [f"{price.input:g} in", f"{price.output:g} out"]
+    if price.batch is True:
+        parts[0] = f"batch: {parts[0]}"
     if price.cache_read is not None:
         parts.append(f"{price.cache_read:g} cache read")
     if price.cache_write is not None:
@@ -246,5 +248,8 @@ WORDS = {
     ),
     "cost.price": Words(
         "price", "USD a million tokens", "price of the model's tokens, with its day and source"
+    ),
+    "cost.price.batch": Words(
+        "batch price", "", "whether the price is that of the provider's batch interface"
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-from ktdeval.calls import ANSWERED, CACHED, CallRecord, read_calls
+from ktdeval.calls import CACHED, CallRecord, read_calls
 from ktdeval_live.entries import Entry
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.page.data import Costs, Series
@@ -33,7 +33,7 @@ def costs_of(records: Iterable[CallRecord], public: Sequence[bool]) -> Costs:
             continue
 
         attempts += 1
-        if record.outcome == ANSWERED:
+        if record.is_answered:
             answered.setdefault(step, []).append(record)
         else:
             failed += 1

@@ -29,6 +29,7 @@ from ktdeval.harness import (
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, text_of, whole_usage
+from ktdeval_models.remote.batch.anthropic import AnthropicBatches
 from ktdeval_models.remote.cache_marks import (
     FIELD,
     changes_choice,
@@ -92,6 +93,8 @@ class AnthropicModel(RemoteAdapter):
         super().__init__(provider, name, params or AnthropicParams(), url, preset.variables)
         self.extra = preset.extra
         self._said: set[str] = set()
+        if provider == "anthropic":  # hosts have batches of their own, which are not spoken here
+            self.batches = AnthropicBatches(self)
         self._has_sampling = self.version_day < _NO_SAMPLING
 
     @property

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from ktdeval.calls import (
+    Batches,
     Caller,
     ContentFiltered,
     Refusal,
@@ -100,6 +101,7 @@ class RemoteAdapter:
     meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
+    batches: Batches | None = None  # of the provider; None where it has none that is spoken here
     # reads the body of an answer; ValueError: it is not JSON
     loads: Callable[[bytes], JsonValue] = staticmethod(loads_reply)
 
@@ -275,6 +277,19 @@ class RemoteAdapter:
         notes = self.forms.notes(forms, sent)
 
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
+
+    def answered(self, status: int, content: bytes, request: ModelRequest) -> Reply:
+        """Return the reply in an answer that came apart from its request, as with a batch; errors
+        as of `reply`.
+        """
+        body = self.encode(request)
+        if 200 <= status < 300:
+            return with_distinct_ids(self._read(content, request, body), sent_ids(request))
+
+        refusal = refusal_of(status, content, {})
+        if (unread := unread_reply(refusal, content, request)) is not None:
+            return unread
+        return self._reply_or_raise(refusal, content, body, ())
 
     def assembler(self, hear: Listener) -> Assembler | None:  # noqa: ARG002 - of a subclass
         """Return what reads one streamed answer; None where replies of this API come whole."""

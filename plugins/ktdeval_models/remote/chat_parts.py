@@ -176,3 +176,26 @@ def responses_tools(request: ModelRequest) -> Body:
     elif request.tool_choice is not None:
         body["tool_choice"] = {"type": "function", "name": request.tool_choice}
     return body
+
+
+def responses_items(message: Message) -> Iterator[dict[str, Any]]:
+    """Yield the items of the Responses API for one message."""
+    if message.role == "tool":
+        yield {
+            "type": "function_call_output",
+            "call_id": message.tool_call_id,
+            "output": message.content,
+        }
+        return
+
+    if message.content.strip() or not message.tool_calls:
+        yield {"role": message.role, "content": message.content}
+
+    for call in message.tool_calls:
+        arguments = sent_arguments(call.arguments)
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": sent_name(call.name),
+            "arguments": arguments,
+        }

@@ -29,6 +29,7 @@ from ktdeval.harness import (
 from ktdeval.values.jsonio import JsonValue, loads_strict
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, error_details, text_of, whole_usage
+from ktdeval_models.remote.batch.google import GoogleBatches
 from ktdeval_models.remote.called import (
     arguments_text,
     broken_call,
@@ -95,6 +96,8 @@ class GoogleModel(RemoteAdapter):
         if not name.startswith(("models/", "tunedModels/")):
             full = f"models/{name}"
         self.path = f"/{self.params.api_version}/{full}:generateContent"
+        if provider == "google":
+            self.batches = GoogleBatches(self)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers."""

@@ -14,7 +14,6 @@ from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness import (
     CallParams,
     Listener,
-    Message,
     Model,
     ModelRequest,
     Reply,
@@ -25,8 +24,9 @@ from ktdeval.harness import (
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_models.remote import base, thoughts as earlier
-from ktdeval_models.remote.base import RemoteAdapter, count, find_key, part, sent_name, text_of
-from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
+from ktdeval_models.remote.base import RemoteAdapter, count, find_key, part, text_of
+from ktdeval_models.remote.batch.openai import OpenAIBatches
+from ktdeval_models.remote.called import arguments_text, call_name
 from ktdeval_models.remote.chat_parts import (
     CALLS_CONTENT,
     chat_messages,
@@ -34,6 +34,7 @@ from ktdeval_models.remote.chat_parts import (
     forms_from,
     has_text,
     response_format,
+    responses_items,
     responses_tools,
 )
 from ktdeval_models.remote.contents import read_content
@@ -96,6 +97,11 @@ class OpenAIAdapter(RemoteAdapter):
 
     package = "openai"
     extra = "openai"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if self.provider == "openai":
+            self.batches = OpenAIBatches(self)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers; for other servers, without organisation, project and headers
@@ -478,7 +484,7 @@ class ResponsesModel(OpenAIAdapter):
         """Return the body of a call."""
         items: list[Body] = []
         for message in request.messages:
-            items += _items(message)
+            items += responses_items(message)
 
         body: Body = {
             "model": self.name,
@@ -573,26 +579,3 @@ class ResponsesModel(OpenAIAdapter):
             raise bad_response(self.caller, f"the response has the status {shown!r}")
 
         return status
-
-
-def _items(message: Message) -> Iterator[Body]:
-    """Yield the items of the Responses API for one message."""
-    if message.role == "tool":
-        yield {
-            "type": "function_call_output",
-            "call_id": message.tool_call_id,
-            "output": message.content,
-        }
-        return
-
-    if message.content.strip() or not message.tool_calls:
-        yield {"role": message.role, "content": message.content}
-
-    for call in message.tool_calls:
-        arguments = sent_arguments(call.arguments)
-        yield {
-            "type": "function_call",
-            "call_id": call.id,
-            "name": sent_name(call.name),
-            "arguments": arguments,
-        }

@@ -321,7 +321,8 @@ class Preset:
     variables: tuple[str, ...]  # environment variables that may hold its key
     protocol: Protocol = "chat"
     extra: str = "openai"  # extra of ktdeval that installs what it takes
-    address: Address = "http://localhost:8000/v1"  # an example, where there is no address by default
+    # an example, where there is no address by default
+    address: Address = "http://localhost:8000/v1"
     credentials: str = ""  # of the machine, used where no variable holds a key
     states_context: bool = False  # whether its list of models states contexts, at no cost
     # such servers are paid for, so that their replies must say what they used

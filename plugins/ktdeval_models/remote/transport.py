@@ -43,13 +43,16 @@ Sign = Callable[[str, str, bytes], Mapping[str, str]]
 
 class _Outgoing(NamedTuple):
     """A request to send. `take`: reads the body of an answer that is a stream of events; None: it is
-    read whole.
+    read whole. `kind`: type of the content, where it is not that of all requests. `most_bytes`: of
+    the answer; 0: as of any.
     """
 
     method: str
     url: str
     content: bytes
     take: Take | None = None
+    kind: str = ""
+    most_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,17 @@ class Transport:
         """Send a GET request; limit and errors as of `post`."""
         return self._exchange(_Outgoing("GET", url, b""), timeout_s, caller)
 
+    def send(self, url: str, content: bytes, kind: str, timeout_s: float, caller: Caller) -> Answer:
+        """Send a POST request whose content is of another type than JSON, such as a file; limit and
+        errors as of `post`.
+        """
+        return self._exchange(_Outgoing("POST", url, content, kind=kind), timeout_s, caller)
+
+    def load(self, url: str, most_bytes: int, timeout_s: float, caller: Caller) -> Answer:
+        """Get a file of at most so many bytes; limit and errors as of `post`."""
+        outgoing = _Outgoing("GET", url, b"", most_bytes=most_bytes)
+        return self._exchange(outgoing, timeout_s, caller)
+
     def _exchange(self, outgoing: _Outgoing, timeout_s: float, caller: Caller) -> Answer:
         own: Mapping[str, str] = {}
         if self._sign is not None:
@@ -150,6 +164,10 @@ class Transport:
     def _send(self, lane: _Lane, outgoing: _Outgoing, own: Mapping[str, str]) -> Answer:
         content = outgoing.content
         headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
+        if outgoing.kind:
+            headers = [each for each in headers if each[0].lower() != b"content-type"]
+            headers.append((b"Content-Type", outgoing.kind.encode()))
+
         headers += [(name.encode(), value.encode()) for name, value in own.items()]
         request = self._httpcore.Request(
             outgoing.method, self._url(outgoing.url), headers=headers, content=content
@@ -167,7 +185,8 @@ class Transport:
                 self._pass_on(response, encoding, outgoing.take)
                 return Answer(response.status, received, b"", is_streamed=True)
 
-            content = _unpacked(self._read(response), encoding)
+            most = outgoing.most_bytes or MAX_REPLY_BYTES
+            content = _unpacked(self._read(response, most), encoding, most)
             return Answer(response.status, received, content)
         finally:
             response.close()
@@ -176,16 +195,18 @@ class Transport:
         """Give `take` a body as it comes, uncompressed, until it needs no more."""
         unpacker = _unpacker(encoding)
         for chunk in self._chunks(response):
-            if take(chunk if unpacker is None else _unpacked_chunk(unpacker, chunk)):
+            if take(
+                chunk if unpacker is None else _unpacked_chunk(unpacker, chunk, MAX_REPLY_BYTES)
+            ):
                 return
 
-    def _read(self, response: Any) -> bytes:
+    def _read(self, response: Any, most: int) -> bytes:
         chunks = []
         size = 0
         for chunk in self._chunks(response):
             size += len(chunk)
-            if size > MAX_REPLY_BYTES:
-                raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
+            if size > most:
+                raise BodyError(f"the reply is longer than {most >> 20} MiB")
 
             chunks.append(chunk)
 
@@ -213,19 +234,19 @@ def _unpacker(encoding: str) -> Any:
     return zlib.decompressobj(_ZLIB_OR_GZIP)
 
 
-def _unpacked_chunk(unpacker: Any, chunk: bytes) -> bytes:
+def _unpacked_chunk(unpacker: Any, chunk: bytes, most: int) -> bytes:
     """Return the next bytes of a body uncompressed. Raises BodyError as of `_unpacked`."""
     try:
-        unpacked: bytes = unpacker.decompress(chunk, MAX_REPLY_BYTES + 1)
+        unpacked: bytes = unpacker.decompress(chunk, most + 1)
     except zlib.error as error:
         raise BodyError("the reply can't be unpacked") from error
 
-    if len(unpacked) > MAX_REPLY_BYTES:
+    if len(unpacked) > most:
         raise BodyError("the reply can't be unpacked")
     return unpacked
 
 
-def _unpacked(content: bytes, encoding: str) -> bytes:
+def _unpacked(content: bytes, encoding: str, most: int) -> bytes:
     """Return a body uncompressed. Raises BodyError if it is not compressed as its header says, or
     is too large uncompressed.
     """
@@ -233,7 +254,7 @@ def _unpacked(content: bytes, encoding: str) -> bytes:
     if unpacker is None:
         return content
 
-    unpacked = _unpacked_chunk(unpacker, content)
+    unpacked = _unpacked_chunk(unpacker, content, most)
     if not unpacker.eof:
         raise BodyError("the reply can't be unpacked")
     return unpacked

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fuzz_batches import batch_parsers
 from fuzz_files import files_of_users
 from fuzz_kit import Parser, in_folder, of_file, text_of
 from fuzz_markets import dated_parquet, files_of_markets
@@ -25,7 +26,7 @@ def first(pattern: str) -> bytes:
 def parsers() -> dict[str, Parser]:
     """Return all parsers by name. Imports are inside: a run needs one of them."""
     of_untrusted = {**_values(), **_records(), **_plans(), **_replies(), **_tables(), **_services()}
-    return {**of_untrusted, **files_of_users(), **files_of_markets()}
+    return {**of_untrusted, **files_of_users(), **files_of_markets(), **batch_parsers()}
 
 
 def _values() -> dict[str, Parser]:

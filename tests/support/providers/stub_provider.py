@@ -29,6 +29,7 @@ from ktdeval.harness.messages import Reply
 from ktdeval_models.catalogue import make_builtin
 from protocol_speaker import write_out
 from stub_anthropic import AnthropicWire
+from stub_batches import BatchDesk
 from stub_clouds import ROUTES
 from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
 from stub_google import GoogleWire
@@ -70,7 +71,7 @@ class Stub:
     while it runs. `requests`: every request, in order of arrival. `answered`: how often each
     content was answered in whole, by digest: what a provider would have billed. `counts`: requests
     by outcome. `held`: how many requests wait for `go_on`. `most_at_once`: the most requests it
-    ever worked on at the same time.
+    ever worked on at the same time. `batches`: its batch interfaces.
     """
 
     def __init__(self, options: StubOptions, plan: FaultPlan | None) -> None:
@@ -89,6 +90,7 @@ class Stub:
         self._holding = options.hold_after == 0
         self._may_hold = options.hold_after is not None
         self._wires = (ChatWire(), ResponsesWire(), AnthropicWire(), GoogleWire())
+        self.batches = BatchDesk(options, lambda asked: self._reply(asked, None))
 
     @property
     def address(self) -> str:
@@ -122,6 +124,7 @@ class Stub:
         app.router.add_post(
             r"/{version:v1|v1beta}/models/{name}:generateContent", partial(self._serve, google)
         )
+        app.router.add_routes(self.batches.routes({wire.name: wire for wire in self._wires}))
         for path, wire in ROUTES.items():
             app.router.add_post(path, partial(self._serve, wire()))
         app.router.add_route("*", "/{rest:.*}", self._unknown)

@@ -1,0 +1,546 @@
+"""Client whose calls are asked in batches, before the steps that make them run.
+
+A run first plays all of its steps with a `WantingModel` each, which collects the requests that have
+no reply yet, and asks them together (`BatchClient.ask`). A step that then runs finds its replies.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import islice
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from ktdeval.calls.batch_file import BatchedRequest, BatchEntry, BatchFile
+from ktdeval.calls.batches import (
+    CANCELLED,
+    EXPIRED,
+    BatchResults,
+    BatchState,
+    Result,
+    batches_of,
+)
+from ktdeval.calls.budget import Reservation
+from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
+from ktdeval.calls.client import Asker, Call, ClientSettings, EpisodeModel, ModelClient
+from ktdeval.calls.context import ContextExceeded
+from ktdeval.calls.prices import Price
+from ktdeval.calls.prompt_size import prompt_bytes
+from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
+from ktdeval.calls.retry import RETRYABLE, Notify, is_retryable
+from ktdeval.calls.stop import Fence, StopSignal, no_fence
+from ktdeval.calls.wanted import Wanted
+from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, StoreError
+from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, sound
+
+_FIRST_WAIT_S = 5.0  #: until a batch is looked at again
+_LONGEST_WAIT_S = 120.0
+_GROWTH = 1.5  #: of the wait, from look to look
+#: After a batch may have been submitted without an answer, and the provider shows none: wait until
+#: it is looked up once more, before it is submitted again
+_SETTLE_S = 60.0
+#: Kinds of failure that may pass: the same request may be answered later
+_PASSING = RETRYABLE | {EXPIRED, CANCELLED}
+#: Kinds of failure after which a batch may have been taken
+_UNCERTAIN = RETRYABLE - {"rate_limited"}
+_NOT_DONE = "batch_failed"  #: Kind of all requests of a batch that the provider refused as a whole
+_LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Tell = Callable[[int, int, float], None]
+"""Called while batches are waited for: requests that are over, all requests, seconds to wait."""
+
+
+class BatchUnanswered(KtdevalError):
+    """Requests of an episode have no reply, and are asked again when the run is resumed. Nothing was
+    decided in their place.
+    """
+
+
+@dataclass
+class _Sent:
+    """Batch at the provider, or about to be."""
+
+    number: int  #: in the file of batches
+    wanted: Sequence[Wanted]
+    reservations: Sequence[Reservation]
+    done: int = 0
+
+
+class BatchClient(ModelClient):
+    """Calls of a run to one remote model, those of its episodes in batches at the price of a batch;
+    checks of the run are ordinary calls. Requests are asked by `ask`; a call gets the reply that
+    came, or one of the cache.
+
+    Each batch is written down (`BatchFile`) before it is submitted, under a tag of its own. Where a
+    process ends before it learnt of the batch, the next one looks for the tag at the provider, so
+    that no batch is submitted twice. The most that a batch may cost is reserved before.
+    """
+
+    def __init__(
+        self,
+        model: RemoteModel,
+        settings: ClientSettings,
+        price: Price | None,
+        log: CallLog,
+        stop: StopSignal,
+    ) -> None:
+        """Open the batches of a run. `price`: of ordinary calls. Raises KtdevalError."""
+        super().__init__(model, settings, price, log, stop)
+        batches = batches_of(model)
+        if batches is None:
+            raise ConfigError(f"--batch: {self.name} has no batch interface; leave it out")
+
+        self._batches = batches
+        self._batch_price = None if price is None else batches.price(price)
+        self._file = BatchFile(log.path.parent)
+        self._openings: dict[str, int] = {}
+        self._fresh: set[CallPosition] = set()  # replies whose own row is on record
+        self._failed: dict[CallPosition, ModelError | ProviderError] = {}  # in this session
+
+        self._awaited: set[CallPosition] = set()  # in batches whose results are not recorded
+        self._refusals: Counter[tuple[CallPosition, str]] = Counter()  # by kind, of closed batches
+        for entry in self._file.entries:
+            self._follow(entry)
+
+        # of earlier sessions
+        self._answered: set[CallPosition] = set()
+        self._attempts: Counter[CallPosition] = Counter()
+        for record in read_calls(log.path.parent):
+            position = (record.episode, record.key)
+            self._attempts[position] += record.outcome != CACHED
+            if record.is_answered:
+                self._answered.add(position)
+
+    # ---- calls of episodes
+
+    def for_episode(
+        self, episode_id: str, notify: Notify = lambda *_: None, fence: Fence = no_fence
+    ) -> EpisodeModel:
+        """Return the model for the calls of one episode, as of `ModelClient.for_episode`. What was
+        asked in batches belongs to the same opening.
+        """
+        if episode_id in NO_EPISODE:
+            return super().for_episode(episode_id, notify, fence)
+
+        asker = Asker(episode_id, self._opening(episode_id), fence=fence)
+        return EpisodeModel(self, asker, notify)
+
+    def _opening(self, episode: str) -> int:
+        """Return how often an episode has been opened, this session included."""
+        if episode not in self._openings:
+            self._openings[episode] = self._log.new_opening(episode)
+        return self._openings[episode]
+
+    def _reuse(self, call: Call, reply: Reply, began: float) -> Reply:
+        """Return a reply; one of this session's batches stands on record already."""
+        if call.position not in self._fresh:
+            return super()._reuse(call, reply, began)
+
+        self._fresh.remove(call.position)
+        with self._lock:
+            self._failures = 0
+
+        return reply
+
+    def _ask(self, call: Call) -> Reply:
+        """Ask a check of the run; refuse the call of an episode, whose requests are asked by
+        `ask` only.
+        """
+        if call.asker.label in NO_EPISODE:
+            return super()._ask(call)
+
+        error = self._failed.get(call.position)
+        if isinstance(error, ProviderError):
+            raise error
+
+        try:
+            if error is None:
+                self._check_context(call)
+            elif self._is_final(call.position, error):
+                raise error
+        except ModelError as failure:
+            self._count_failure(failure)
+            raise
+
+        raise BatchUnanswered(self._unanswered(call.asker.label))
+
+    def _is_final(self, position: CallPosition, error: ModelError) -> bool:
+        """Whether a request that failed is not asked again: it was refused before, alike."""
+        if error.kind in _PASSING:
+            return False
+
+        return self._refusals[position, error.kind] > 1
+
+    def _unanswered(self, episode: str) -> str:
+        """Return why an episode can't go on."""
+        kinds = Counter[str]()
+        first = ""
+        for (label, _), error in self._failed.items():
+            if label == episode:
+                kinds[error.kind if isinstance(error, ModelError) else "refused"] += 1
+                first = first or str(error)
+
+        if not kinds:
+            return (
+                "it makes another request than it did when its batch was collected; agents and"
+                " tasks must be pure"
+            )
+
+        named = ", ".join(f"{kind} {number:,}" for kind, number in sorted(kinds.items()))
+        return (
+            f"{kinds.total():,} of its requests came back from the batch without a reply ({named};"
+            f" {first}); run the same command again to ask them again"
+        )
+
+    # ---- what is to be asked
+
+    def wanted(self, episode: str, step: int, request: ModelRequest) -> Wanted:
+        """Return a request with its key."""
+        return Wanted(episode, step, request_key(self._model, request), request)
+
+    def known(self, wanted: Wanted) -> Reply | None:
+        """Return the reply to a request, without a record; None where there is none, or it is
+        still to come with a batch.
+        """
+        if self.awaits(wanted.position):
+            return None
+
+        reply = self._paid_replies.get(wanted.position)
+        return self._log.reply(wanted.key) if reply is None else reply
+
+    def awaits(self, position: CallPosition) -> bool:
+        """Whether a request is in a batch whose results are not recorded."""
+        return position in self._awaited
+
+    def can_ask(self, wanted: Wanted) -> bool:
+        """Whether a request is to be asked: not where it failed in this session, or its prompt is
+        known not to fit.
+        """
+        if wanted.position in self._failed:
+            return False
+        if self.awaits(wanted.position):
+            return True
+
+        try:
+            self.context.check(wanted.request, prompt_bytes(wanted.request))
+        except ContextExceeded:
+            return False
+
+        return True
+
+    # ---- batches
+
+    def ask(
+        self,
+        wanted: Sequence[Wanted],
+        tell: Tell = lambda *_: None,
+        notify: Notify = lambda *_: None,
+        fence: Fence = no_fence,
+    ) -> None:
+        """Ask requests in batches and record what comes: first of batches under way, whose requests
+        must be among `wanted`, then of the rest. `fence` is called before each submission.
+
+        Raises RunStop: the budget does not cover the batch, or the provider refuses it; StoreError;
+        KeyboardInterrupt. A request without a reply fails when its step asks.
+        """
+        by_position = {each.position: each for each in wanted}
+        found = [self._found(number, by_position) for number in self._numbers_open()]
+        self._settle(found, tell, notify, fence)
+
+        rest = [each for each in wanted if self._is_unasked(each)]
+        if not rest:
+            return
+
+        self._log.check_room()
+        requests = [each.request for each in rest]
+        reserved = self._budget.reserve_batch(requests, self._batch_price)
+        reservations = iter(reserved)
+        sent = []
+        for part in self._parts(rest):
+            fence()
+            own = list(islice(reservations, len(part)))
+            batch = _Sent(self._written_down(part), part, own)
+            self._submit(batch, notify, is_new=True)
+            sent.append(batch)
+
+        self._settle(sent, tell, notify, fence)
+
+    def _numbers_open(self) -> list[int]:
+        return [number for number, entry in enumerate(self._file.entries) if not entry.is_over]
+
+    def _is_unasked(self, wanted: Wanted) -> bool:
+        return wanted.position not in self._failed and self.known(wanted) is None
+
+    def _found(self, number: int, by_position: dict[CallPosition, Wanted]) -> _Sent:
+        """Return a batch of an earlier session, with its requests."""
+        entry = self._file.entries[number]
+        wanted = []
+        for request in entry.requests:
+            if request.position not in by_position:
+                raise StoreError(
+                    f"{self._file.path}: batch {entry.id or entry.tag} holds requests that this run"
+                    " does not make: go on with the ktdeval and the plugins that submitted it, or"
+                    " choose another --out"
+                )
+
+            wanted.append(by_position[request.position])
+
+        requests = [each.request for each in wanted]
+        reserved = self._budget.reserve_batch(requests, self._batch_price, is_sent=True)
+        return _Sent(number, wanted, reserved)
+
+    def _parts(self, wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+        """Yield the requests of one batch after another, each within the provider's limits."""
+        part: list[Wanted] = []
+        size = 0
+        for each in wanted:
+            own = self._batches.size(each.request)
+            is_full = len(part) == self._batches.most_requests
+            if part and (is_full or size + own > self._batches.most_bytes):
+                yield part
+                part, size = [], 0
+
+            part.append(each)
+            size += own
+
+        if part:
+            yield part
+
+    def _written_down(self, wanted: Sequence[Wanted]) -> int:
+        """Write a batch down before it is submitted; return its number."""
+        number = len(self._file.entries)
+        digest = sha256(f"{self._log.identity.id} {number}".encode()).hexdigest()
+        requests = tuple(
+            BatchedRequest(episode=each.episode, step=each.step, key=each.key[:KEY_DIGITS])
+            for each in wanted
+        )
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        entry = BatchEntry(tag=f"ktdeval-{digest[:24]}", begun_at=now, requests=requests)
+        self._follow(entry)
+        return self._file.add(entry)
+
+    def _follow(self, entry: BatchEntry) -> None:
+        """Take up what a batch says of its requests."""
+        positions = {request.position for request in entry.requests}
+        if not entry.is_over:
+            self._awaited |= positions
+            return
+
+        self._awaited -= positions
+        for request in entry.requests:
+            if request.failed is not None:
+                self._refusals[request.position, request.failed] += 1
+
+    def _entry(self, batch: _Sent) -> BatchEntry:
+        return self._file.entries[batch.number]
+
+    def _submit(self, batch: _Sent, notify: Notify, *, is_new: bool = False) -> None:
+        """Submit a batch, unless the provider has it; write down what it calls it. `is_new`: nobody
+        has tried to submit it before.
+        """
+        entry = self._entry(batch)
+        requests = [each.request for each in batch.wanted]
+        may_be_there = not is_new
+
+        def attempt() -> str:
+            nonlocal may_be_there
+            if may_be_there:
+                found = self._look_for(entry, notify)
+                if found is not None:
+                    return found
+
+            try:
+                return self._batches.submit(entry.name, requests)
+            except ModelError as error:  # it may have been taken all the same
+                may_be_there = may_be_there or error.kind in _UNCERTAIN
+                raise
+
+        try:
+            batch_id = self._tried(attempt, notify)
+        except ProviderError:
+            if not may_be_there:  # it is refused, so nobody has to look for it
+                self._close(batch, [_NOT_DONE] * len(batch.wanted))
+            raise
+
+        self._file.change(batch.number, id=batch_id)
+
+    def _tried(self, attempt: Callable[[], T], notify: Notify) -> T:
+        """Return what an attempt gives, with retries. Raises ProviderError where none succeeds."""
+        try:
+            return self._retries.run(attempt, self._stop.wait, notify)
+        except ModelError as error:
+            if not is_retryable(error):
+                raise ProviderError(
+                    f"the provider refuses the batch: {error}; fix that and run the same command"
+                    " again"
+                ) from error
+
+            raise ProviderError(
+                f"the provider's batches can't be reached: {error}; what was submitted goes on:"
+                " run the same command again to go on with it"
+            ) from error
+
+    def _look_for(self, entry: BatchEntry, notify: Notify) -> str | None:
+        """Return the id of a batch that may have been submitted; None where it was not."""
+        found = self._batches.find(entry.name, entry.others)
+        if found is None:  # a provider's list may lag behind
+            notify("no_batch_found_yet", _SETTLE_S, 1, 2)
+            self._stop.wait(_SETTLE_S)
+            found = self._batches.find(entry.name, entry.others)
+
+        return found
+
+    def _settle(self, batches: Sequence[_Sent], tell: Tell, notify: Notify, fence: Fence) -> None:
+        """Wait for batches and record their results."""
+        total = sum(len(batch.wanted) for batch in batches)
+        left = list(batches)
+        wait_s = _FIRST_WAIT_S
+
+        while left:
+            for batch in tuple(left):
+                if self._entry(batch).id is None:
+                    fence()
+                    self._submit(batch, notify)
+                if self._is_settled(batch, notify):
+                    left.remove(batch)
+
+            done = sum(batch.done for batch in batches)
+            if left:
+                tell(done, total, wait_s)
+                self._stop.wait(wait_s)
+                wait_s = min(wait_s * _GROWTH, _LONGEST_WAIT_S)
+            else:
+                tell(total, total, 0.0)
+
+    def _is_settled(self, batch: _Sent, notify: Notify) -> bool:
+        """Look at a batch; record its results where it is over, and return whether it is."""
+        entry = self._entry(batch)
+        batch_id = entry.id or ""
+
+        def look() -> BatchState:
+            return self._batches.state(batch_id)
+
+        state = self._tried(look, notify)
+        batch.done = min(state.done, len(batch.wanted))
+        if not state.is_over:
+            return False
+        if state.problem:
+            self._give_up(batch, state.problem)
+
+        requests = [each.request for each in batch.wanted]
+
+        def fetch() -> BatchResults:
+            return self._batches.results(batch_id, entry.name, requests)
+
+        found = self._tried(fetch, notify)
+        if found.foreign and not found.results:  # it was found by time and size, and is not ours
+            self._file.change(batch.number, id=None, others=(*entry.others, batch_id))
+            batch.done = 0
+            return False
+
+        self._tell_of_strays(batch_id, found)
+        self._record_results(batch, found)
+        batch.done = len(batch.wanted)
+        return True
+
+    def _give_up(self, batch: _Sent, problem: str) -> None:
+        """Close a batch that the provider did not do; raise ProviderError."""
+        for reservation in batch.reservations:
+            self._budget.release(reservation)
+
+        self._close(batch, [_NOT_DONE] * len(batch.wanted))
+        raise ProviderError(
+            f"{self.name}: the provider refused a batch of {len(batch.wanted):,} requests, and"
+            f" charges nothing for it: {problem}; fix that and run the same command again"
+        )
+
+    def _tell_of_strays(self, batch_id: str, found: BatchResults) -> None:
+        """Tell the user of results that belong to no request."""
+        for number, what in (
+            (found.foreign, "of requests that are not the batch's"),
+            (found.unreadable, "that can't be read"),
+        ):
+            if number:
+                _LOG.warning("%s: batch %s has %s results %s", self.name, batch_id, number, what)
+
+    def _record_results(self, batch: _Sent, found: BatchResults) -> None:
+        """Record what became of each request, durably, then close the batch."""
+        began = self._entry(batch).name.begun_at
+        took_s = max((datetime.now(UTC) - began).total_seconds(), 0.0)
+        missing = ModelError(
+            "bad_response", f"{self.name}: the batch has no result of the request that can be read"
+        )
+        failures: list[str | None] = []
+        for index, wanted in enumerate(batch.wanted):
+            reservation = batch.reservations[index]
+            result = found.results.get(index, missing)
+            failures.append(self._record_result(wanted, reservation, result, took_s))
+
+        self._log.flush()
+        self._close(batch, failures)
+
+    def _record_result(
+        self, wanted: Wanted, reservation: Reservation, result: Result, took_s: float
+    ) -> str | None:
+        """Record what became of one request; return the kind of its failure, None of a reply."""
+        position = wanted.position
+        if position in self._answered:  # recorded before the process was killed
+            self._budget.release(reservation)
+            return None
+
+        self._attempts[position] += 1
+        asker = Asker(wanted.episode, self._opening(wanted.episode), wanted.step)
+        call = Call(
+            wanted.request,
+            asker,
+            wanted.key,
+            lambda *_: None,
+            is_cached=True,
+            is_batched=True,
+            attempts_made=self._attempts[position],
+            latency_s=took_s,
+        )
+        if isinstance(result, Reply):
+            try:
+                reply = sound(result, self._without_secrets)
+            except ModelError as error:
+                result = error
+            else:
+                self._tell_of_cut(call.request, reply)
+                self._keep(call, reservation, reply)
+                self._answered.add(position)
+                self._paid_replies[position] = reply
+                self._fresh.add(position)
+                self._is_reached = self._is_answered = True
+                return None
+
+        self._failed[position] = result
+        held_usd = 0.0
+        kind = REFUSED
+        if isinstance(result, ModelError):
+            kind = result.kind
+
+        if isinstance(result, ModelError) and result.may_be_billed:
+            held_usd = self._budget.hold(reservation)
+        else:
+            self._budget.release(reservation)
+
+        self._log.record(self._record(call, kind, held_usd=held_usd), durable=False)
+        return kind
+
+    def _close(self, batch: _Sent, failures: Sequence[str | None]) -> None:
+        """Write down that all results of a batch are recorded, and which requests failed."""
+        requests = self._entry(batch).requests
+        closed = tuple(
+            replace(request, failed=kind) for request, kind in zip(requests, failures, strict=True)
+        )
+        entry = self._file.change(batch.number, requests=closed, is_over=True)
+        self._follow(entry)

@@ -1,0 +1,245 @@
+"""Common parts of the batch interfaces: requests over the adapter's client, and results by the ids of
+their requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from ktdeval.calls import (
+    CANCELLED,
+    EXPIRED,
+    BatchId,
+    BatchResults,
+    BatchTag,
+    Price,
+    Result,
+    bad_response,
+    error_of,
+    refusal_of,
+)
+from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness import ModelRequest, Reply
+from ktdeval.values.jsonio import JsonValue, dumps_compact
+
+if TYPE_CHECKING:
+    from ktdeval_models.remote.base import RemoteAdapter
+
+#: Longest time for a request about a batch, which may carry all of its prompts or replies
+_TIMEOUT_S = 600.0
+_MOST_RESULT_BYTES = 512 << 20
+#: Pages of a provider's list of batches that are looked through, and batches on each
+_MOST_PAGES = 100
+PAGE = 100
+#: The provider's clock may be behind this one by so much
+_SKEW = timedelta(minutes=10)
+
+
+class Line(NamedTuple):
+    """Result of one request."""
+
+    request_id: str  #: as the result names it
+    content: Mapping[str, Any]
+
+
+class AdapterBatches:
+    """Parts of a batch interface that do not depend on the provider; see `ktdeval.calls.Batches`.
+
+    Sources of the limits are named in the subclasses.
+    """
+
+    most_requests = 10_000  # of one batch; all providers take more
+    most_bytes = 64 << 20
+
+    def __init__(self, adapter: RemoteAdapter) -> None:
+        self.adapter = adapter
+
+    def price(self, ordinary: Price) -> Price:
+        """Return the price in a batch: half of everything."""
+        return ordinary.in_batch()
+
+    def size(self, request: ModelRequest) -> int:
+        """Return how many bytes a request takes in a batch, its id and address included."""
+        return len(_bytes(self.adapter.encode(request))) + 200
+
+    # ---- requests
+
+    def get(self, path: str, **query: Any) -> dict[str, Any]:
+        """Return the JSON object at a path below the endpoint; None in `query` is left out."""
+        return self._object(self.load(path, **query))
+
+    def load(self, path: str, **query: Any) -> bytes:
+        """Return the content at a path below the endpoint."""
+        self.adapter.connect()
+        assert self.adapter.client is not None
+        given = {name: value for name, value in query.items() if value is not None}
+        url = f"{self.adapter.endpoint}{path}" + (f"?{urlencode(given)}" if given else "")
+        caller = self.adapter.caller
+        answer = self.adapter.client.load(url, _MOST_RESULT_BYTES, _TIMEOUT_S, caller)
+        return self._content(answer.status, answer.content, answer.headers)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the JSON object that answers a JSON body."""
+        return self.post_bytes(path, _bytes(body), "application/json")
+
+    def post_bytes(self, path: str, content: bytes, kind: str) -> dict[str, Any]:
+        """Return the JSON object that answers content of some type."""
+        self.adapter.connect()
+        assert self.adapter.client is not None
+        url = f"{self.adapter.endpoint}{path}"
+        answer = self.adapter.client.send(url, content, kind, _TIMEOUT_S, self.adapter.caller)
+        return self._object(self._content(answer.status, answer.content, answer.headers))
+
+    def _content(self, status: int, content: bytes, headers: Mapping[str, str]) -> bytes:
+        if 200 <= status < 300:
+            return content
+        raise error_of(refusal_of(status, content, headers), self.adapter.caller)
+
+    def _object(self, content: bytes) -> dict[str, Any]:
+        """Return a JSON object. An `error` in it is one of the batch, not of this request."""
+        try:
+            value = msgspec.json.decode(content)
+        except (ValueError, RecursionError):
+            value = None
+
+        if not isinstance(value, dict):
+            raise self.unreadable(
+                "it did not answer with a JSON object; if it goes on so, see --base-url"
+            )
+        return value
+
+    def checked_id(self, batch: Any) -> str:
+        """Return the provider's id of a batch or a file. Raises ModelError: it is none that could be
+        a part of an address.
+        """
+        try:
+            return quote(msgspec.convert(batch, BatchId))
+        except msgspec.ValidationError:
+            raise self.unreadable("it names no batch") from None
+
+    def unreadable(self, problem: str) -> ModelError:
+        """Return the error of an answer that is not of the interface's form."""
+        return bad_response(self.adapter.caller, f"its batch interface: {problem}")
+
+    def pages(self, page: Callable[[Any], tuple[list[Any], Any]]) -> Iterable[Mapping[str, Any]]:
+        """Yield the batches of a provider's list, page by page. `page`: returns those of a page by
+        its cursor (None: the first), and the cursor of the next (None: there is none).
+        """
+        cursor = None
+        for _ in range(_MOST_PAGES):
+            batches, cursor = page(cursor)
+            for batch in batches:
+                if isinstance(batch, Mapping):
+                    yield batch
+
+            if cursor is None:
+                return
+
+    # ---- results
+
+    def read(self, status: int, answer: JsonValue, request: ModelRequest) -> Reply:
+        """Return the reply in what a request would have been answered with by itself; errors as of
+        `RemoteModel.reply`.
+        """
+        return self.adapter.answered(status, _bytes(answer), request)
+
+    def cancelled(self) -> ModelError:
+        """Return the error of a request that was cancelled before it began."""
+        return ModelError(CANCELLED, f"{self._who}: the batch was cancelled")
+
+    def expired(self) -> ModelError:
+        """Return the error of a request that did not begin in time."""
+        return ModelError(EXPIRED, f"{self._who}: the batch's time was over")
+
+    @property
+    def _who(self) -> str:
+        return f"{self.adapter.provider}/{self.adapter.name}"
+
+    def gathered(
+        self,
+        tag: BatchTag,
+        requests: Sequence[ModelRequest],
+        lines: Iterable[Line | None],
+        read: Callable[[Mapping[str, Any], ModelRequest], Result],
+    ) -> BatchResults:
+        """Return results by the places of their requests. None in `lines` is one that can't be read.
+        A result that is there twice counts once; two that differ are none. `read` returns what a
+        line says of its request, or raises it.
+        """
+        results: dict[int, Result] = {}
+        foreign = 0
+        unreadable = 0
+        for line in lines:
+            if line is None:
+                unreadable += 1
+                continue
+
+            index = tag.index_of(line.request_id)
+            if index is None:
+                foreign += 1
+                continue
+
+            try:
+                result = read(line.content, requests[index])
+            except (ModelError, ProviderError) as error:
+                result = error
+
+            if index in results and not _same(results[index], result):
+                result = self.unreadable("it has two results of one request that differ")
+
+            results[index] = result
+
+        return BatchResults(results, foreign, unreadable)
+
+
+def is_older(created: datetime, tag: BatchTag) -> bool:
+    """Whether a batch was created before a tag was given, whatever the provider's clock says."""
+    return created < tag.begun_at - _SKEW
+
+
+def requests_with_ids(
+    tag: BatchTag, requests: Sequence[ModelRequest]
+) -> list[tuple[str, ModelRequest]]:
+    """Return requests with their ids."""
+    return [(tag.id_of(index), request) for index, request in enumerate(requests)]
+
+
+def json_lines(content: bytes) -> Iterable[Line | None]:
+    """Yield the results in JSON lines, each with a `custom_id`; None of a line that is none."""
+    for line in content.split(b"\n"):
+        if not line.strip():
+            continue
+
+        try:
+            value = msgspec.json.decode(line)
+        except (ValueError, RecursionError):
+            value = None
+
+        match value:
+            case {"custom_id": str(request_id)}:
+                yield Line(request_id, value)
+            case _:
+                yield None
+
+
+def count_of(value: Any) -> int:
+    """Return a count; 0 where there is none. Google writes counts as text."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value[:12])
+    return value if type(value) is int and value > 0 else 0
+
+
+def _same(one: Result, other: Result) -> bool:
+    """Whether two results of one request say the same."""
+    if isinstance(one, Reply) or isinstance(other, Reply):
+        return one == other
+    return str(one) == str(other)
+
+
+def _bytes(value: Any) -> bytes:
+    return dumps_compact(value).encode("utf-8", "surrogatepass")

@@ -1,0 +1,79 @@
+"""Runs that ask in batches, killed by the system at any moment: each request is paid once."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from ktdeval.runner.store import MARK
+from repeat_plugin import PLUGIN, SAMPLES
+from run_support import Running, episodes, ktdeval, start, wait_until
+from stub_batches import BatchPlan
+from stub_provider import Stub, running_stub, skip_without_sdks
+from stub_runs import WIRES, environment_of
+
+skip_without_sdks()
+
+SEEDS = 4
+
+
+def words(wire: str, stub: Stub, out: Path) -> tuple[object, ...]:
+    to = WIRES[wire]
+    address = ("--base-url", stub.base_url_of(to.name), "--tool-protocol", "native")
+    task = ("--tasks", "repeat", "--plugin", PLUGIN, "--seeds", SEEDS, "--batch", "--canary", 0)
+    money = ("--cache", "run", "--price", "input=2,output=8", "--max-cost", 5, "--quiet")
+    return ("--model", to.model, *to.words, *address, *task, *money, "--out", out)
+
+
+def kill(process: Running) -> None:
+    process.signal(signal.SIGKILL)
+    assert process.wait().code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("wire", ["responses", "anthropic", "google"])
+def test_killed_while_its_batch_is_worked_on_a_run_goes_on_with_it(
+    wire: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    with running_stub() as stub:
+        stub.batches.plan = BatchPlan(looks=10_000)
+        process = start(
+            *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
+        )
+        assert wait_until(
+            lambda: bool(stub.batches.created) and stub.batches.created[0].looks > 0, process
+        )
+        kill(process)
+        stub.batches.created[0].looks = 10_000
+
+        done = ktdeval(
+            *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
+        )
+        assert done.code == 0, done
+        assert len(stub.batches.created) == 1
+        assert stub.batches.paid.total() == SAMPLES * SEEDS
+        # equal questions of several seeds are one content to the stub, and each is asked once
+        assert set(stub.batches.paid.values()) == {SEEDS}
+        assert all((folder / MARK).exists() for folder in episodes(out))
+        assert ktdeval("card", "verify", out, "--plugin", PLUGIN, cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize("wire", ["responses", "anthropic", "google"])
+def test_killed_before_the_provider_answered_it_finds_the_batch(wire: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with running_stub() as stub:
+        stub.batches.plan = BatchPlan(lost=10_000)  # nobody is told of it, until it is listed
+        process = start(
+            *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
+        )
+        assert wait_until(lambda: bool(stub.batches.created), process)
+        kill(process)
+
+        done = ktdeval(
+            *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
+        )
+        assert done.code == 0, done
+        assert len(stub.batches.created) == 1
+        assert set(stub.batches.paid.values()) == {SEEDS}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, cast
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
@@ -132,29 +132,40 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
         """Return the price of a batch interface that takes half of everything, or of everything but
         what is read from the provider's cache.
         """
-        rates = _halved(self, halves_cache_reads)
         tiers: tuple[PriceTier, ...] | UnsetType = UNSET
         if self.tiers:
             tiers = tuple(
-                PriceTier(tier.above, *_halved(tier, halves_cache_reads)) for tier in self.tiers
+                PriceTier(above=tier.above, **_halved(tier, halves_cache_reads))
+                for tier in self.tiers
             )
 
         source = "by batch"
         if self.source:
             source = f"{self.source}, by batch"
 
-        return Price(*rates, as_of=self.as_of, source=source, tiers=tiers, batch=True)
+        rates = _halved(self, halves_cache_reads)
+        return Price(**rates, as_of=self.as_of, source=source, tiers=tiers, batch=True)
 
 
-def _halved(
-    rates: PriceEntry | PriceTier, halves_cache_reads: bool
-) -> tuple[float, float, float | None, float | None]:
-    """Return half of the rates: of prompt, reply, and what is read from and written to the cache."""
+class _HalvedRates(TypedDict):
+    input: float
+    output: float
+    cache_read: float | None
+    cache_write: float | None
+
+
+def _halved(rates: PriceEntry | PriceTier, halves_cache_reads: bool) -> _HalvedRates:
+    """Return half of each rate, that of reading the cache only where it is halved."""
     read = rates.cache_read
     if halves_cache_reads:
         read = _half(read)
 
-    return rates.input / 2, rates.output / 2, read, _half(rates.cache_write)
+    return {
+        "input": rates.input / 2,
+        "output": rates.output / 2,
+        "cache_read": read,
+        "cache_write": _half(rates.cache_write),
+    }
 
 
 def _half(rate: float | None) -> float | None:

@@ -42,14 +42,18 @@ def test_reads_of_a_cache_may_keep_their_price_and_unknown_ones_stay_unknown() -
 
 
 def test_long_prompts_cost_half_of_their_tier_in_a_batch() -> None:
-    tier = PriceTier(1_000, input=4.0, output=20.0, cache_read=1.0, cache_write=None)
+    tier = PriceTier(above=1_000, input=4.0, output=20.0, cache_read=1.0, cache_write=None)
     tiered = Price(2.0, 10.0, tiers=(tier,))
     half = tiered.in_batch()
-    assert half.tiers == (PriceTier(1_000, 2.0, 10.0, 0.5, None),)
+    assert half.tiers == (
+        PriceTier(above=1_000, input=2.0, output=10.0, cache_read=0.5, cache_write=None),
+    )
     assert half.call_cost(Usage(2_000, 100)) == pytest.approx((2_000 * 2 + 100 * 10) / 1e6)
 
     kept = tiered.in_batch(halves_cache_reads=False)
-    assert kept.tiers == (PriceTier(1_000, 2.0, 10.0, 1.0, None),)
+    assert kept.tiers == (
+        PriceTier(above=1_000, input=2.0, output=10.0, cache_read=1.0, cache_write=None),
+    )
 
 
 def test_the_most_of_all_requests_is_reserved_together_or_not_at_all() -> None:

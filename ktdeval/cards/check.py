@@ -27,6 +27,7 @@ from ktdeval.cards.fields.basics import Problem, strict_json
 from ktdeval.cards.fields.calls import call_problems
 from ktdeval.cards.fields.certificate import NO_ATTACHMENT, NOTHING_HIDDEN, Attachment
 from ktdeval.cards.fields.episodes import PlanCell, id_problems, plan_problems
+from ktdeval.cards.fields.makers import maker_problems
 from ktdeval.cards.fields.provenance import provenance_problems
 from ktdeval.cards.fields.roles import role_problems
 from ktdeval.cards.fields.task import task_problems
@@ -364,6 +365,8 @@ def _contradictions(card: Card, kind: CardKind) -> Iterator[Problem]:
 
     yield from _local_problems(card)
     yield from provenance_problems(card.provenance)
+    steps = {episode.id: episode.steps for episode in card.episodes}
+    yield from maker_problems(card.provenance.made_by, steps)
 
 
 def _local_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from ktdeval.cards.fields.cutoff import cutoff_row
 from ktdeval.cards.fields.decisions import decision_row
 from ktdeval.cards.fields.drift import drift_rows
 from ktdeval.cards.fields.episodes import key_rows, missing_notes
+from ktdeval.cards.fields.makers import maker_rows
 from ktdeval.cards.fields.market import market_row
 from ktdeval.cards.fields.roles import further_rows, model_cost_rows
 from ktdeval.cards.fields.task import call_rows, system_rows
@@ -51,7 +52,9 @@ def assemble_report(
 
 
 def run_rows(card: Evaluation, step: str) -> Iterator[Row]:
-    """Yield model, agent, calls, market, windows and seeds; `step` is the name of a step."""
+    """Yield model, agent, calls, market, windows, seeds, and the code that made the episodes where
+    it is of several versions; `step` is the name of a step.
+    """
     yield from system_rows(card.model, card.agent)
     yield from further_rows(card.further_models)
     yield from call_rows(card.call, card.request_settings)
@@ -65,6 +68,7 @@ def run_rows(card: Evaluation, step: str) -> Iterator[Row]:
 
     yield "seeds", ", ".join(map(str, card.seeds))
     yield from key_rows(card.mask_key or None, card.registration or None)
+    yield from maker_rows(card.provenance.made_by)
 
 
 def _spending_rows(card: AnyCard) -> Iterator[Row]:

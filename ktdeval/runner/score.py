@@ -24,6 +24,7 @@ from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evalua
 from ktdeval.cards.compare import card_difference, path_text
 from ktdeval.cards.fields.calls import Calls, gather_calls
 from ktdeval.cards.fields.drift import Drift
+from ktdeval.cards.fields.makers import EpisodeMaker, gather_makers
 from ktdeval.cards.fields.provenance import LIBRARIES, Provenance
 from ktdeval.cards.fields.roles import FurtherModelPart, RoleUsage
 from ktdeval.cards.fields.task import TaskPart, task_problems
@@ -83,7 +84,9 @@ def describe_environment(
     `describe_provenance`.
     """
     fields = structs.asdict(describe_provenance(wall_s, None, metrics))
-    del fields["calls"]
+    for of_runs in ("calls", "made_by"):
+        del fields[of_runs]
+
     return fields
 
 
@@ -185,6 +188,7 @@ def _run_facts(
     wall_s = math.fsum(folder.mark(spec).wall_s for spec in complete)
     owners = plugins.owners("metrics", manifest.metrics)
     missing = [spec for spec in specs if spec not in complete]
+    provenance = describe_provenance(wall_s, _calls(folder, specs), owners)
 
     return {
         "specs": specs,
@@ -192,7 +196,7 @@ def _run_facts(
         "missing_episodes": {
             spec.id: errors.get(spec.id, "not run to its end") for spec in missing
         },
-        "provenance": describe_provenance(wall_s, _calls(folder, specs), owners),
+        "provenance": structs.replace(provenance, made_by=makers_of(folder, complete)),
         "price": manifest.price,
         "knowledge_cutoff": manifest.knowledge_cutoff,
         "registration": manifest.registration,
@@ -223,6 +227,11 @@ def uncounted_replies(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> dic
     if folder.manifest.is_free:
         return {}
     return {spec.id: folder.mark(spec).said.uncounted for spec in complete}
+
+
+def makers_of(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> list[EpisodeMaker]:
+    """Return what made the steps of the complete episodes, by their marks."""
+    return gather_makers({spec.id: folder.mark(spec).made_by for spec in complete})
 
 
 def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart]:

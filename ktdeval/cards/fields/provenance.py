@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import field
+
 from ktdeval.cards.fields.basics import Name, NonNegative, Problem, Time
 from ktdeval.cards.fields.calls import Calls
+from ktdeval.cards.fields.makers import EpisodeMaker
 from ktdeval.cards.fields.words import Words
 from ktdeval.values.typed import Value
 
@@ -27,7 +30,7 @@ _VERSION = re.compile(
 _REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
-class Provenance(Value, frozen=True):
+class Provenance(Value, frozen=True, omit_defaults=True):
     """Only part that may differ between two runs of the same plan."""
 
     created_at: Time
@@ -36,6 +39,8 @@ class Provenance(Value, frozen=True):
     wall_time_s: NonNegative | None  #: null where it was not measured
     environment: dict[str, Any]
     calls: Calls | None  #: what was asked of the provider, and paid; null where nothing was
+    #: what made the steps of each finished episode; absent in records without it
+    made_by: list[EpisodeMaker] = field(default_factory=list)
 
 
 # ---- checked
@@ -64,6 +69,10 @@ def provenance_problems(provenance: Provenance) -> Iterator[Problem]:
     revision = provenance.source_revision
     if revision is not None and not _REVISION.fullmatch(revision):
         yield (*where, "source_revision"), "is no revision of the source (40 hexadecimal digits)"
+
+    for number, made in enumerate(provenance.made_by):
+        if not _VERSION.fullmatch(made.ktdeval):
+            yield (*where, "made_by", number, "ktdeval"), "is no version, such as 0.1.0"
 
     for name, value in provenance.environment.items():
         if not isinstance(value, str) or not value.strip():

@@ -222,5 +222,5 @@ def test_a_column_that_a_file_lacks_is_to_be_renamed_since_no_option_maps_it(
 ) -> None:
     path = tmp_path / "industry.csv"
     path.write_text("who,industry\n600519.SH,drinks\n")
-    with pytest.raises(DataError, match="name it: rename 'who' to 'code'$"):
+    with pytest.raises(DataError, match=r"name it: rename 'who' to 'code'$"):
         read(folder, industry=str(path))

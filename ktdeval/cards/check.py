@@ -365,8 +365,8 @@ def _contradictions(card: Card, kind: CardKind) -> Iterator[Problem]:
 
     yield from _local_problems(card)
     yield from provenance_problems(card.provenance)
-    steps = {episode.id: episode.steps for episode in card.episodes}
-    yield from maker_problems(card.provenance.made_by, steps)
+    for index, episode in enumerate(card.episodes):
+        yield from maker_problems(index, episode.steps, episode.made_by)
 
 
 def _local_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:

@@ -36,7 +36,7 @@ def derive_common(
         is_other_model=calls is not None and calls.are_of_another_model(asked),
         is_elected=decisions.elected > 0,
         is_of_mixed_code=is_of_mixed_code(
-            card.provenance.made_by, {episode.id: episode.steps for episode in card.episodes}
+            (episode.steps, episode.made_by) for episode in card.episodes
         ),
     )
 

@@ -34,6 +34,7 @@ def assemble_report(
     and use.
     """
     step = "step" if isinstance(card, TradingCard) else "sample"
+    makers = maker_rows(episode.made_by for episode in card.episodes)
     rows = [
         *coverage_rows(card.coverage, step),
         decision_row(card.decisions),
@@ -44,7 +45,7 @@ def assemble_report(
         title=clean(f"{card.task.name} · {card.model.name}"),
         labels=tuple(card.labels),
         ranking=clean(card.rankable.words),
-        facts=word_grid("", facts),
+        facts=word_grid("", [*facts, *makers]),
         grids=grids,
         activity=word_grid("Activity", rows),
         notes=tuple(map(clean, notes)),
@@ -52,9 +53,7 @@ def assemble_report(
 
 
 def run_rows(card: Evaluation, step: str) -> Iterator[Row]:
-    """Yield model, agent, calls, market, windows, seeds, and the code that made the episodes where
-    it is of several versions; `step` is the name of a step.
-    """
+    """Yield model, agent, calls, market, windows and seeds; `step` is the name of a step."""
     yield from system_rows(card.model, card.agent)
     yield from further_rows(card.further_models)
     yield from call_rows(card.call, card.request_settings)
@@ -68,7 +67,6 @@ def run_rows(card: Evaluation, step: str) -> Iterator[Row]:
 
     yield "seeds", ", ".join(map(str, card.seeds))
     yield from key_rows(card.mask_key or None, card.registration or None)
-    yield from maker_rows(card.provenance.made_by)
 
 
 def _spending_rows(card: AnyCard) -> Iterator[Row]:

@@ -24,7 +24,6 @@ from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evalua
 from ktdeval.cards.compare import card_difference, path_text
 from ktdeval.cards.fields.calls import Calls, gather_calls
 from ktdeval.cards.fields.drift import Drift
-from ktdeval.cards.fields.makers import EpisodeMaker, gather_makers
 from ktdeval.cards.fields.provenance import LIBRARIES, Provenance
 from ktdeval.cards.fields.roles import FurtherModelPart, RoleUsage
 from ktdeval.cards.fields.task import TaskPart, task_problems
@@ -84,9 +83,7 @@ def describe_environment(
     `describe_provenance`.
     """
     fields = structs.asdict(describe_provenance(wall_s, None, metrics))
-    for of_runs in ("calls", "made_by"):
-        del fields[of_runs]
-
+    del fields["calls"]
     return fields
 
 
@@ -188,7 +185,6 @@ def _run_facts(
     wall_s = math.fsum(folder.mark(spec).wall_s for spec in complete)
     owners = plugins.owners("metrics", manifest.metrics)
     missing = [spec for spec in specs if spec not in complete]
-    provenance = describe_provenance(wall_s, _calls(folder, specs), owners)
 
     return {
         "specs": specs,
@@ -196,7 +192,8 @@ def _run_facts(
         "missing_episodes": {
             spec.id: errors.get(spec.id, "not run to its end") for spec in missing
         },
-        "provenance": structs.replace(provenance, made_by=makers_of(folder, complete)),
+        "provenance": describe_provenance(wall_s, _calls(folder, specs), owners),
+        "makers": {spec.id: folder.mark(spec).made_by for spec in complete},
         "price": manifest.price,
         "knowledge_cutoff": manifest.knowledge_cutoff,
         "registration": manifest.registration,
@@ -227,11 +224,6 @@ def uncounted_replies(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> dic
     if folder.manifest.is_free:
         return {}
     return {spec.id: folder.mark(spec).said.uncounted for spec in complete}
-
-
-def makers_of(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> list[EpisodeMaker]:
-    """Return what made the steps of the complete episodes, by their marks."""
-    return gather_makers({spec.id: folder.mark(spec).made_by for spec in complete})
 
 
 def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart]:

@@ -42,7 +42,6 @@ from ktdeval.runner.remote_run import run_file
 from ktdeval.runner.score import (
     check_ran,
     make_card,
-    makers_of,
     open_recorded_snapshot,
     open_run,
     run_of,
@@ -201,7 +200,6 @@ def verify_card(
     card_findings = list(_artefact_findings(folder, card.artefacts))
     card_findings += call_findings(path.name, folder, card, complete, is_published)
 
-    card_findings += maker_findings(path.name, folder, card, complete)
     card_findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
     moment = made_at(card.provenance)
     if now is not None and moment is not None and moment > now:
@@ -414,23 +412,6 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
         digest = file_sha256(path)
         if digest != recorded:
             yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
-
-
-def maker_findings(
-    name: str,
-    folder: RunFolder,
-    card: TradingCard | ScoringCard,
-    complete: Sequence[EpisodeSpec],
-) -> Iterator[str]:
-    """Yield how a card (whose file has this name) lists other makers than its episodes record."""
-    try:
-        recorded = {"made_by": card.provenance.made_by}
-        difference = value_difference(recorded, {"made_by": makers_of(folder, complete)})
-    except StoreError:  # a mark can't be read, as the check of its episode says
-        return
-
-    if difference is not None:
-        yield f"{name}: provenance.{difference}, by the {MARK} of its episodes"
 
 
 def _with_labels_of(

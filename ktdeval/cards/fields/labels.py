@@ -163,7 +163,7 @@ LABEL_WORDS: Mapping[Label | TradingLabel, Words] = {
         "mixed code",
         "",
         "The episodes were made by different versions of ktdeval, of its plugins or of Python, such"
-        " as before and after an upgrade, or what made a part is not recorded; `provenance.made_by`"
-        " has the steps of each.",
+        " as before and after an upgrade, or what made a part is not recorded; `made_by` of each"
+        " episode has its steps.",
     ),
 }

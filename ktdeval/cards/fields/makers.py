@@ -4,12 +4,14 @@ made how many steps of each. An episode that was resumed after an upgrade has se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 from msgspec import Meta
 
-from ktdeval.cards.fields.basics import EpisodeId, Name, Problem
+from ktdeval.cards.fields.basics import Name, Problem
+from ktdeval.cards.fields.provenance import is_version
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
 from ktdeval.values.typed import Value
@@ -37,98 +39,65 @@ class StepMaker(Maker, frozen=True):
         return Maker(ktdeval=self.ktdeval, code=self.code, python=self.python)
 
 
-class EpisodeMaker(Maker, frozen=True):
-    """A maker of a card's episodes."""
-
-    steps: dict[EpisodeId, StepCount]  #: how many steps it made of each, by its id
-
-
-# ---- gathered from the marks of episodes
-
-
-def gather_makers(by_episode: Mapping[str, Sequence[StepMaker]]) -> list[EpisodeMaker]:
-    """Return the makers of a card from those of each episode, by id, in the order of their
-    fields.
-    """
-    steps: dict[tuple[str, str, str], dict[str, int]] = {}
-    for episode, makers in sorted(by_episode.items()):
-        for made in makers:
-            key = (made.ktdeval, made.code, made.python)
-            own = steps.setdefault(key, {})
-            own[episode] = own.get(episode, 0) + made.steps
-
-    found = []
-    for (version, code, python), own in sorted(steps.items()):
-        found.append(EpisodeMaker(ktdeval=version, code=code, python=python, steps=own))
-
-    return found
-
-
 # ---- derived and checked
 
 
-def is_of_mixed_code(makers: Sequence[EpisodeMaker], episodes: Mapping[str, int]) -> bool:
+def is_of_mixed_code(episodes: Iterable[tuple[int, Sequence[StepMaker]]]) -> bool:
     """Whether more than one maker made a card's episodes, or one made a part and what made the rest
-    is not recorded. `episodes`: number of steps of each, by id.
+    is not recorded. `episodes`: the steps of each, and its makers.
     """
-    if not makers:
-        return False
-    return len(makers) > 1 or _recorded_steps(makers) != dict(episodes)
+    makers: set[Maker | None] = set()
+    for steps, made_by in episodes:
+        makers.update(made.maker for made in made_by)
+        if sum(made.steps for made in made_by) != steps:
+            makers.add(None)
+
+    return len(makers) > 1
 
 
-def maker_problems(
-    makers: Sequence[EpisodeMaker], episodes: Mapping[str, int]
-) -> Iterator[Problem]:
-    """Yield makers that stand twice, episodes that the card does not have finished, and more steps
-    than these have.
+def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iterator[Problem]:
+    """Yield makers of an episode that stand twice or are of no version, and more steps than it
+    has.
     """
-    where = ("provenance", "made_by")
-    seen = set()
-    for number, made in enumerate(makers):
-        identity = (made.ktdeval, made.code, made.python)
-        if identity in seen:
+    where = ("episodes", index, "made_by")
+    for number, made in enumerate(made_by):
+        if not is_version(made.ktdeval):
+            yield (*where, number, "ktdeval"), "is no version, such as 0.1.0"
+
+        if made.maker in [other.maker for other in made_by[:number]]:
             yield (*where, number), "stands twice"
 
-        seen.add(identity)
-        for episode in sorted(made.steps.keys() - episodes.keys()):
-            yield (*where, number, "steps", episode), "is no finished episode of the card"
-
-    for episode, steps in _recorded_steps(makers).items():
-        if steps > episodes.get(episode, steps):
-            yield where, f"episode {episode} has {episodes[episode]} steps, {steps} are listed"
-
-
-def _recorded_steps(makers: Sequence[EpisodeMaker]) -> dict[str, int]:
-    """Return how many steps of each episode have a known maker."""
-    steps: dict[str, int] = {}
-    for made in makers:
-        for episode, own in made.steps.items():
-            steps[episode] = steps.get(episode, 0) + own
-
-    return steps
+    listed = sum(made.steps for made in made_by)
+    if listed > steps:
+        yield where, f"the episode has {steps} steps, {listed} are listed"
 
 
 # ---- words
 
 
-def maker_rows(makers: Sequence[EpisodeMaker]) -> Iterator[Row]:
-    """Yield a row for each maker of a card that has several, with its number of steps."""
-    if len(makers) < 2:
+def maker_rows(episodes: Iterable[Sequence[StepMaker]]) -> Iterator[Row]:
+    """Yield a row for each maker of a card that has several, with its number of steps. `episodes`:
+    the makers of each.
+    """
+    steps: Counter[Maker] = Counter()
+    for made_by in episodes:
+        for made in made_by:
+            steps[made.maker] += made.steps
+
+    if len(steps) < 2:
         return
 
-    for made in makers:
-        steps = sum(made.steps.values())
-        code = f"ktdeval {made.ktdeval}, code {made.code}, Python {made.python}"
-        yield WORDS["provenance.made_by"].label, f"{code}: {steps} steps"
+    for maker, count in steps.items():
+        code = f"ktdeval {maker.ktdeval}, code {maker.code}, Python {maker.python}"
+        yield WORDS["episodes.made_by"].label, f"{code}: {count} steps"
 
 
 WORDS = {
-    "provenance.made_by": Words(
+    "episodes.made_by": Words(
         "made by",
         "",
-        "what made the steps of each episode: version of ktdeval, hash of its code and that of all"
-        " plugins, Python; several where a run went on with other code; absent in records without"
-        " it",
+        "what made its steps: version of ktdeval, hash of its code and that of all plugins, Python;"
+        " several where the episode went on with other code; absent in records without it",
         "cards.md#labels",
     ),
 }

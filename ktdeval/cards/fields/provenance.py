@@ -9,11 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import field
-
 from ktdeval.cards.fields.basics import Name, NonNegative, Problem, Time
 from ktdeval.cards.fields.calls import Calls
-from ktdeval.cards.fields.makers import EpisodeMaker
 from ktdeval.cards.fields.words import Words
 from ktdeval.values.typed import Value
 
@@ -30,7 +27,7 @@ _VERSION = re.compile(
 _REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
-class Provenance(Value, frozen=True, omit_defaults=True):
+class Provenance(Value, frozen=True):
     """Only part that may differ between two runs of the same plan."""
 
     created_at: Time
@@ -39,8 +36,6 @@ class Provenance(Value, frozen=True, omit_defaults=True):
     wall_time_s: NonNegative | None  #: null where it was not measured
     environment: dict[str, Any]
     calls: Calls | None  #: what was asked of the provider, and paid; null where nothing was
-    #: what made the steps of each finished episode; absent in records without it
-    made_by: list[EpisodeMaker] = field(default_factory=list)
 
 
 # ---- checked
@@ -63,20 +58,21 @@ def provenance_problems(provenance: Provenance) -> Iterator[Problem]:
     if made_at(provenance) is None:
         yield (*where, "created_at"), "is no time (ISO 8601)"
 
-    if not _VERSION.fullmatch(provenance.suite_version):
+    if not is_version(provenance.suite_version):
         yield (*where, "suite_version"), "is no version, such as 0.1.0"
 
     revision = provenance.source_revision
     if revision is not None and not _REVISION.fullmatch(revision):
         yield (*where, "source_revision"), "is no revision of the source (40 hexadecimal digits)"
 
-    for number, made in enumerate(provenance.made_by):
-        if not _VERSION.fullmatch(made.ktdeval):
-            yield (*where, "made_by", number, "ktdeval"), "is no version, such as 0.1.0"
-
     for name, value in provenance.environment.items():
         if not isinstance(value, str) or not value.strip():
             yield (*where, "environment", name), "is no version, platform or plugin"
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a version as packages have it (PEP 440)."""
+    return _VERSION.fullmatch(text) is not None
 
 
 def unknown_version(provenance: Provenance, installed: str) -> str | None:

@@ -20,7 +20,6 @@ from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
 from ktdeval.runner.call_checks import call_findings
 from ktdeval.runner.model_checks import card_claims
 from ktdeval.runner.store import RunFolder
-from ktdeval.runner.verify import maker_findings
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import from_plain
@@ -129,7 +128,6 @@ def card_refusal(of: Subject) -> Callable[[Any], str | None]:
         claims = [
             *card_claims(typed, of.plugins),
             *call_findings("card", folder, typed, specs, True),
-            *maker_findings("card", folder, typed, specs),
         ]
         return claims[0] if claims else None
 

@@ -366,7 +366,7 @@ def _contradictions(card: Card, kind: CardKind) -> Iterator[Problem]:
     yield from _local_problems(card)
     yield from provenance_problems(card.provenance)
     for index, episode in enumerate(card.episodes):
-        yield from maker_problems(index, episode.steps, episode.made_by)
+        yield from maker_problems(index, episode.decisions.steps, episode.made_by)
 
 
 def _local_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:

@@ -46,7 +46,9 @@ def read_entity_table(
 
     table["code"] = form(table["code"])
     entities = []
-    for index, row in enumerate(table[list(_FIELDS)].to_dict("records")):
+    rows = zip(*(table[field] for field in _FIELDS), strict=True)
+    for index, cells in enumerate(rows):
+        row = dict(zip(_FIELDS, cells, strict=True))
         entities.append(entity_of(row, f"{path}: {place(table, index)}"))
 
     return entities

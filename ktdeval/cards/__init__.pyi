@@ -73,6 +73,7 @@ from ktdeval.cards.fields.market import (
     gather_snapshot as gather_snapshot,
 )
 from ktdeval.cards.fields.medians import (
+    QUARTILES as QUARTILES,
     EpisodeMetric as EpisodeMetric,
     Interval as Interval,
     Line as Line,

@@ -27,6 +27,7 @@ from ktdeval.cards.fields.basics import Problem, strict_json
 from ktdeval.cards.fields.calls import batch_problem, call_problems
 from ktdeval.cards.fields.certificate import NO_ATTACHMENT, NOTHING_HIDDEN, Attachment
 from ktdeval.cards.fields.episodes import PlanCell, id_problems, plan_problems
+from ktdeval.cards.fields.makers import maker_problems
 from ktdeval.cards.fields.provenance import provenance_problems
 from ktdeval.cards.fields.roles import role_problems
 from ktdeval.cards.fields.task import task_problems
@@ -366,6 +367,8 @@ def _contradictions(card: Card, kind: CardKind) -> Iterator[Problem]:
 
     yield from _local_problems(card)
     yield from provenance_problems(card.provenance)
+    for index, episode in enumerate(card.episodes):
+        yield from maker_problems(index, episode.decisions.steps, episode.made_by)
 
 
 def _local_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from ktdeval.cards.fields.basics import add_counts, add_up
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.decisions import Decisions
 from ktdeval.cards.fields.labels import Authorship, TradingConditions, derive_labels
+from ktdeval.cards.fields.makers import is_of_mixed_code
 from ktdeval.cards.fields.ranking import derive_rankable
 from ktdeval.cards.fields.task import never_ranked
 from ktdeval.cards.fields.tokens import UsageCounts
@@ -34,6 +35,9 @@ def derive_common(
     authorship = Authorship(
         is_other_model=calls is not None and calls.are_of_another_model(asked),
         is_elected=decisions.elected > 0,
+        is_of_mixed_code=is_of_mixed_code(
+            (episode.steps, episode.made_by) for episode in card.episodes
+        ),
     )
 
     labels = derive_labels(

@@ -12,6 +12,7 @@ from ktdeval.calls.prices import PriceEntry
 from ktdeval.cards.fields.basics import strict_json, strict_object
 from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff, gather_cutoff
 from ktdeval.cards.fields.drift import NOT_ASKED, Drift
+from ktdeval.cards.fields.makers import StepMaker
 from ktdeval.cards.fields.market import gather_snapshot
 from ktdeval.cards.fields.provenance import Provenance
 from ktdeval.cards.fields.roles import FurtherModelPart, RoleUsage
@@ -54,6 +55,8 @@ class EvaluationInputs:
     further_models: Sequence[FurtherModelPart] = ()
     #: calls by role and model, by the id of their episode
     roles: Mapping[str, Sequence[RoleUsage]] = field(default_factory=dict)
+    #: what made the steps of each episode, by its id
+    makers: Mapping[str, Sequence[StepMaker]] = field(default_factory=dict)
 
 
 _SHARED = (

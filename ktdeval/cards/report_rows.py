@@ -12,6 +12,7 @@ from ktdeval.cards.fields.cutoff import cutoff_row
 from ktdeval.cards.fields.decisions import decision_row
 from ktdeval.cards.fields.drift import drift_rows
 from ktdeval.cards.fields.episodes import key_rows, missing_notes
+from ktdeval.cards.fields.makers import maker_rows
 from ktdeval.cards.fields.market import market_row
 from ktdeval.cards.fields.roles import further_rows, model_cost_rows
 from ktdeval.cards.fields.task import call_rows, system_rows
@@ -36,6 +37,7 @@ def assemble_report(
     and use.
     """
     step = "step" if isinstance(card, TradingCard) else "sample"
+    makers = maker_rows(episode.made_by for episode in card.episodes)
     rows = [
         *coverage_rows(card.coverage, step),
         decision_row(card.decisions),
@@ -46,7 +48,7 @@ def assemble_report(
         title=clean(f"{card.task.name} · {card.model.name}"),
         labels=tuple(card.labels),
         ranking=clean(card.rankable.words),
-        facts=word_grid("", facts),
+        facts=word_grid("", [*facts, *makers]),
         grids=grids,
         activity=word_grid("Activity", rows),
         notes=tuple(map(clean, notes)),

@@ -190,6 +190,7 @@ def _gather_episode(
         usage=gather_usage(records),
         uncounted=inputs.uncounted.get(spec.id, 0),
         roles=list(inputs.roles.get(spec.id, ())),
+        made_by=list(inputs.makers.get(spec.id, ())),
     )
 
 

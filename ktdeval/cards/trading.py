@@ -196,6 +196,7 @@ def _gather_episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> Tr
         usage=gather_usage(steps),
         uncounted=inputs.uncounted.get(spec.id, 0),
         roles=list(inputs.roles.get(spec.id, ())),
+        made_by=list(inputs.makers.get(spec.id, ())),
         metrics=gather_metrics(
             inputs.metrics, inputs.plugins, ledger, inputs.snapshot, inputs.rules
         ),

@@ -21,6 +21,7 @@ from ktdeval.market.conventions import (
 )
 from ktdeval.market.document_files import (
     document_code as document_code,
+    entity_of as entity_of,
     read_documents as read_documents,
     read_entities as read_entities,
 )
@@ -30,6 +31,7 @@ from ktdeval.market.documents import (
     Documents as Documents,
     DocumentsView as DocumentsView,
     Entity as Entity,
+    EntityKind as EntityKind,
 )
 from ktdeval.market.duplicates import place as place, with_places as with_places
 from ktdeval.market.fees import (

@@ -7,7 +7,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -50,19 +50,21 @@ _FIX = "write 2024-01-02T10:00:00+08:00"
 
 
 def read_documents(
-    path: Path, close: Close | None = None, entities: Path | None = None
+    path: Path, close: Close | None = None, entities: Path | Iterable[Entity] | None = None
 ) -> Documents:
     """Read documents from a .jsonl, .csv (both also .gz) or .parquet file.
 
     Its columns are published_at, source, kind, assets, title, text and optionally known_at, which
     is published_at where it is absent or empty, and a sentiment: a label or a score, in a column
     `sentiment` or one of a vendor's. Without one, a sentiment at the end of the text counts.
-    `entities`: another file, with code, kind, text. `close`: see `Close`. Raises DataError if a file
+    `entities`: another file, with code, kind, text, or its content. `close`: see `Close`. Raises DataError if a file
     can't be read, or a row is wrong, with its line and how to fix it.
     """
     named: list[Entity] = []
-    if entities is not None:
+    if isinstance(entities, Path):
         named = read_entities(entities)
+    elif entities is not None:
+        named = list(entities)
 
     items = (_document(row, where) for where, row in _rows(path, _FIELDS))
     return Documents.of(items, close, named)
@@ -72,7 +74,7 @@ def read_entities(path: Path) -> list[Entity]:
     """Read entities from a .jsonl, .csv (both also .gz) or .parquet file with code, kind, text.
     Raises as `read_documents`.
     """
-    return [_entity(row, where) for where, row in _rows(path, Entity._fields)]
+    return [entity_of(row, where) for where, row in _rows(path, Entity._fields)]
 
 
 def faults(documents: Documents, codes: frozenset[str]) -> Iterator[tuple[str, int, list[str]]]:
@@ -274,9 +276,12 @@ def _stated_sentiment(row: Mapping[str, Any], where: str) -> str:
     return ""
 
 
-def _entity(row: Mapping[str, Any], where: str) -> Entity:
+def entity_of(row: Mapping[str, Any], where: str) -> Entity:
+    """Return the entity of a row with code, kind, text. Raises DataError, which begins with `where`:
+    a cell is empty, no text or an unknown kind.
+    """
     code = _text(row, "code", where).strip()
-    kind = _text(row, "kind", where).strip()
+    kind = _text(row, "kind", where).strip().lower()
     text = _text(row, "text", where).strip()
 
     kinds = get_args(EntityKind)

@@ -50,16 +50,18 @@ class DutyRow(NamedTuple):
         """Return whether a fill on a board and day pays it."""
         if not self.first <= day <= self.last or self.board not in (None, board):
             return False
-        return self.side in ("both", "sell" if selling else "buy")
+        if selling:
+            return self.side in ("both", "sell")
+        return self.side in ("both", "buy")
 
     def facts(self) -> dict[str, JsonValue]:
         """Return the row as the file has it; null where a day or a bound is open."""
         return {
-            "board": None if self.board is None else str(self.board),
+            "board": self.board and str(self.board),
             "kind": self.kind,
             "side": self.side,
-            "first": None if str(self.first) == _FIRST_DAY else str(self.first),
-            "last": None if str(self.last) == _NO_END else str(self.last),
+            "first": _bound(self.first),
+            "last": _bound(self.last),
             "bps": self.bps,
             "per_unit": self.per_unit,
             "most": self.most,
@@ -73,20 +75,27 @@ def duty_rows() -> Mapping[str, tuple[DutyRow, ...]]:
     """Return the rows of each venue, in the order of the file."""
     rows: dict[str, list[DutyRow]] = {}
     for row in csv_rows(_TABLE):
-        rows.setdefault(row["venue"], []).append(
-            DutyRow(
-                board=Board(row["board"]) if row["board"] else None,
-                kind=_one_of(row["kind"], DutyKind),
-                side=_one_of(row["side"], DutySide),
-                first=np.datetime64(row["first"] or _FIRST_DAY, "D"),
-                last=np.datetime64(row["last"] or _NO_END, "D"),
-                bps=float(row["bps"]),
-                per_unit=float(row["per_unit"]),
-                most=float(row["most"]) if row["most"] else None,
-                status=_one_of(row["status"], DutyStatus),
-                source=row["source"],
-            )
+        board = None
+        if row["board"]:
+            board = Board(row["board"])
+
+        most = None
+        if row["most"]:
+            most = float(row["most"])
+
+        duty = DutyRow(
+            board=board,
+            kind=_one_of(row["kind"], DutyKind),
+            side=_one_of(row["side"], DutySide),
+            first=np.datetime64(row["first"] or _FIRST_DAY, "D"),
+            last=np.datetime64(row["last"] or _NO_END, "D"),
+            bps=float(row["bps"]),
+            per_unit=float(row["per_unit"]),
+            most=most,
+            status=_one_of(row["status"], DutyStatus),
+            source=row["source"],
         )
+        rows.setdefault(row["venue"], []).append(duty)
 
     return {venue: tuple(own) for venue, own in rows.items()}
 
@@ -107,7 +116,10 @@ def duties_due(
 
 def change_days(venues: Sequence[Venue]) -> DayArray:
     """Return the days on which a duty of these dated venues begins or changes, ascending."""
-    days = {row.first for venue in venues for row in duty_rows()[venue.name]}
+    days: set[np.datetime64] = set()
+    for venue in venues:
+        days |= {row.first for row in duty_rows()[venue.name]}
+
     return np.array(sorted(days), dtype="datetime64[D]")
 
 
@@ -124,6 +136,14 @@ def duties_id() -> str:
             figures.append({"venue": venue, **facts})
 
     return content_hash(figures)
+
+
+def _bound(day: np.datetime64) -> str | None:
+    """Return an ISO day; None for one that stands for an open end."""
+    text = str(day)
+    if text in (_FIRST_DAY, _NO_END):
+        return None
+    return text
 
 
 def _one_of(text: str, kinds: Any) -> Any:

@@ -36,7 +36,12 @@ from ktdeval.market.raw import (
 )
 from ktdeval.market.renumbering import renumberings
 from ktdeval.market.securities import kind_of_security
-from ktdeval.market.series_checks import breaks_after_gaps, check_series, price_scales
+from ktdeval.market.series_checks import (
+    breaks_after_gaps,
+    check_series,
+    price_scales,
+    price_steps,
+)
 from ktdeval.market.snapshot import (
     BoolArray,
     DayArray,
@@ -404,6 +409,7 @@ def _named_otherwise(raw: RawMarket) -> BoolArray:
         named[rows[1:]] = (scales[rows[1:]] != 0) | (scales[rows[:-1]] != 0)
 
     named[[first for _, first in breaks_after_gaps(raw)]] = True
+    named[[first for first, _ in price_steps(raw)]] = True
 
     return named
 

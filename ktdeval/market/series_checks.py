@@ -33,6 +33,7 @@ _BESIDE = 20  # bars on each side of a step of volume
 _LEAST_BESIDE = 5
 _LEAST_ALONE = 10  # where no other code has the step
 _NEAR_UNIT = 0.35  # log10: distance of a step of volume from a power of ten
+_LEAST_UNIT = 2  # power of ten: a step by ten is a split, as shares have them
 _SHARED = 0.8  # part of the codes that have bars on both sides
 _OVERLAP = 0.1  # part of the bars on one side that may lie beyond the middle of the step
 _INTERVALS = (("weeks", 6, 8), ("months", 28, 31), ("quarters", 89, 92))  # days between bars
@@ -63,6 +64,7 @@ def check_series(raw: RawMarket) -> Iterator[Finding]:
     yield _other_intervals(raw)
     if not any(repair.startswith(ACCEPT_BREAKS) for repair in raw.repairs):
         yield _reused_tickers(raw)
+        yield _price_units(raw)
         yield _volume_units(raw)
 
 
@@ -94,8 +96,11 @@ def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def accept_breaks(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Accept moves over long gaps and steps of volume as real; return how many there are."""
-    return raw, _reused_tickers(raw).count + _volume_units(raw).count
+    """Accept moves over long gaps and steps of price and volume as real; return how many there
+    are.
+    """
+    findings = (_reused_tickers(raw), _price_units(raw), _volume_units(raw))
+    return raw, sum(finding.count for finding in findings)
 
 
 # ---- prices
@@ -189,6 +194,45 @@ def price_scales(raw: RawMarket) -> IntArray:
     return scales
 
 
+def price_steps(raw: RawMarket) -> list[tuple[int, int]]:
+    """Return (first row after, power of ten) of steps of prices by 100, 1000 …, up or down, that
+    don't come back: another unit from that day on. At a split the volumes move the other way.
+    """
+    table = raw.table
+    misplaced = price_scales(raw)
+    found = []
+    for series in _moving_series(raw, float(_STEP)):
+        level = _levels(series) - misplaced[series.rows]
+        volume = table["volume"][series.rows]
+        for place in np.flatnonzero(np.diff(level)).tolist():
+            power = int(level[place + 1] - level[place])
+            comes_back = bool((level[place + 1 :] == level[place]).any())
+            if abs(power) < _LEAST_UNIT or comes_back:
+                continue
+
+            before = volume[max(0, place + 1 - _BESIDE) : place + 1]
+            after = volume[place + 1 : place + 1 + _BESIDE]
+            if not _is_split(power, before, after):
+                found.append((int(series.rows[place + 1]), power))
+
+    return found
+
+
+def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
+    """Whether volumes move the other way than prices, which step by a power of ten. Volumes that
+    are not known tell nothing: splits by 100 and more are rare.
+    """
+    sides = []
+    for volumes in (before, after):
+        known = volumes[volumes > 0]
+        if not len(known):
+            return False
+
+        sides.append(float(np.median(np.log10(known))))
+
+    return (sides[1] - sides[0]) / -power > 1 / 2
+
+
 def _levels(series: _Series) -> IntArray:
     """[bars] power of ten of a series over its first bar, from steps that are powers of ten and
     that its own moves don't explain.
@@ -234,6 +278,17 @@ def _misplaced_prices(raw: RawMarket) -> Finding:
         examples.append(f"{days}: prices are {times} times those before and after")
 
     return finding_of("misplaced_prices", len(rows), examples)
+
+
+def _price_units(raw: RawMarket) -> Finding:
+    """Codes whose prices are in another unit from a day on."""
+    table = raw.table
+    examples = []
+    for row, power in price_steps(raw):
+        times = f"{10.0**power:.12g}"
+        examples.append(f"{table.label(row)} on: prices are {times} times those before")
+
+    return finding_of("price_unit_changes", len(examples), examples)
 
 
 # ---- volumes

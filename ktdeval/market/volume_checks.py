@@ -120,5 +120,8 @@ def _supply_of(code: str) -> float:
 
 @cache
 def _supplies() -> Mapping[str, float]:
+    """Return the most coins of each name. A row is `sourced` (a page of the project itself, seen on
+    its day) or `second_hand` (a page of others, or none).
+    """
     rows = csv_rows(Path(__file__).with_name("coins.csv"))
     return {row["coin"]: float(row["supply"]) for row in rows}

@@ -35,6 +35,15 @@ def code_hashes(plugins: Plugins) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def code_hash(plugins: Plugins) -> str:
+    """Return one hash of all code that `code_hashes` names, 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for name, own in code_hashes(plugins).items():
+        digest.update(f"{name}\0{own}\0".encode())
+
+    return digest.hexdigest()[:_DIGITS]
+
+
 def code_differences(recorded: Mapping[str, str], own: Mapping[str, str]) -> list[str]:
     """Return the names whose code differs, or that one side lacks."""
     names = sorted(recorded.keys() | own.keys())

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.calls.tally import CallCounter
+from ktdeval.cards.fields.makers import Maker
 from ktdeval.errors import BudgetError, DataError, KtdevalError, PluginError, ProviderError, RunStop
 from ktdeval.harness.messages import Model
 from ktdeval.harness.tools import Tool
@@ -110,6 +111,7 @@ class EpisodeContext:
     max_errors: int | None = None
     counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
     fence: Fence = no_fence  #: called before each step, and before each write
+    maker: Maker | None = None  #: what makes its steps; None records none
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
@@ -216,7 +218,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
             counter.settle()
             wall_s = round(time.perf_counter() - began, 6)
             context.fence()
-            journal.append(structs.replace(entry, wall_s=wall_s))
+            journal.append(structs.replace(entry, wall_s=wall_s, made_by=context.maker))
             context.emit(episode.event(entry.step))
 
     context.fence()

@@ -9,12 +9,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast, get_args
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, get_args
 
 import msgspec
 import zstandard
 from msgspec import UNSET, UnsetType
 
+from ktdeval.cards.fields.makers import Maker, StepMaker
 from ktdeval.cards.fields.roles import RoleUsage, add_roles
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.messages import Message, Reply, Usage
@@ -44,6 +45,7 @@ class JournalEntry(Value, Generic[R]):
     memory: JsonValue  #: memory of the agent for the next step
     shown: tuple[str, ...] = ()  #: handles that the mask had shown by its end
     wall_s: float = 0.0  #: seconds that it took
+    made_by: Maker | None = None  #: what made it; None in records without it
 
 
 class _FinishedEntry(msgspec.Struct, Generic[R], frozen=True):
@@ -54,6 +56,7 @@ class _FinishedEntry(msgspec.Struct, Generic[R], frozen=True):
     step: R  #: its record
     transcript: msgspec.Raw  #: canonical JSON of a `TranscriptEntry`
     wall_s: float = 0.0  #: seconds that it took
+    made_by: Maker | None = None  #: what made it
 
 
 Record = StepRecord | AnswerRecord
@@ -244,14 +247,25 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> S
     )
 
 
-def compacted(path: Path, type_: type[Entry]) -> tuple[list[Any], list[float], Said, bytes]:
-    """Return the records of a journal, their seconds, what the transcript holds, and the packed
-    transcript in the bytes in which conversations are written there: by this process, or read by it
-    when it opened the journal. Errors as of `read_journal`.
+class Compacted(NamedTuple):
+    """A whole journal, as an episode keeps it."""
+
+    records: list[Any]
+    seconds: list[float]  #: that each step took
+    said: Said  #: what the transcript holds
+    made_by: tuple[StepMaker, ...]  #: what made its steps, in the order of the first of each
+    #: packed transcript, in the bytes in which conversations are written in the journal
+    transcript: bytes
+
+
+def compacted(path: Path, type_: type[Entry]) -> Compacted:
+    """Return what an episode keeps of its journal, whose lines were written by this process, or read
+    by it when it opened the journal. Errors as of `read_journal`.
     """
     records = []
     seconds = []
     counts = Said(replies=0, uncounted=0, errors={})
+    steps: Counter[Maker] = Counter()
 
     # one by one: all entries together may not fit in memory
     def transcript() -> Iterator[msgspec.Raw]:
@@ -263,10 +277,18 @@ def compacted(path: Path, type_: type[Entry]) -> tuple[list[Any], list[float], S
             records.append(entry.step)
             seconds.append(entry.wall_s)
             counts = counts.plus(count_said((entry.transcript,)))
+            if entry.made_by is not None:
+                steps[entry.made_by] += 1
+
             yield entry.transcript
 
     packed = pack_lines(transcript())
-    return records, seconds, counts, packed
+    made_by = []
+    for maker, count in steps.items():
+        own = StepMaker(ktdeval=maker.ktdeval, code=maker.code, python=maker.python, steps=count)
+        made_by.append(own)
+
+    return Compacted(records, seconds, counts, tuple(made_by), packed)
 
 
 class _Kind(msgspec.Struct):

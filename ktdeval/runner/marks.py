@@ -4,7 +4,13 @@ with.
 
 from __future__ import annotations
 
+import platform
+
+import ktdeval
 from ktdeval.calls.tally import EpisodeCalls
+from ktdeval.cards.fields.makers import Maker, StepMaker
+from ktdeval.plugins.code import code_hash
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.journal import Said
 from ktdeval.values.jsonio import JsonObject
 from ktdeval.values.typed import Value
@@ -29,3 +35,12 @@ class EpisodeMark(Value):
     said: Said  #: what its transcript holds
     #: calls that were made for it; None of a model of this machine, which nobody calls
     calls: EpisodeCalls | None = None
+    #: what made its steps; empty in records without it
+    made_by: tuple[StepMaker, ...] = ()
+
+
+def own_maker(plugins: Plugins) -> Maker:
+    """Return what makes the steps of this process."""
+    return Maker(
+        ktdeval=ktdeval.__version__, code=code_hash(plugins), python=platform.python_version()
+    )

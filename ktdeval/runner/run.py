@@ -42,7 +42,7 @@ from ktdeval.runner.data_source import open_market
 from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.growth import Growth, grown_manifest, growth_of
-from ktdeval.runner.marks import LogEntry
+from ktdeval.runner.marks import LogEntry, own_maker
 from ktdeval.runner.models import (
     RunModel,
     choices,
@@ -478,6 +478,7 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
     Its second argument is the fence of the episode; without one, that of the whole run folder.
     """
     factory = _factory(run)
+    maker = own_maker(run.plugins)
     emit_lock = threading.Lock()
 
     def emit(event: Event) -> None:
@@ -499,6 +500,7 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
             run.access.max_errors,
             access.counter,
             fence,
+            maker,
         )
         return run_episode(spec, context)
 

@@ -193,6 +193,7 @@ def _run_facts(
             spec.id: errors.get(spec.id, "not run to its end") for spec in missing
         },
         "provenance": describe_provenance(wall_s, _calls(folder, specs), owners),
+        "makers": {spec.id: folder.mark(spec).made_by for spec in complete},
         "price": manifest.price,
         "knowledge_cutoff": manifest.knowledge_cutoff,
         "registration": manifest.registration,

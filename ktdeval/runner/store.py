@@ -379,20 +379,21 @@ class RunFolder:
         after a crash at any point.
         """
         folder = self._episode_folder(spec)
-        records, seconds, said, packed = compacted(folder / JOURNAL, entry_type)
-        name, data = encode(records)
-        files = {name: data, TRANSCRIPT: packed}
+        journal = compacted(folder / JOURNAL, entry_type)
+        name, data = encode(journal.records)
+        files = {name: data, TRANSCRIPT: journal.transcript}
 
         for file_name, content in files.items():
             write_atomic(folder / file_name, content)
 
         mark = EpisodeMark(
             spec=spec.to_json(),
-            steps=len(records),
-            wall_s=round(math.fsum(seconds), 3),
+            steps=len(journal.records),
+            wall_s=round(math.fsum(journal.seconds), 3),
             sha256={file_name: sha256_hex(content) for file_name, content in files.items()},
-            said=said,
+            said=journal.said,
             calls=calls,
+            made_by=journal.made_by,
         )
         text = dumps_pretty(to_plain(mark))
         write_atomic(folder / MARK, text)
@@ -400,7 +401,7 @@ class RunFolder:
             self.check_claim()
             self._remote.complete(spec.id, {**files, MARK: text.encode()})
 
-        self._drop_journal(spec, len(records))
+        self._drop_journal(spec, len(journal.records))
 
     def check_claim(self) -> None:
         """Raise FencedError where another process has taken the run over."""

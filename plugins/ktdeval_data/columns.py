@@ -50,6 +50,20 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """Names that vendors give to fields, tried where no mapping says otherwise."""
 
+_OWN_ALIASES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "entities": {
+        "kind": ("type", "entity_type", "label", "category"),
+        "text": ("name", "entity", "alias", "term", "word", "mention", "surface"),
+    }
+}
+"""The same in one file next to the bars, by its option: elsewhere such a name means another field."""
+
+
+def aliases_of(reading: Reading) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of fields in a file."""
+    return {**ALIASES, **_OWN_ALIASES.get(reading.file, {})}
+
+
 SUFFIXES = (".parquet", ".csv", ".csv.gz")  #: of tables that are data whatever else is there
 _OTHER_SUFFIXES = (".tsv", ".tsv.gz", ".xlsx")
 _LAST_SUFFIXES = (".txt", ".txt.gz")  # in a folder with others they are words about these
@@ -72,6 +86,7 @@ _TEXT_FIELDS = (
     "venue",
     "kind",
     "currency",
+    "text",
 )
 _TRUE = ("true", "1", "1.0", "yes", "y", "t", "是")
 _FALSE = ("false", "0", "0.0", "no", "n", "f", "否")
@@ -181,7 +196,7 @@ def read_table(
     places = []
     for file in _table_files(path):
         source = _open(file, wanted, optional, mapping, how)
-        columns = _resolve(source, [*wanted, *optional], mapping)
+        columns = _resolve(source, [*wanted, *optional], mapping, how)
         code = _code_of(source, path, columns, how)
         found = {*columns, "code"} if code else {*columns}
         lacking = [field for field in fields if found.isdisjoint(field.split("|"))]
@@ -263,7 +278,7 @@ def _open(
     """Open a file. Raises DataError if it can't be read."""
     known = {squeezed(column) for column in mapping.values()}
     for field in (*fields, *optional):
-        known.update(names_of(field, ALIASES))
+        known.update(names_of(field, aliases_of(reading)))
 
     try:
         if _is_parquet(file):
@@ -324,7 +339,7 @@ def _no_columns(
         cells = {name: source.cells_of(name) for name in source.header}
 
     header = Header(source.file, source.header, cells, columns, line)
-    return no_columns(header, fields, ALIASES, reading)
+    return no_columns(header, fields, aliases_of(reading), reading)
 
 
 def read_events(
@@ -383,7 +398,9 @@ def _check_differing(table: pd.DataFrame, keys: list[str], value: str, path: str
     raise DataError(f"{path}: {what}: {both}: each row has a day of its own; keep one")
 
 
-def _resolve(source: _Source, fields: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
+def _resolve(
+    source: _Source, fields: Sequence[str], mapping: Mapping[str, str], reading: Reading
+) -> dict[str, str]:
     """Return the column of each field that has one. Raises UsageError or DataError if the mapping is
     wrong, or if two columns have the name of a field.
     """
@@ -401,7 +418,7 @@ def _resolve(source: _Source, fields: Sequence[str], mapping: Mapping[str, str])
     # A column that the user maps to one field is not matched to another by its name.
     free = [name for name in header if name not in mapping.values()]
     unmapped = [field for field in fields if field not in mapping]
-    found = match_names(free, unmapped, ALIASES)
+    found = match_names(free, unmapped, aliases_of(reading))
     for field, match in found.items():
         if header.count(match) > 1 or f"{match}.1" in header:  # pandas' name of a second one
             raise DataError(

@@ -24,6 +24,7 @@ from ktdeval.market import (
     BoolArray,
     Close,
     Documents,
+    Entity,
     Instrument,
     MinuteBars,
     RawMarket,
@@ -51,6 +52,7 @@ from ktdeval_data.columns import (
     read_table,
     stem,
 )
+from ktdeval_data.entities import read_entity_table
 from ktdeval_data.exchange_rates import convert
 from ktdeval_data.factors import factors_beside, factors_of_file
 from ktdeval_data.instruments import Listing, among, read_listing
@@ -67,7 +69,18 @@ from ktdeval_data.reading.days import parse_days
 from ktdeval_data.reading.options import Reading
 from ktdeval_data.splits import apply_splits
 
-_FILES = ("bars", "benchmark", "members", "industry", "names", "splits", "factors", "minutes", "fx")
+_FILES = (
+    "bars",
+    "benchmark",
+    "members",
+    "industry",
+    "names",
+    "splits",
+    "factors",
+    "minutes",
+    "fx",
+    "entities",
+)
 _TIME = r"^((?:19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::00(?:\.0+)?)?)(Z|[+-]\d\d:?\d\d)?$"
 _FIX = "write 2024-01-02T10:31:00-05:00, or name the zone of times without one (--minutes-zone)"
 _REQUIRED = ("date", "code", "open", "close", "volume")
@@ -153,7 +166,7 @@ def read_long(params: LongParams) -> RawMarket:
         names=names,
         instruments=_instruments(listing, {*bars["code"].unique(), *members["code"]}),
         rules=listing.rules,
-        documents=documents_of(params),
+        documents=documents_of(params, mappings["entities"], listing.codes, reading),
         minutes=minutes,
         listed=listing.listed,
         conventions=conventions,
@@ -484,9 +497,15 @@ def _given_up(bars: pd.DataFrame, names: pd.DataFrame) -> tuple[str, ...]:
     return (f"former codes with bars after their last day, perhaps of another asset: {named}",)
 
 
-def documents_of(params: DocumentParams) -> Documents:
-    """Read the documents that `params` names; none without a file. Raises DataError as
-    `read_documents`; UsageError if entities or a close are given without documents.
+def documents_of(
+    params: DocumentParams,
+    mapping: Mapping[str, str],
+    form: Callable[[pd.Series], pd.Series],
+    reading: Reading,
+) -> Documents:
+    """Read the documents that `params` names, and the entities in them (arguments as of
+    `read_entity_table`); none without a file. Raises DataError as `read_documents`; UsageError if
+    entities or a close are given without documents.
     """
     if params.documents is None:
         if params.entities is not None or params.documents_close != DocumentParams.documents_close:
@@ -497,5 +516,8 @@ def documents_of(params: DocumentParams) -> Documents:
 
         return NO_DOCUMENTS
 
-    entities = None if params.entities is None else Path(params.entities)
+    entities: list[Entity] = []
+    if params.entities is not None:
+        entities = read_entity_table(Path(params.entities), mapping, form, reading)
+
     return read_documents(Path(params.documents), Close.parse(params.documents_close), entities)

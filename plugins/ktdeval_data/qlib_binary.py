@@ -22,6 +22,7 @@ from ktdeval_data.members import read_names, renumbered
 from ktdeval_data.our_units import to_our_units
 from ktdeval_data.params import QlibParams
 from ktdeval_data.reading.days import parse_days
+from ktdeval_data.reading.options import Reading
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
@@ -42,7 +43,8 @@ def read_qlib(params: QlibParams) -> RawMarket:
     )
     features = _entries(folder / "features")
     benchmark = index_code(params.benchmark_code)
-    names = read_names(params.names, {})
+    reading = Reading(has_map=False)
+    names = read_names(params.names, {}, reading=reading)
     bars = renumbered(_read_bars(features, calendar, members, _clip(calendar, params)), names)
     conventions, notes = to_our_units(bars, params)
     name = folder.resolve().name
@@ -54,11 +56,11 @@ def read_qlib(params: QlibParams) -> RawMarket:
         bars=bars,
         indices=_read_index(features, calendar, benchmark),
         members=renumbered(members[["code", "first", "last"]].copy(), names),
-        assets=read_listing(params.industry, {}, "a_share", None).assets,
+        assets=read_listing(params.industry, {}, "a_share", None, reading).assets,
         has_factor=bool(bars["factor"].notna().any()),
         notes=notes,
         names=names,
-        documents=documents_of(params),
+        documents=documents_of(params, {}, normalise_codes, reading),
         conventions=conventions,
     )
 

@@ -72,7 +72,10 @@ class Gathering:
         """Return the job after all cards; None if it is done, failed here, or there is nothing to
         end.
         """
-        done = [unit for system in self.record.systems for unit in self._done_of(system)]
+        done: list[str] = []
+        for system in self.record.systems:
+            done += self._done_of(system)
+
         job = Job(end_job(done), "end")
         if self.at_end is None or not done or job.name in self.view.done | self.problems.keys():
             return None

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from odd_figures import odd_figures
 from paths import REPOSITORY
 from prompts_page import ANSWER, STEPS, Asked, asked_of, has_data, page_of, paragraphs
 from tables import beside
@@ -53,6 +54,18 @@ def sent_in_the_last_step() -> Iterator[str]:
             if item.step == STEPS - 1:
                 for message in item.request.messages:
                     yield from paragraphs(message.content)
+
+
+def test_no_prompt_holds_an_odd_figure() -> None:
+    found: set[str] = set()
+    for task, by_agent in asked().items():
+        for agent, items in by_agent.items():
+            for item in items:
+                for message in item.request.messages:
+                    odd = odd_figures(message.content)
+                    found.update(f"{task}, {agent}: {each}" for each in odd)
+
+    assert sorted(found) == []
 
 
 def write_page() -> None:

@@ -11,6 +11,7 @@ from msgspec import Meta, field
 
 from ktdeval.cards.fields.basics import Count, Counts, Day, EpisodeId, Name, Problem
 from ktdeval.cards.fields.decisions import Decisions
+from ktdeval.cards.fields.makers import StepMaker
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.orders import Orders
 from ktdeval.cards.fields.roles import RoleUsage, tokens_of_further
@@ -46,6 +47,8 @@ class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
     uncounted: Count = 0
     #: calls by role and model; absent where no role of a team asked
     roles: list[RoleUsage] = field(default_factory=list)
+    #: what made its steps; absent in records without it
+    made_by: list[StepMaker] = field(default_factory=list)
 
     @property
     def tokens(self) -> EpisodeTokens:

@@ -25,16 +25,20 @@ Label = Literal[
     "script without names",
     "another model answered",
     "elected",
+    "mixed code",
 ]  # of cards of evaluations
 TradingLabel = Literal["never decided", "never traded", "mask not certified", "certificate claimed"]
 """Further labels of trading cards."""
 
 
 class Authorship(NamedTuple):
-    """Who made the decisions of a card, other than the model that it names."""
+    """Who made the decisions of a card, other than the model that it names, and what computed
+    them.
+    """
 
     is_other_model: bool  #: another model answered than the one asked
     is_elected: bool  #: a majority of several voters decided a step
+    is_of_mixed_code: bool  #: not one code is known to have made all steps
 
 
 class TradingConditions(NamedTuple):
@@ -75,6 +79,7 @@ def derive_labels(
         "no adjustment factor": snapshot is not None and not snapshot.has_factor,
         "another model answered": authorship.is_other_model,
         "elected": authorship.is_elected,
+        "mixed code": authorship.is_of_mixed_code,
     }
     return [label for label, holds in conditions.items() if holds]
 
@@ -153,5 +158,12 @@ LABEL_WORDS: Mapping[Label | TradingLabel, Words] = {
         "elected",
         "",
         "A majority of several voters decided, not one model: the card is that of a vote.",
+    ),
+    "mixed code": Words(
+        "mixed code",
+        "",
+        "The episodes were made by different versions of ktdeval, of its plugins or of Python, such"
+        " as before and after an upgrade, or what made a part is not recorded; `made_by` of each"
+        " episode has its steps.",
     ),
 }

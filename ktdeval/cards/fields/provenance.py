@@ -58,7 +58,7 @@ def provenance_problems(provenance: Provenance) -> Iterator[Problem]:
     if made_at(provenance) is None:
         yield (*where, "created_at"), "is no time (ISO 8601)"
 
-    if not _VERSION.fullmatch(provenance.suite_version):
+    if not is_version(provenance.suite_version):
         yield (*where, "suite_version"), "is no version, such as 0.1.0"
 
     revision = provenance.source_revision
@@ -68,6 +68,11 @@ def provenance_problems(provenance: Provenance) -> Iterator[Problem]:
     for name, value in provenance.environment.items():
         if not isinstance(value, str) or not value.strip():
             yield (*where, "environment", name), "is no version, platform or plugin"
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a version as packages have it (PEP 440)."""
+    return _VERSION.fullmatch(text) is not None
 
 
 def unknown_version(provenance: Provenance, installed: str) -> str | None:

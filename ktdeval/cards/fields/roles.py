@@ -98,8 +98,12 @@ def role_costs(
     for model in models:
         prices[model.asked_as] = model.price
 
+    usages: list[RoleUsage] = []
+    for episode in episodes:
+        usages += episode.roles
+
     costs = []
-    for usage in add_roles(usage for episode in episodes for usage in episode.roles):
+    for usage in add_roles(usages):
         own = prices.get(usage.model)
         usd = None
         if own is not None and not usage.uncounted:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.cards import (
+    QUARTILES,
     EpisodeMetric,
     Line,
     ScoreLine,
@@ -39,7 +40,6 @@ from ktdeval_board.ranking.rows import FigureRow, Row
 Benchmark = Mapping[str, Mapping[str, float]]
 """Window to metric to value of buying and holding the benchmark."""
 
-QUARTILES = "interquartile"
 _NO_EPISODE = "no finished episode"
 
 

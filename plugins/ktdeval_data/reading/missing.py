@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
-from ktdeval.market import parse_code
+from ktdeval.market import EntityKind, parse_code
 from ktdeval_data.reading.codes import listed_in
 from ktdeval_data.reading.days import looks_like_day
 from ktdeval_data.reading.options import Reading
@@ -19,7 +20,8 @@ _MELT_MEMBERS = "frame.melt('date', var_name='code', value_name='in').query('`in
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._/-]{0,23}")
 _NUMBER = re.compile(r"[+-]?[$¥¥€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 _DAYS = ("date", "in_date", "out_date", "time", "list_date")
-_TEXTS = ("name", "industry", "venue", "kind", "currency", "code_then", "index_code")
+_TEXTS = ("name", "industry", "venue", "kind", "currency", "code_then", "index_code", "text")
+_ENTITY_KINDS = frozenset(get_args(EntityKind))
 _CODES = ("code", "code_then", "index_code")
 
 
@@ -84,7 +86,7 @@ def _advice(header: Header, fields: Sequence[str], reading: Reading) -> str:
     lacking = []
     for field in fields:
         first = field.split("|")[0]
-        fitting = [name for name in _free(header) if _fits(first, header, name)]
+        fitting = [name for name in _free(header) if _fits(first, header, name, reading)]
         fitting = [name for name in fitting if name not in mapped.values()]
         if not fitting:
             lacking.append(first)
@@ -133,7 +135,7 @@ def _free(header: Header) -> list[str]:
     return [name for name in header.names if name not in header.taken.values()]
 
 
-def _fits(field: str, header: Header, name: str) -> bool:
+def _fits(field: str, header: Header, name: str, reading: Reading) -> bool:
     """Whether the first cells of a column can be those of a field; of a file of which they are not
     known, any can.
     """
@@ -145,6 +147,8 @@ def _fits(field: str, header: Header, name: str) -> bool:
         return bool(cells) and all(looks_like_day(cell, stamps=True) for cell in cells)
     if field in _CODES:
         return bool(cells) and all(map(_is_code, cells))
+    if field == "kind" and reading.file == "entities":
+        return bool(cells) and {cell.strip().lower() for cell in cells} <= _ENTITY_KINDS
     if field in _TEXTS:
         return bool(cells) and not any(map(_NUMBER.fullmatch, cells))
     if field in ("ratio", "split_to"):

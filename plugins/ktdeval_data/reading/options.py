@@ -25,6 +25,7 @@ class Reading:
     date_format: str = ""  #: of days, as of strptime, or one of the words of `days.WORDS`
     date_zone: str = ""  #: in which days begin at midnight
     decimal: Decimal = "auto"  #: mark between the whole and the parts of a number
+    has_map: bool = True  #: whether the import has `--map`
     notes: list[str] = field(default_factory=list)  #: in words
     columns_of: MutableMapping[str, str] = field(default_factory=dict)  #: field -> its column
     header: list[str] = field(default_factory=list)  #: names of all columns
@@ -49,7 +50,13 @@ class Reading:
         return replace(own, file=file)
 
     def mapped(self, columns: Mapping[str, str]) -> str:
-        """Return the option that maps fields of the file to columns."""
+        """Return the option that maps fields of the file to columns; of an import without it, what
+        to do to the file.
+        """
+        if not self.has_map:
+            renamed = [f"{column!r} to {field!r}" for field, column in columns.items()]
+            return f"rename {', '.join(renamed)}"
+
         prefix = f"{self.file}." if self.file else ""
         pairs = [f"{prefix}{field}={column}" for field, column in columns.items()]
         text = ",".join(pairs)

@@ -101,6 +101,9 @@ def _drop_first_marks(turns: Sequence[Body]) -> None:
     """Leave as many marks in a conversation as the API takes beside that before it: the last ones,
     which look back at the others.
     """
-    marked = [block for turn in turns for block in turn["content"] if FIELD in block]
+    marked: list[Body] = []
+    for turn in turns:
+        marked += [block for block in turn["content"] if FIELD in block]
+
     for block in marked[: 1 - _MOST_MARKS]:
         del block[FIELD]

@@ -1,5 +1,6 @@
 """Samples of each format, a small one for each release: `python format_samples.py` in this folder
-makes those of the installed release, by real commands. Those of earlier releases stay as they are.
+makes those of the installed release, by real commands, or those of the formats that it names. Those
+of earlier releases stay as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import zstandard
+from exchange_calendars import get_calendar
 
 import ktdeval
 from ktdeval.calls.database import CallDatabase
@@ -29,7 +31,23 @@ OPENED_BY = {
     "run folder": ("view", "{}/run", "--out", "{}/pages"),
     "card": ("card", "show", "{}/card.json"),
     "grid": ("grid", "status", "{}/grid"),
+    "board": ("leaderboard", "check", "{}/board"),
+    "forward test": ("live", "status", "{}/test"),
+    "market": ("data", "info", "{}/market"),
 }
+
+_PLAN = """
+name: sample
+kind: rehearsal
+first: 2024-02-21
+last: 2024-02-22
+shadow_days: 0
+markets:
+  us: {data: market, task: market_bright, source: stored}
+entrants:
+  - {name: still, model: builtin/hold}
+"""
+_SESSIONS = 40  #: of the sample's market, from the first of 2024 on
 
 
 def release() -> str:
@@ -72,12 +90,60 @@ def _make_all(work: Path) -> dict[str, list[str]]:
         "--workers", "1", "--out", "grid", "--yes",
         cwd=work,
     )  # fmt: skip
+    _make_market(work)
+    (work / "plan.yaml").write_text(_PLAN)
+    _run("live", "replay", "plan.yaml", "--out", "test", cwd=work)
+    _make_board(work)
     return {
         "file of calls": ["replies.sqlite"],
         "run folder": ["run"],
         "card": ["card.json"],
         "grid": ["grid/grid.json", "grid/done", "grid/launches"],
+        "board": [f"board/{name}" for name in ("board.yaml", "errata.yaml", *_BOARD_FOLDERS)],
+        "forward test": [f"test/{name}" for name in _TEST_PARTS],
+        "market": ["market"],
     }
+
+
+#: Of a board, folders of documents; the schemas are those of the installed release
+_BOARD_FOLDERS = ("registrations", "keys")
+#: Of a forward test, all but its git repository, which `verify` alone needs
+_TEST_PARTS = ("base", "chain.jsonl", "data", "plan.json", "private", "published.jsonl", "records")
+_TEST_PARTS += ("schedules", ".gitignore")
+
+
+def _make_market(work: Path) -> None:
+    """Store a market of two stocks."""
+    sessions = get_calendar("XNYS").sessions_in_range("2024-01-01", "2024-12-31")[:_SESSIONS]
+    lines = ["date,code,open,high,low,close,volume"]
+    for number, day in enumerate(sessions):
+        for code, first in (("AAPL", 185), ("MSFT", 370)):
+            price = first + number % 7
+            bar = (price, price + 2, price - 1, price + 1, 1_000_000 + 1_000 * number)
+            lines.append(f"{day:%Y-%m-%d},{code},{','.join(map(str, bar))}")
+
+    (work / "bars.csv").write_text("\n".join(lines) + "\n")
+    _run(
+        "data", "import", "long", "--bars", "bars.csv", "--venue", "us_equity", "--out", "market",
+        cwd=work,
+    )  # fmt: skip
+
+
+def _make_board(work: Path) -> None:
+    """Begin a board, with a registration and the key that was drawn for it."""
+    day = ("--on", "2026-01-02")
+    contact = ("--contact", "sample@example.org")
+    _run(
+        "leaderboard", "init", "board", "--name", "sample", "--title", "Sample",
+        *_TASK[:4], "--baseline", "builtin/equal_weight", *contact, *day,
+        cwd=work,
+    )  # fmt: skip
+    _run(
+        "leaderboard", "register", "--board", "board", "--division", "blinded-open-research",
+        "--model", "builtin/hold", "--submitter", "Sample", *contact, *day,
+        cwd=work,
+    )  # fmt: skip
+    _run("leaderboard", "draw", "board", *day, cwd=work)
 
 
 def _pack(work: Path, names: list[str], target: Path) -> None:
@@ -98,11 +164,13 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def main() -> None:
-    """Make the samples of the installed release."""
+    """Make the samples of the installed release, or those of the formats that are named."""
+    wanted = sys.argv[1:] or list(OPENED_BY)
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         for name, parts in _make_all(work).items():
-            _pack(work, parts, sample_path(release(), name))
+            if name in wanted:
+                _pack(work, parts, sample_path(release(), name))
 
 
 if __name__ == "__main__":

@@ -304,6 +304,12 @@ def _cases_of_series() -> Iterator[Case]:
     yield Case("misplaced_prices", pence, options, way="--repair match_prices")
     yield Case("misplaced_prices", pence, options, corrected=source(stocks, index=index))
 
+    late = (stocks["code"] == "META") & (stocks["date"] >= MONTHS[30])
+    wrong = stocks.assign(**{name: stocks[name].mask(late, stocks[name] * 100) for name in PRICES})
+    pence = source(wrong, index=index)
+    yield Case("price_unit_changes", pence, options, way="--repair accept_breaks")
+    yield Case("price_unit_changes", pence, options, corrected=source(stocks, index=index))
+
     is_weekly = (stocks["code"] == "META") & ~stocks["date"].isin(MONTHS[::5])
     weekly = source(stocks[~is_weekly], index=index)
     daily = source(bare_stocks("AAPL"), index=index)

@@ -16,6 +16,9 @@ from terminal import Terminal
 
 _OPTION = re.compile(r"(--[a-z][a-z-]*) ('[^']*'|[^\s;,)]+(?:,[^\s;,)]+)*)")
 CODED = "date,code,open,high,low,close,volume\n"
+NEWS = (
+    '{"published_at": "2024-01-02T14:00:00-05:00", "assets": "AAPL", "title": "A", "text": "b"}\n'
+)
 DAYS = ("2024-01-02", "2024-01-03", "2024-01-04")
 
 
@@ -62,6 +65,8 @@ CASES = [
         proposed="--map members.code=list,members.in_date=day0", codes=("AAPL", "MSFT")),
     Bad("splits", CODED + rows("AAPL", "MSFT"), US, ("splits", "when,who,how\n2024-01-03,AAPL,1:1\n"),
         proposed="--map splits.date=when,splits.code=who,splits.ratio=how", codes=("AAPL", "MSFT")),
+    Bad("entities", CODED + rows("AAPL", "MSFT"), f"{US} --documents news.jsonl", ("entities", "who,what,how\nAAPL,product,iPhone 15\n"),
+        proposed="--map entities.code=who,entities.kind=what,entities.text=how", codes=("AAPL", "MSFT")),
     Bad("lost zeros", CODED + rows("1"), proposed="--code-width 6", codes=("000001.SZ",)),
 ]  # fmt: skip
 
@@ -73,6 +78,7 @@ def test_the_option_that_a_message_names_is_executed_and_works(
     monkeypatch.chdir(tmp_path)
     Path("bars.csv").write_text(case.bars)
     words = ["data", "import", "long", "--bars", "bars.csv", *shlex.split(case.options)]
+    Path("news.jsonl").write_text(NEWS)
     if case.side:
         Path("side.csv").write_text(case.side[1])
         words += [f"--{case.side[0]}", "side.csv"]

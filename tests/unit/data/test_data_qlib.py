@@ -215,3 +215,12 @@ def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:
     (folder / "calendars" / "day.txt").write_text("2024-01-03\n2024-01-02\n")
     with pytest.raises(DataError, match="ascending order"):
         read(folder)
+
+
+def test_a_column_that_a_file_lacks_is_to_be_renamed_since_no_option_maps_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "industry.csv"
+    path.write_text("who,industry\n600519.SH,drinks\n")
+    with pytest.raises(DataError, match=r"name it: rename 'who' to 'code'$"):
+        read(folder, industry=str(path))

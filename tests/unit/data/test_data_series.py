@@ -211,6 +211,43 @@ def test_prices_that_often_move_by_ten_times_are_not_misplaced(seed: int, tmp_pa
     assert "misplaced_prices" not in {finding.kind for finding in check(raw)}
 
 
+@pytest.mark.parametrize("scale", [100.0, 0.01, 1000.0])
+@pytest.mark.parametrize("last", [251, 120])
+def test_prices_in_another_unit_from_a_day_on_are_units_and_no_split(
+    scale: float, last: int, tmp_path: Path, terminal: Terminal
+) -> None:
+    whole = walk("BARC", 150.0, 9)[: last + 1]
+    broken = times(whole, 120, last, scale)
+    message = refused(terminal, tmp_path, broken, *US)
+    found = f"price_unit_changes (first: BARC {DAYS[120]} on: prices are {scale:g} times those"
+    assert found in message
+    assert "split_like_moves" not in message
+    assert "--splits" not in message
+    snapshot, printed = imported(terminal, tmp_path, broken, *US, "--repair", "accept_breaks")
+    assert snapshot.close[120, 0] == pytest.approx(whole["close"].iloc[120] * scale, rel=1e-6)
+    assert "--splits" not in printed
+
+
+@pytest.mark.parametrize("scale", [0.01, 100.0])
+def test_a_split_by_a_hundred_moves_its_volumes_the_other_way(
+    scale: float, tmp_path: Path, terminal: Terminal
+) -> None:
+    split = times(walk("BRK-A", 40_000.0, 9), 120, 400, scale)
+    split["volume"] = split["volume"].astype(float)
+    split.loc[120:, "volume"] = (split.loc[120:, "volume"] / scale).round()
+    printed = imported(terminal, tmp_path, split, *US)[1]
+    assert "price_unit_changes" not in printed
+    assert "split_like_moves" in printed
+    assert "--splits" in printed
+
+
+def test_closes_alone_that_step_by_a_hundred_are_another_unit(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    closes = times(walk("BARC", 150.0, 9), 120, 400, 100.0)[["date", "code", "close"]]
+    assert "price_unit_changes" in refused(terminal, tmp_path, closes, "--venue", "frictionless")
+
+
 def test_a_split_is_no_misplaced_price(tmp_path: Path, terminal: Terminal) -> None:
     split = times(walk("NVDA", 1200.0, 10), 120, 400, 0.1)
     printed = imported(terminal, tmp_path, split, *US)[1]
@@ -336,6 +373,7 @@ def test_the_advice_on_columns_looks_at_the_numbers(
 SERIES = {
     "reused_tickers",
     "misplaced_prices",
+    "price_unit_changes",
     "volume_unit_changes",
     "other_intervals",
     "volume_is_price",

@@ -11,6 +11,7 @@ import dataclasses
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,6 +20,7 @@ from hypothesis import given, strategies as st
 from msgspec.structs import asdict
 
 from ktdeval.calls.stop import StopSignal
+from ktdeval.cards.fields.makers import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.session import TranscriptEntry
@@ -114,16 +116,29 @@ def transcript_entry(number: int) -> TranscriptEntry:
     return TranscriptEntry(step=number, exchanges=(), submission=None)
 
 
-def run_folder(path, records):
+def run_folder(path, records, makers=()):
     folder = RunFolder.create(FolderClaim(path), MANIFEST)
     with folder.open_journal(SPEC, ENTRY) as journal:
-        for number, record in enumerate(records):
-            journal.append(
-                JournalEntry(
-                    step=record, transcript=transcript_entry(number), memory=None, wall_s=0.5
-                )
+        for number, (record, maker) in enumerate(zip_longest(records, makers)):
+            entry = JournalEntry(
+                step=record,
+                transcript=transcript_entry(number),
+                memory=None,
+                wall_s=0.5,
+                made_by=maker,
             )
+            journal.append(entry)
     return folder
+
+
+def complete(folder):
+    """Complete the folder's episode; return its mark."""
+
+    def encode(steps):
+        return LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps))
+
+    folder.complete(SPEC, ENTRY, encode)
+    return folder.mark(SPEC)
 
 
 def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
@@ -159,14 +174,21 @@ def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
 def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_path):
     folder = run_folder(tmp_path / "run", [step(0), step(1)])
     assert not folder.is_complete(SPEC)
-    folder.complete(
-        SPEC, ENTRY, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps)))
-    )
+    complete(folder)
     assert folder.is_complete(SPEC)
     assert [record.step for record in folder.load_ledger(SPEC).steps] == [0, 1]
     assert folder.load_transcript(SPEC) == [transcript_entry(0), transcript_entry(1)]
     assert folder.mark(SPEC).wall_s == 1.0
     assert not (folder.episode_path(SPEC) / "journal.jsonl").exists()
+
+
+def test_an_episode_that_was_resumed_with_other_code_keeps_the_steps_of_each(tmp_path):
+    one = Maker(ktdeval="0.1.0", code="1" * 16, python="3.11.4")
+    other = Maker(ktdeval="0.1.0", code="2" * 16, python="3.11.4")
+    folder = run_folder(tmp_path / "run", map(step, range(4)), [one, one, other, None])
+    mark = complete(folder)
+    assert mark.steps == 4
+    assert [(made.code, made.steps) for made in mark.made_by] == [(one.code, 2), (other.code, 1)]
 
 
 scalars = (
@@ -194,9 +216,7 @@ def test_a_transcript_has_the_bytes_of_its_entries_in_any_surroundings(
         journal.append(
             JournalEntry(step=step(0), transcript=entry, memory=memory, shown=("asset_0001",))
         )
-    folder.complete(
-        SPEC, ENTRY, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps)))
-    )
+    complete(folder)
     folder.release()
     assert (folder.episode_path(SPEC) / TRANSCRIPT).read_bytes() == pack_lines([entry])
 

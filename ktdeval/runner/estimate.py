@@ -38,6 +38,7 @@ from ktdeval.runner.measure import (
     assumed_rates,
     measure_scenarios,
     observed_rates,
+    rates_line,
     with_assumed_tokens,
 )
 from ktdeval.runner.models import RunModel, choices, further_models, known_context, own_model
@@ -453,12 +454,7 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
                 f"{' / '.join(f'{limits.reply_tokens(scenario):,}' for scenario in scenarios)}"
                 " tokens a reply, reasoning included"
             ),
-            (
-                f"{' / '.join(f'{scenario.bytes_per_token.prose:g}' for scenario in scenarios)}"
-                " bytes a token in instructions,"
-                f" {' / '.join(f'{scenario.bytes_per_token.data:g}' for scenario in scenarios)} in"
-                " data"
-            ),
+            rates_line(),
         )
 
     if len(limits.latencies_s) >= LEAST_OBSERVED:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ktdeval.calls.prompt_size import (
     FEWEST_TOKENS,
+    KINDS,
     MOST_TOKENS,
     USUAL_TOKENS,
     BytesPerToken,
@@ -69,8 +70,7 @@ class StepSize:
     """One step, as sent: every request holds the whole conversation before it."""
 
     requests: int  #: how often the model was asked
-    prose_bytes: int  #: UTF-8 bytes of system prompts and tool descriptions, over all requests
-    data_bytes: int  #: UTF-8 bytes of all other messages, over all requests
+    sent: PromptBytes  #: bytes over all requests
     seconds: float  #: what agent, tools and mask took
     #: research calls that were answered with an error, since their arguments could only be guessed
     failed_calls: int
@@ -89,15 +89,15 @@ class MeasuringModel:
         self._submissions = 0
         self._left = research_calls
         self._number = 0
-        self.requests = self.prose_bytes = self.data_bytes = 0
+        self.requests = 0
+        self.sent = PromptBytes()
         self.largest = PromptBytes()
 
     def reply(self, request: ModelRequest) -> Reply:
         """Count one request and answer it."""
         size = prompt_bytes(request)
         self.requests += 1
-        self.prose_bytes += size.prose
-        self.data_bytes += size.data
+        self.sent += size
         self.largest = max(self.largest, size, key=lambda one: one.tokens(USUAL_TOKENS))
 
         if request.response_schema is not None:
@@ -262,9 +262,7 @@ def _research_calls(task: Any, behaviour: Behaviour) -> int:
 def size_of(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
     """Return the size of a step that a model was asked in, from what it counted."""
     failed = entry.step.tool_calls - entry.step.tool_calls_valid
-    return StepSize(
-        model.requests, model.prose_bytes, model.data_bytes, seconds, failed, model.largest
-    )
+    return StepSize(model.requests, model.sent, seconds, failed, model.largest)
 
 
 def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
@@ -305,6 +303,17 @@ ASSUMED: Mapping[str, Scenario] = {
     "typical": Scenario(TYPICAL, USUAL_TOKENS, reply_tokens=600, call_s=8.0),
     "high": Scenario(HIGH, MOST_TOKENS, reply_tokens=None, call_s=30.0),
 }
+
+
+def rates_line() -> str:
+    """Return the bytes a token of each scenario in words."""
+    rates = [scenario.bytes_per_token for scenario in ASSUMED.values()]
+    parts = []
+    for kind, name in KINDS.items():
+        figures = "/".join(f"{getattr(rate, kind):.2g}" for rate in rates)
+        parts.append(f"{name} {figures}")
+
+    return f"bytes a token: {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -376,10 +385,9 @@ def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> d
             rates[name] = StepRate(size.requests, 0, 0, size.seconds)
             continue
 
-        sent = PromptBytes(size.prose_bytes, size.data_bytes)
         rates[name] = StepRate(
             calls=size.requests,
-            input_tokens=sent.tokens(scenario.bytes_per_token),
+            input_tokens=size.sent.tokens(scenario.bytes_per_token),
             output_tokens=size.requests * limits.reply_tokens(scenario),
             seconds=size.requests * limits.call_s(scenario) + size.seconds,
         )

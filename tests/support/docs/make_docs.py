@@ -25,6 +25,7 @@ from docs_tables import (
     glossary_panel,
     label_names,
     paper_tables,
+    token_rates_table,
     venues_table,
     with_table,
 )
@@ -37,6 +38,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table},
     "docs/comparison.md": {"like": paper_tables},
     "docs/data.md": {"columns": columns_table},
+    "docs/plan.md": {"token rates": token_rates_table},
     "docs/trading.md": {"venues": venues_table},
     "docs/architecture.md": {
         "rings": rings_table,

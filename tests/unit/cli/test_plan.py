@@ -15,6 +15,7 @@ import pytest
 
 import far_plugin
 from ktdeval.attribution.factors import FACTORS
+from ktdeval.calls.prompt_size import USUAL_TOKENS, PromptBytes
 from ktdeval.cli.main import main
 from ktdeval.errors import CardError, ConfigError, PluginError, StoreError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
@@ -106,13 +107,11 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> Non
     assert many.failed_calls == 0, "research is measured with results and not with errors"
     # three calls leave room for a remark that ends the research
     assert (few.requests, many.requests) == (8, 16)
-    assert many.data_bytes > 3 * few.data_bytes, (
+    assert many.sent.total > 2 * few.sent.total, (
         "a later request holds the whole conversation again"
     )
     empty, full = size(plugins, LOW, MEMORY), size(plugins, TYPICAL, MEMORY)
-    # Who holds something may sell, so both forms of an order in the step's schema name that side.
-    assert full.prose_bytes == empty.prose_bytes + 2 * len(b',"SELL"')
-    assert full.data_bytes > empty.data_bytes + 1000, "with as many positions as the task allows"
+    assert full.sent.total > empty.sent.total + 1000, "with as many positions as the task allows"
 
 
 def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
@@ -123,11 +122,9 @@ def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
             (Message("system", "日本"), Message("user", "abc")), (tool,), params=CallParams()
         )
     )
-    assert (model.requests, model.prose_bytes, model.data_bytes) == (
-        1,
-        6 + len('["t","Ü",{"type":"object"}]'.encode()),
-        3,
-    )
+    # abc, t, type, object; brackets, quotation marks, colon, commas; Ü has two bytes
+    assert model.sent == PromptBytes(letters=14, marks=15, scripts=8, parts=3)
+    assert (model.requests, model.largest) == (1, model.sent)
 
 
 @on_each_row
@@ -150,9 +147,11 @@ def test_a_defect_of_an_agent_is_named(plugins: Plugins, monkeypatch: pytest.Mon
 # ---- from a step to a run
 
 
-SIZES = dict.fromkeys(
-    ASSUMED, StepSize(requests=3, prose_bytes=3700, data_bytes=2300, seconds=0.5, failed_calls=0)
+#: 1,000 tokens in letters and 1,000 in digits at the usual rates
+SENT = PromptBytes(
+    letters=round(1000 * USUAL_TOKENS.letters), digits=round(1000 * USUAL_TOKENS.digits)
 )
+SIZES = dict.fromkeys(ASSUMED, StepSize(requests=3, sent=SENT, seconds=0.5, failed_calls=0))
 
 
 def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
@@ -466,7 +465,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     assert lines[title + 2].split() == ["calls", "42", "105", "336"]
     assert "all tasks, steps that are left" in lines
     assert "  150 / 600 / 4,096 tokens a reply, reasoning included" in lines
-    assert "  4.2 / 3.7 / 3.3 bytes a token in instructions, 2.7 / 2.3 / 1.5 in data" in lines
+    assert any(line.startswith("  bytes a token: letters 12/12/6.") for line in lines)
     assert "  besides, 48 short questions at start and end (--canary)" in lines
     assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
     assert max(map(len, lines)) <= 132

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ktdeval.calls.context import Context, does_not_fit
 from ktdeval.calls.prompt_size import FEWEST_TOKENS
 from ktdeval.errors import UsageError
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import ASSUMED, LOW, StepSize, measure_step
+from ktdeval.runner.sampled_days import first_specs, smallest_prompts
 from ktdeval.tasks.spec import EpisodeSpec
 
 _ADVICE = (
     "take a model with a longer context, a lower --max-output-tokens, or a task that shows less"
 )
-
-
-def largest_prompts(sizes: Mapping[str, StepSize]) -> dict[str, int]:
-    """Return by scenario the tokens of a step's largest prompt."""
-    tokens = {}
-    for name, scenario in ASSUMED.items():
-        tokens[name] = round(sizes[name].largest.tokens(scenario.bytes_per_token))
-    return tokens
 
 
 def context_warnings(
@@ -50,15 +44,30 @@ def context_warnings(
 
 def check_context(
     context: Context,
-    specs: Iterable[EpisodeSpec],
+    specs: Sequence[EpisodeSpec],
     factory: EpisodeFactory,
     room: int,
 ) -> None:
     """Raise UsageError where not even the smallest prompts of a task fit."""
-    firsts = {spec.task: spec for spec in reversed(list(specs))}
-    for name, spec in sorted(firsts.items()):
-        where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-        size = call_foreign(measure_step, where, spec, factory.task(name), factory, LOW)
-        tokens = round(size.largest.tokens(FEWEST_TOKENS))
-        if tokens > context.tokens - (room if context.holds_reply else 0):
+    most = context.tokens - (room if context.holds_reply else 0)
+    for name in sorted({spec.task for spec in specs}):
+        own = [spec for spec in specs if spec.task == name]
+        where = f"task {name}, agent {own[0].agent}: a step can't be measured"
+        tokens = call_foreign(_smallest_prompt, where, own, factory, most)
+        if tokens > most:
             raise UsageError(f"task {name}: {does_not_fit(tokens, context, room)}; {_ADVICE}")
+
+
+def _smallest_prompt(specs: Sequence[EpisodeSpec], factory: EpisodeFactory, most: int) -> int:
+    """Return the tokens of the first prompt of a step without research that has at most so many, or
+    else of the smallest of those that a plan measures.
+    """
+    task: Any = factory.task(specs[0].task)
+    smallest = sys.maxsize
+    for spec in first_specs(specs).values():
+        for size in smallest_prompts(spec, task, factory):
+            smallest = min(smallest, round(size.largest.tokens(FEWEST_TOKENS)))
+            if smallest <= most:
+                return smallest
+
+    return smallest

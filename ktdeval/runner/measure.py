@@ -27,11 +27,9 @@ from ktdeval.harness.messages import NO_TOOL, ModelRequest, Reply, ToolCall, Too
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.market.calendar import window_rows
 from ktdeval.observation.tables import as_object
-from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.journal import Entry, JournalEntry
-from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Task
 from ktdeval.tasks.task_parts import UsualToolCalls
@@ -217,38 +215,46 @@ def _may_be_null(schema: Schema) -> bool:
     return any(map(_may_be_null, schema.get("anyOf", ())))
 
 
-def measure_step(
-    spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour
-) -> StepSize:
-    """Size of one step of an episode: its second, with as many positions as the task allows, or
-    (without research) its first, in both cases without a warm-up.
+def measure_steps(
+    spec: EpisodeSpec,
+    task: Task,
+    factory: EpisodeFactory,
+    behaviour: Behaviour,
+    steps: Sequence[int],
+) -> list[StepSize]:
+    """Sizes of some steps of an episode, ascending, without a warm-up. With research, each but the
+    episode's first begins with as many positions as the task allows and with the agent's memory of
+    the one played before; without, with neither.
     """
-    research_calls = _research_calls(task, behaviour)
     attempts = 1 + task.harness.schema_retries
-    first = MeasuringModel(behaviour, research_calls, attempts)
     whole = replace(spec, limit=None)
-    episode = factory.open(whole, first)
+    memory: JsonValue = None
+    shown: tuple[str, ...] = ()
 
-    if isinstance(episode, TradingEpisode):
-        episode.has_warm_up = False
+    played = list(steps)
+    if behaviour.research_share and played[0]:
+        played.insert(0, played[0] - 1)  # for its memory
 
-    began = time.perf_counter()
-    entry = episode.run_step(0)
-    if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
-        return size_of(first, entry, time.perf_counter() - began)
+    sizes = []
+    for step in played:
+        model = MeasuringModel(behaviour, _research_calls(task, behaviour), attempts)
+        episode = factory.open(whole, model)
+        if isinstance(episode, TradingEpisode):
+            episode.has_warm_up = False
+            if behaviour.research_share and step:
+                invested = _with_positions(spec, factory.trading_parts(spec, model), step - 1)
+                before = TranscriptEntry(step=step - 1, exchanges=(), submission=None)
+                episode.resume(
+                    [JournalEntry(step=invested, transcript=before, memory=memory, shown=shown)]
+                )
 
-    # holding what the model may never be shown
-    second = MeasuringModel(behaviour, research_calls, attempts)
-    later = factory.open(whole, second)
-    invested = _with_positions(spec, factory.trading_parts(spec, second))
-    bought: Entry = JournalEntry[Any](
-        step=invested, transcript=entry.transcript, memory=entry.memory
-    )
-    later.resume([bought])
-    began = time.perf_counter()
-    entry = later.run_step(1)
+        began = time.perf_counter()
+        entry = episode.run_step(step)
+        sizes.append(size_of(model, entry, time.perf_counter() - began))
+        memory = entry.memory
+        shown = entry.shown
 
-    return size_of(second, entry, time.perf_counter() - began)
+    return sizes[-len(steps) :]
 
 
 def _research_calls(task: Any, behaviour: Behaviour) -> int:
@@ -265,16 +271,17 @@ def size_of(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
     return StepSize(model.requests, model.sent, seconds, failed, model.largest)
 
 
-def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
+def _with_positions(spec: EpisodeSpec, parts: EpisodeParts, step: int) -> StepRecord:
+    """Return the record of a step that bought as many positions as the task allows."""
     snapshot = parts.snapshot
     trading = parts.task.trading
-    row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1
+    row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1 + step
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
     members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
     action = tuple(Order(int(asset), "BUY", 0.5, _text(80), weight) for asset in members)
 
     return parts.bookkeeper(spec).book(
-        0, Decision(action, "model", _text(200)), StepCounts().record()
+        step, Decision(action, "model", _text(200)), StepCounts().record()
     )
 
 
@@ -360,20 +367,6 @@ class CallLimits:
         return min(scenario.call_s, self.timeout_s)
 
 
-def measure_scenarios(
-    spec: EpisodeSpec, task: Task, factory: EpisodeFactory
-) -> dict[str, StepSize]:
-    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at
-    it.
-    """
-    where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    behaviours = {name: scenario.behaviour for name, scenario in ASSUMED.items()}
-    return {
-        name: call_foreign(measure_step, where, spec, task, factory, one)
-        for name, one in behaviours.items()
-    }
-
-
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
     """Costs of a step by the assumptions of each scenario; without limits: a model of this machine,
     which answers at once.
@@ -398,18 +391,18 @@ def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> d
 def observed_rates(
     steps: Sequence[CountsRecord],
     transcript: Sequence[TranscriptEntry],
-    sizes: Mapping[str, StepSize],
+    own_s: Mapping[str, float],
     limits: CallLimits | None,
 ) -> dict[str, StepRate]:
     """Costs of a step as finished ones had (at least `LEAST_OBSERVED`): mean, tenth and ninetieth
-    percentiles.
+    percentiles. `own_s`: by scenario, seconds of agent, tools and mask in a step.
     """
     calls = _spread([len(entry.exchanges) for entry in transcript])
     tokens_in = _spread([record.input_tokens for record in steps])
     tokens_out = _spread([record.output_tokens for record in steps])
     rates: dict[str, StepRate] = {}
     for name, scenario in ASSUMED.items():
-        seconds = sizes[name].seconds
+        seconds = own_s[name]
         if limits is not None:
             seconds += calls[name] * limits.call_s(scenario)
 

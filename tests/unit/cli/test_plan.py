@@ -89,9 +89,9 @@ def size(plugins: Plugins, behaviour: Behaviour, task: str = TASK) -> StepSize:
     settings = config(model="builtin/hold", tasks=(task,))
     tasks, snapshot = choose_tasks(settings, plugins), replace(small_market(), id="0" * 64)
     spec = make_plan(settings, plugins, tasks, snapshot, None).specs[0]
-    return measure.measure_step(
-        spec, tasks[task], EpisodeFactory(tasks, plugins, snapshot), behaviour
-    )
+    factory = EpisodeFactory(tasks, plugins, snapshot)
+    (measured,) = measure.measure_steps(spec, tasks[task], factory, behaviour, [1])
+    return measured
 
 
 def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> None:
@@ -151,6 +151,7 @@ def test_a_defect_of_an_agent_is_named(plugins: Plugins, monkeypatch: pytest.Mon
 SENT = PromptBytes(
     letters=round(1000 * USUAL_TOKENS.letters), digits=round(1000 * USUAL_TOKENS.digits)
 )
+OWN_S = dict.fromkeys(ASSUMED, 0.5)  # seconds
 SIZES = dict.fromkeys(ASSUMED, StepSize(requests=3, sent=SENT, seconds=0.5, failed_calls=0))
 
 
@@ -175,7 +176,7 @@ def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
 def test_finished_steps_take_the_place_of_assumptions() -> None:
     steps = [StepCounts(usage=Usage(1000 * number, 50)).record() for number in range(1, 12)]
     transcript = [TranscriptEntry(step=0, exchanges=({},) * 4, submission=None) for _ in steps]
-    rates = measure.observed_rates(steps, transcript, SIZES, CallLimits(4096, 120.0, [2.0] * 44))
+    rates = measure.observed_rates(steps, transcript, OWN_S, CallLimits(4096, 120.0, [2.0] * 44))
     assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (
         4.0,
         6000.0,
@@ -185,7 +186,7 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
     assert {rate.output_tokens for rate in rates.values()} == {50.0}
     # A mean beyond the percentiles stays between low and high.
     steps = [StepCounts(usage=Usage(tokens, 1)).record() for tokens in [*[100] * 30, 100_000]]
-    rates = measure.observed_rates(steps, [transcript[0]] * 31, SIZES, None)
+    rates = measure.observed_rates(steps, [transcript[0]] * 31, OWN_S, None)
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
 
 
@@ -269,7 +270,9 @@ def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_las
         tasks=("market_blinded",),
         windows=(WINDOW,),
     ).left
-    assert left["high"].calls == 4 * left["typical"].calls > 0
+    # as many assets may not be shown on every day, so high is above it by what days differ
+    assert left["high"].calls >= 4 * left["typical"].calls > 0
+    assert left["high"].calls == pytest.approx(4 * left["typical"].calls, rel=0.01)
 
 
 def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -> None:

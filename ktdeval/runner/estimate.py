@@ -521,9 +521,12 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
 
     if run.context is not None:
         for part in run.parts:
-            yield from context_warnings(
-                part.task.name, part.largest_prompt or {}, run.context, config.max_output_tokens
-            )
+            if part.largest_prompt:
+                specs = run.plan.specs_of(part.task.name)
+                room = config.max_output_tokens
+                yield from context_warnings(
+                    specs, run.factory, part.largest_prompt, run.context, room
+                )
 
     typical = left["typical"]
     high = left["high"]

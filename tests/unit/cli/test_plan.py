@@ -288,6 +288,10 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
         plan(plugins, model="builtin/zigzag")
 
 
+def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, session: Path) -> None:
+    assert plan(plugins, out=f"file://{session}/new").folder == f"{session}/new"
+
+
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
     made = plan(plugins)
     typical = made.left["typical"]

@@ -25,7 +25,7 @@ from ktdeval.values.yamlio import load_yaml
 KIND = "context_exceeded"  #: Kind of failure of a prompt that does not fit
 
 _NUMBER = r"([0-9][0-9,]*)"
-_LEAST_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
+LEAST_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
 _PATIENCE_S = 5.0  #: Longest wait for what a server states of a model
 _LEAST_COUNTED = 100
 """Tokens of a prompt from which on its count says how many bytes a token has: shorter ones are
@@ -314,7 +314,7 @@ def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
             longer = f"give the model a context of at least {needed:,} tokens"
 
         left = context.tokens - prompt_tokens
-        if holds_reply and _LEAST_ROOM <= left < room:
+        if holds_reply and LEAST_ROOM <= left < room:
             shorter = f", lower --max-output-tokens to {left:,}"
 
     return f"{longer}{shorter}, or take a task and an agent that show less"

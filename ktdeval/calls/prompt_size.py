@@ -1,68 +1,143 @@
-"""Size of a prompt before it is sent: bytes by their kind, and the tokens that they may be."""
+"""Size of a prompt in bytes, by kind of character, and the tokens that so many bytes come to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from ktdeval.harness.messages import ModelRequest
 from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.yamlio import load_yaml
+
+#: Bytes a token by kind of character, with the tokenizers that they were measured with
+TOKEN_RATES = Path(__file__).with_name("token_rates.yaml")
+
+#: Kinds of character, with their names in messages
+KINDS = {
+    "letters": "letters",
+    "spaces": "spaces",
+    "digits": "digits",
+    "marks": "marks",
+    "scripts": "other scripts",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class BytesPerToken:
-    """UTF-8 bytes that one token stands for."""
+    """UTF-8 bytes that one token stands for, by kind of character."""
 
-    prose: float  #: in system prompts and descriptions of tools
-    data: float  #: in all other messages, which are tables of figures for the most part
-
-
-# Measured with the tokenizers cl100k_base and o200k_base on conversations of the built-in tasks:
-# 3.9 in system prompts, 3.5 in descriptions of tools, 1.9 to 2.7 in tables of figures, and 1.4 to
-# 2.0 in these where each digit is a token of its own.
-FEWEST_TOKENS = BytesPerToken(prose=4.2, data=2.7)
-USUAL_TOKENS = BytesPerToken(prose=3.7, data=2.3)
-MOST_TOKENS = BytesPerToken(prose=3.3, data=1.5)
+    letters: float  #: of ASCII
+    spaces: float  #: each begins a word, for the most part
+    digits: float
+    marks: float  #: every other character of ASCII: punctuation, brackets, ends of lines
+    scripts: float  #: characters beyond ASCII, Chinese for the most part
+    #: tokens that a server writes around each message and each tool
+    around: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBytes:
-    """UTF-8 bytes of a prompt, or of several."""
+    """UTF-8 bytes of a prompt, or of several, by kind of character as in `BytesPerToken`."""
 
-    prose: int = 0  #: of system prompts and descriptions of tools
-    data: int = 0  #: of all other messages
+    letters: int = 0
+    spaces: int = 0
+    digits: int = 0
+    marks: int = 0
+    scripts: int = 0
+    parts: int = 0  #: messages and tools
+
+    def __add__(self, other: PromptBytes) -> PromptBytes:
+        return PromptBytes(
+            letters=self.letters + other.letters,
+            spaces=self.spaces + other.spaces,
+            digits=self.digits + other.digits,
+            marks=self.marks + other.marks,
+            scripts=self.scripts + other.scripts,
+            parts=self.parts + other.parts,
+        )
+
+    def without(self, other: PromptBytes) -> PromptBytes:
+        """Return what these have more than others, at least nothing of each kind."""
+        return PromptBytes(
+            letters=max(0, self.letters - other.letters),
+            spaces=max(0, self.spaces - other.spaces),
+            digits=max(0, self.digits - other.digits),
+            marks=max(0, self.marks - other.marks),
+            scripts=max(0, self.scripts - other.scripts),
+            parts=max(0, self.parts - other.parts),
+        )
+
+    @property
+    def total(self) -> int:
+        """Bytes of all kinds."""
+        return self.letters + self.spaces + self.digits + self.marks + self.scripts
 
     def tokens(self, rate: BytesPerToken) -> float:
         """Return the tokens that they come to at this rate."""
-        return self.prose / rate.prose + self.data / rate.data
+        return (
+            self.letters / rate.letters
+            + self.spaces / rate.spaces
+            + self.digits / rate.digits
+            + self.marks / rate.marks
+            + self.scripts / rate.scripts
+            + self.parts * rate.around
+        )
+
+
+_RATES = load_yaml(TOKEN_RATES)["rates"]
+FEWEST_TOKENS = BytesPerToken(**_RATES["fewest"])
+"""No tokenizer that was measured needs fewer tokens."""
+USUAL_TOKENS = BytesPerToken(**_RATES["usual"])
+MOST_TOKENS = BytesPerToken(**_RATES["most"])
+"""No tokenizer that was measured needs more tokens."""
+
+
+def _kind_of(byte: int) -> int:
+    """Return the place in `KINDS` of the kind that a byte is counted as."""
+    letter = chr(byte)
+    if byte >= 0x80:
+        kind = "scripts"
+    elif letter.isalpha():
+        kind = "letters"
+    elif letter == " ":
+        kind = "spaces"
+    elif letter.isdigit():
+        kind = "digits"
+    else:
+        kind = "marks"
+
+    return list(KINDS).index(kind)
+
+
+_PLACES = np.array(list(map(_kind_of, range(256))), dtype=np.uint8)
+
+
+def text_bytes(text: str) -> PromptBytes:
+    """Return the size of a text."""
+    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    return PromptBytes(*np.bincount(_PLACES[data], minlength=len(KINDS)).tolist())
 
 
 def prompt_bytes(request: ModelRequest) -> PromptBytes:
     """Return the size of one request."""
-    prose = data = 0
+    texts = []
     for message in request.messages:
-        texts = [message.content]
+        texts.append(message.content)
         for call in message.tool_calls:
             texts += [call.name, call.arguments]
             if call.opaque is not None and call.opaque.has_words:
                 texts.append(call.opaque.data)
 
-        size = _bytes("".join(texts))
-        if message.role == "system":
-            prose += size
-        else:
-            data += size
-
     for tool in request.tools:
-        prose += _bytes(dumps_canonical([tool.name, tool.description, tool.parameters]))
+        texts.append(dumps_canonical([tool.name, tool.description, tool.parameters]))
 
-    return PromptBytes(prose, data)
+    parts = PromptBytes(parts=len(request.messages) + len(request.tools))
+    return text_bytes("".join(texts)) + parts
 
 
 def reply_room(request: ModelRequest) -> int:
     """Return the tokens that a request keeps free for its reply."""
     # Some providers count reasoning within this limit, others beside it: the limit itself is sure.
     return request.params.max_output_tokens
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

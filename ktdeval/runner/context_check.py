@@ -2,63 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from ktdeval.calls.context import Context, does_not_fit
+from ktdeval.calls.context import LEAST_ROOM, Context, does_not_fit
 from ktdeval.calls.prompt_size import FEWEST_TOKENS
 from ktdeval.errors import UsageError
+from ktdeval.hookspecs import COMPACT
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import ASSUMED, LOW, StepSize, measure_step
+from ktdeval.runner.measured_task import measure_task
+from ktdeval.runner.sampled_days import first_specs, smallest_prompts
 from ktdeval.tasks.spec import EpisodeSpec
 
-_ADVICE = (
-    "take a model with a longer context, a lower --max-output-tokens, or a task that shows less"
-)
-
-
-def largest_prompts(sizes: Mapping[str, StepSize]) -> dict[str, int]:
-    """Return by scenario the tokens of a step's largest prompt."""
-    tokens = {}
-    for name, scenario in ASSUMED.items():
-        tokens[name] = round(sizes[name].largest.tokens(scenario.bytes_per_token))
-    return tokens
+_USUAL = ("high", "typical")  # cases whose prompts an advice must let through, the best first
 
 
 def context_warnings(
-    task: str,
+    specs: Sequence[EpisodeSpec],
+    factory: EpisodeFactory,
     largest: Mapping[str, int],
     context: Context,
     room: int,
 ) -> Iterator[str]:
-    """Say that prompts of a task do not, or may not, fit beside a reply of `room` tokens."""
-    most = context.tokens - (room if context.holds_reply else 0)
+    """Say that prompts of a task, of which these are the episodes, do not, or may not, fit beside a
+    reply of `room` tokens. `largest`: by case, the tokens of a step's largest prompt.
+    """
+    most = _most(context, room)
     too_long = [name for name, tokens in largest.items() if tokens > most]
     if not too_long:
         return
 
+    task = specs[0].task
     problem = does_not_fit(largest[too_long[0]], context, room)
+    advice = ways_to_fit(specs, factory, largest, context, room)
     if "low" in too_long:
-        yield f"task {task}: {problem}; this run would be refused: {_ADVICE}"
+        yield f"task {task}: {problem}; this run would be refused: {advice}"
         return
 
     yield (
         f"task {task}, in the case {too_long[0]}: {problem}; such a prompt is not sent, "
-        f"and its step is a hold that counts as model_context_exceeded: {_ADVICE}"
+        f"and its step is a hold that counts as model_context_exceeded: {advice}"
     )
+
+
+def ways_to_fit(
+    specs: Sequence[EpisodeSpec],
+    factory: EpisodeFactory,
+    largest: Mapping[str, int],
+    context: Context,
+    room: int,
+) -> str:
+    """Return what lets the prompts of a task fit, each way tried: a context for all of them, a
+    shorter reply where it leaves room for them, and the task's compact prompt where that fits.
+    """
+    needed = largest["high"] + (room if context.holds_reply else 0)
+    ways = [f"give the model a context of at least {needed:,} tokens"]
+    for case in _USUAL:
+        left = context.tokens - largest[case]
+        if context.holds_reply and LEAST_ROOM <= left < room:
+            suffix = "" if case == "high" else f", which leaves room in the case {case}"
+            ways.append(f"lower --max-output-tokens to {left:,}{suffix}")
+            break
+
+    tokens = _compact_tokens(specs[0], factory)
+    if tokens is not None and tokens < largest["typical"]:
+        ways += _compact_ways(tokens, context, room)
+
+    return ", or ".join(ways)
+
+
+def _compact_tokens(spec: EpisodeSpec, factory: EpisodeFactory) -> int | None:
+    """Return the tokens of a typical prompt of a task's compact form; None where it has none."""
+    compact = factory.compacted(spec.task)
+    if compact is None:
+        return None
+
+    name = f"{spec.task}{COMPACT}"
+    task: Any = compact.task(name)
+    return measure_task(task, [replace(spec, task=name)], compact, None).largest["typical"]
+
+
+def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
+    """Yield the advice to take a compact prompt, with a shorter reply where it needs one."""
+    left = context.tokens - tokens
+    words = "give --set prompt=compact"
+    if context.holds_reply and left < room:
+        words += f" with --max-output-tokens {left:,}"
+
+    least = min(LEAST_ROOM, room) if context.holds_reply else 0
+    if left >= least:
+        yield f"{words}: its prompts have about {tokens:,} tokens"
 
 
 def check_context(
     context: Context,
-    specs: Iterable[EpisodeSpec],
+    specs: Sequence[EpisodeSpec],
     factory: EpisodeFactory,
     room: int,
 ) -> None:
     """Raise UsageError where not even the smallest prompts of a task fit."""
-    firsts = {spec.task: spec for spec in reversed(list(specs))}
-    for name, spec in sorted(firsts.items()):
-        where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-        size = call_foreign(measure_step, where, spec, factory.task(name), factory, LOW)
-        tokens = round(size.largest.tokens(FEWEST_TOKENS))
-        if tokens > context.tokens - (room if context.holds_reply else 0):
-            raise UsageError(f"task {name}: {does_not_fit(tokens, context, room)}; {_ADVICE}")
+    most = _most(context, room)
+    for name in sorted({spec.task for spec in specs}):
+        own = [spec for spec in specs if spec.task == name]
+        where = f"task {name}, agent {own[0].agent}: a step can't be measured"
+        tokens = call_foreign(_smallest_prompt, where, own, factory, most)
+        if tokens > most:
+            task: Any = factory.task(name)
+            largest = measure_task(task, own, factory, None).largest
+            advice = ways_to_fit(own, factory, largest, context, room)
+            raise UsageError(f"task {name}: {does_not_fit(tokens, context, room)}: {advice}")
+
+
+def _most(context: Context, room: int) -> int:
+    """Return the most tokens of a prompt that fits."""
+    return context.tokens - (room if context.holds_reply else 0)
+
+
+def _smallest_prompt(specs: Sequence[EpisodeSpec], factory: EpisodeFactory, most: int) -> int:
+    """Return the tokens of the first prompt of a step without research that has at most so many, or
+    else of the smallest of those that a plan measures.
+    """
+    task: Any = factory.task(specs[0].task)
+    smallest = sys.maxsize
+    for spec in first_specs(specs).values():
+        for size in smallest_prompts(spec, task, factory):
+            smallest = min(smallest, round(size.largest.tokens(FEWEST_TOKENS)))
+            if smallest <= most:
+                return smallest
+
+    return smallest

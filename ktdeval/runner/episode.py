@@ -370,6 +370,18 @@ class TradingEpisode:
             shown=decided.shown,
         )
 
+    @property
+    def has_documents(self) -> bool:
+        """Whether the market has documents, of which a day may show many or none."""
+        return len(self._parts.snapshot.documents) > 0
+
+    def shown_bytes(self, step: int) -> int:
+        """Return the UTF-8 bytes that the task shows at a step, at which nothing is held."""
+        seen = self._seen
+        view = self._parts.snapshot.as_of(self._base_row + step)
+        observation = self._scene.observe(step, view, seen.account, seen.last)
+        return len(observation.user.encode())
+
     def recall(self, shown: Collection[str]) -> None:
         """Treat handles that the mask has shown earlier as shown."""
         self._scene.lens.recall(shown)

@@ -24,7 +24,7 @@ from ktdeval.runner.access import requested_protocol, run_price
 from ktdeval.runner.batch import HOURS, batch_hours, check_batch, check_batch_calls
 from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.context_check import context_warnings, largest_prompts
+from ktdeval.runner.context_check import context_warnings
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.growth import growth_of
@@ -36,11 +36,11 @@ from ktdeval.runner.measure import (
     CallLimits,
     MeasuringModel,
     StepRate,
-    assumed_rates,
-    measure_scenarios,
     observed_rates,
+    rates_line,
     with_assumed_tokens,
 )
+from ktdeval.runner.measured_task import MeasuredTask, measure_task
 from ktdeval.runner.models import RunModel, choices, further_models, known_context, own_model
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
@@ -144,7 +144,8 @@ class _TaskPart:
     steps_left: Sequence[int]
     steps: int
     finished: Finished
-    rates: Mapping[str, StepRate]
+    windows: Sequence[Window | None]  #: by episode
+    rates: Mapping[Window | None, Mapping[str, StepRate]]  #: by window and scenario
     is_observed: bool
     largest_prompt: dict[str, int] | None  #: by scenario, its tokens
     #: by episode that is to begin, its window; None if it has begun
@@ -164,6 +165,7 @@ class _Progress:
     usual_entries: list[TranscriptEntry] = field(default_factory=list)
     steps_left: list[int] = field(default_factory=list)  #: by episode
     fresh: list[Window | None] = field(default_factory=list)  #: as of `_TaskPart`
+    windows: list[Window | None] = field(default_factory=list)  #: by episode
 
 
 class _Estimator:
@@ -247,31 +249,45 @@ class _Estimator:
 
     def _part(self, task: Task) -> _TaskPart:
         specs = self.plan.specs_of(task.name)
-        sizes = measure_scenarios(specs[0], task, self.factory)
+        measured = measure_task(task, specs, self.factory, self.limits)
         where = f"task {task.name}: its warm-up can't be measured"
         warm_ups = call_foreign(warm_up_rates, where, task, specs, self.factory, self.limits)
         progress = self._progress(specs, warm_ups)
 
         is_observed = len(progress.usual_steps) >= LEAST_OBSERVED
-        rates = assumed_rates(sizes, self.limits)
+        rates = measured.rates
         if is_observed:
-            usual_entries = progress.usual_entries
-            observed = observed_rates(progress.usual_steps, usual_entries, sizes, self.limits)
-            if not self._are_counted(usual_entries):
-                observed = with_assumed_tokens(observed, rates)
-            rates = observed
+            rates = self._observed(progress, measured)
 
         return _TaskPart(
             task=task,
             steps_left=progress.steps_left,
             steps=progress.planned,
             finished=self._finished(progress.steps, progress.transcript),
+            windows=progress.windows,
             rates=rates,
             is_observed=is_observed,
-            largest_prompt=None if self.remote is None else largest_prompts(sizes),
+            largest_prompt=None if self.remote is None else dict(measured.largest),
             fresh=progress.fresh,
             warm_ups=warm_ups,
         )
+
+    def _observed(
+        self, progress: _Progress, measured: MeasuredTask
+    ) -> Mapping[Window | None, Mapping[str, StepRate]]:
+        """Return what a step takes, by window and scenario, from the finished ones of all windows.
+        Tokens are assumed where a provider did not count them.
+        """
+        observed = observed_rates(
+            progress.usual_steps, progress.usual_entries, measured.own_s, self.limits
+        )
+        if self._are_counted(progress.usual_entries):
+            return dict.fromkeys(measured.rates, observed)
+
+        return {
+            window: with_assumed_tokens(observed, assumed)
+            for window, assumed in measured.rates.items()
+        }
 
     def _progress(self, specs: Sequence[EpisodeSpec], warm_ups: WarmUpRates) -> _Progress:
         """Return the finished steps of a task's episodes, and how many are left of each."""
@@ -295,6 +311,7 @@ class _Estimator:
             progress.planned += total
             progress.steps_left.append(max(total - len(done), 0))
             progress.fresh.append(None if done else spec.window)
+            progress.windows.append(spec.window)
 
         return progress
 
@@ -341,9 +358,10 @@ class _Estimator:
     def _left(self, parts: Sequence[_TaskPart], scenario: str) -> Amount:
         episodes: list[StepRate] = []
         for part in parts:
-            for steps, window in zip(part.steps_left, part.fresh, strict=True):
-                before = part.warm_ups[window][scenario]
-                episodes.append(part.rates[scenario].times(steps, before))
+            left = zip(part.steps_left, part.windows, part.fresh, strict=True)
+            for steps, window, begins_with in left:
+                before = part.warm_ups[begins_with][scenario]
+                episodes.append(part.rates[window][scenario].times(steps, before))
 
         calls = round(math.fsum(episode.calls for episode in episodes))
         tokens_in = round(math.fsum(episode.input_tokens for episode in episodes))
@@ -460,12 +478,7 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
                 f"{' / '.join(f'{limits.reply_tokens(scenario):,}' for scenario in scenarios)}"
                 " tokens a reply, reasoning included"
             ),
-            (
-                f"{' / '.join(f'{scenario.bytes_per_token.prose:g}' for scenario in scenarios)}"
-                " bytes a token in instructions,"
-                f" {' / '.join(f'{scenario.bytes_per_token.data:g}' for scenario in scenarios)} in"
-                " data"
-            ),
+            rates_line(),
         )
 
     if run.config.batch:
@@ -520,9 +533,12 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
 
     if run.context is not None:
         for part in run.parts:
-            yield from context_warnings(
-                part.task.name, part.largest_prompt or {}, run.context, config.max_output_tokens
-            )
+            if part.largest_prompt:
+                specs = run.plan.specs_of(part.task.name)
+                room = config.max_output_tokens
+                yield from context_warnings(
+                    specs, run.factory, part.largest_prompt, run.context, room
+                )
 
     typical = left["typical"]
     high = left["high"]

@@ -17,9 +17,18 @@ from msgspec import structs
 from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.calls.tally import CallCounter
 from ktdeval.cards.fields.makers import Maker
-from ktdeval.errors import BudgetError, DataError, KtdevalError, PluginError, ProviderError, RunStop
+from ktdeval.errors import (
+    BudgetError,
+    DataError,
+    KtdevalError,
+    PluginError,
+    ProviderError,
+    RunStop,
+    UsageError,
+)
 from ktdeval.harness.messages import Model
 from ktdeval.harness.tools import Tool
+from ktdeval.hookspecs import COMPACT
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
@@ -90,6 +99,17 @@ class EpisodeFactory:
         if name in self._trading:
             return self._trading[name][0]
         return self._scoring[name][0]
+
+    def compacted(self, name: str) -> EpisodeFactory | None:
+        """Return the factory of a task with a compact prompt, named as in `hookspecs.COMPACT`; None
+        where there is none, or where the task is one.
+        """
+        compact = f"{name}{COMPACT}"
+        try:
+            task = self._plugins.make_task(compact)
+        except UsageError:
+            return None
+        return EpisodeFactory({compact: task}, self._plugins, self._snapshot)
 
     def trading_parts(self, spec: EpisodeSpec, model: Model) -> EpisodeParts:
         """Return the parts of a trading episode."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from ktdeval.calls.prompt_size import (
     FEWEST_TOKENS,
+    KINDS,
     MOST_TOKENS,
     USUAL_TOKENS,
     BytesPerToken,
@@ -26,11 +27,9 @@ from ktdeval.harness.messages import NO_TOOL, ModelRequest, Reply, ToolCall, Too
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.market.calendar import window_rows
 from ktdeval.observation.tables import as_object
-from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.journal import Entry, JournalEntry
-from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Task
 from ktdeval.tasks.task_parts import UsualToolCalls
@@ -69,8 +68,7 @@ class StepSize:
     """One step, as sent: every request holds the whole conversation before it."""
 
     requests: int  #: how often the model was asked
-    prose_bytes: int  #: UTF-8 bytes of system prompts and tool descriptions, over all requests
-    data_bytes: int  #: UTF-8 bytes of all other messages, over all requests
+    sent: PromptBytes  #: bytes over all requests
     seconds: float  #: what agent, tools and mask took
     #: research calls that were answered with an error, since their arguments could only be guessed
     failed_calls: int
@@ -89,15 +87,15 @@ class MeasuringModel:
         self._submissions = 0
         self._left = research_calls
         self._number = 0
-        self.requests = self.prose_bytes = self.data_bytes = 0
+        self.requests = 0
+        self.sent = PromptBytes()
         self.largest = PromptBytes()
 
     def reply(self, request: ModelRequest) -> Reply:
         """Count one request and answer it."""
         size = prompt_bytes(request)
         self.requests += 1
-        self.prose_bytes += size.prose
-        self.data_bytes += size.data
+        self.sent += size
         self.largest = max(self.largest, size, key=lambda one: one.tokens(USUAL_TOKENS))
 
         if request.response_schema is not None:
@@ -217,38 +215,46 @@ def _may_be_null(schema: Schema) -> bool:
     return any(map(_may_be_null, schema.get("anyOf", ())))
 
 
-def measure_step(
-    spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour
-) -> StepSize:
-    """Size of one step of an episode: its second, with as many positions as the task allows, or
-    (without research) its first, in both cases without a warm-up.
+def measure_steps(
+    spec: EpisodeSpec,
+    task: Task,
+    factory: EpisodeFactory,
+    behaviour: Behaviour,
+    steps: Sequence[int],
+) -> list[StepSize]:
+    """Sizes of some steps of an episode, ascending, without a warm-up. With research, each but the
+    episode's first begins with as many positions as the task allows and with the agent's memory of
+    the one played before; without, with neither.
     """
-    research_calls = _research_calls(task, behaviour)
     attempts = 1 + task.harness.schema_retries
-    first = MeasuringModel(behaviour, research_calls, attempts)
     whole = replace(spec, limit=None)
-    episode = factory.open(whole, first)
+    memory: JsonValue = None
+    shown: tuple[str, ...] = ()
 
-    if isinstance(episode, TradingEpisode):
-        episode.has_warm_up = False
+    played = list(steps)
+    if behaviour.research_share and played[0]:
+        played.insert(0, played[0] - 1)  # for its memory
 
-    began = time.perf_counter()
-    entry = episode.run_step(0)
-    if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
-        return size_of(first, entry, time.perf_counter() - began)
+    sizes = []
+    for step in played:
+        model = MeasuringModel(behaviour, _research_calls(task, behaviour), attempts)
+        episode = factory.open(whole, model)
+        if isinstance(episode, TradingEpisode):
+            episode.has_warm_up = False
+            if behaviour.research_share and step:
+                invested = _with_positions(spec, factory.trading_parts(spec, model), step - 1)
+                before = TranscriptEntry(step=step - 1, exchanges=(), submission=None)
+                episode.resume(
+                    [JournalEntry(step=invested, transcript=before, memory=memory, shown=shown)]
+                )
 
-    # holding what the model may never be shown
-    second = MeasuringModel(behaviour, research_calls, attempts)
-    later = factory.open(whole, second)
-    invested = _with_positions(spec, factory.trading_parts(spec, second))
-    bought: Entry = JournalEntry[Any](
-        step=invested, transcript=entry.transcript, memory=entry.memory
-    )
-    later.resume([bought])
-    began = time.perf_counter()
-    entry = later.run_step(1)
+        began = time.perf_counter()
+        entry = episode.run_step(step)
+        sizes.append(size_of(model, entry, time.perf_counter() - began))
+        memory = entry.memory
+        shown = entry.shown
 
-    return size_of(second, entry, time.perf_counter() - began)
+    return sizes[-len(steps) :]
 
 
 def _research_calls(task: Any, behaviour: Behaviour) -> int:
@@ -262,21 +268,20 @@ def _research_calls(task: Any, behaviour: Behaviour) -> int:
 def size_of(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
     """Return the size of a step that a model was asked in, from what it counted."""
     failed = entry.step.tool_calls - entry.step.tool_calls_valid
-    return StepSize(
-        model.requests, model.prose_bytes, model.data_bytes, seconds, failed, model.largest
-    )
+    return StepSize(model.requests, model.sent, seconds, failed, model.largest)
 
 
-def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
+def _with_positions(spec: EpisodeSpec, parts: EpisodeParts, step: int) -> StepRecord:
+    """Return the record of a step that bought as many positions as the task allows."""
     snapshot = parts.snapshot
     trading = parts.task.trading
-    row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1
+    row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1 + step
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
     members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
     action = tuple(Order(int(asset), "BUY", 0.5, _text(80), weight) for asset in members)
 
     return parts.bookkeeper(spec).book(
-        0, Decision(action, "model", _text(200)), StepCounts().record()
+        step, Decision(action, "model", _text(200)), StepCounts().record()
     )
 
 
@@ -305,6 +310,17 @@ ASSUMED: Mapping[str, Scenario] = {
     "typical": Scenario(TYPICAL, USUAL_TOKENS, reply_tokens=600, call_s=8.0),
     "high": Scenario(HIGH, MOST_TOKENS, reply_tokens=None, call_s=30.0),
 }
+
+
+def rates_line() -> str:
+    """Return the bytes a token of each scenario in words."""
+    rates = [scenario.bytes_per_token for scenario in ASSUMED.values()]
+    parts = []
+    for kind, name in KINDS.items():
+        figures = "/".join(f"{getattr(rate, kind):.2g}" for rate in rates)
+        parts.append(f"{name} {figures}")
+
+    return f"bytes a token: {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -351,20 +367,6 @@ class CallLimits:
         return min(scenario.call_s, self.timeout_s)
 
 
-def measure_scenarios(
-    spec: EpisodeSpec, task: Task, factory: EpisodeFactory
-) -> dict[str, StepSize]:
-    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at
-    it.
-    """
-    where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    behaviours = {name: scenario.behaviour for name, scenario in ASSUMED.items()}
-    return {
-        name: call_foreign(measure_step, where, spec, task, factory, one)
-        for name, one in behaviours.items()
-    }
-
-
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
     """Costs of a step by the assumptions of each scenario; without limits: a model of this machine,
     which answers at once.
@@ -376,10 +378,9 @@ def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> d
             rates[name] = StepRate(size.requests, 0, 0, size.seconds)
             continue
 
-        sent = PromptBytes(size.prose_bytes, size.data_bytes)
         rates[name] = StepRate(
             calls=size.requests,
-            input_tokens=sent.tokens(scenario.bytes_per_token),
+            input_tokens=size.sent.tokens(scenario.bytes_per_token),
             output_tokens=size.requests * limits.reply_tokens(scenario),
             seconds=size.requests * limits.call_s(scenario) + size.seconds,
         )
@@ -390,18 +391,18 @@ def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> d
 def observed_rates(
     steps: Sequence[CountsRecord],
     transcript: Sequence[TranscriptEntry],
-    sizes: Mapping[str, StepSize],
+    own_s: Mapping[str, float],
     limits: CallLimits | None,
 ) -> dict[str, StepRate]:
     """Costs of a step as finished ones had (at least `LEAST_OBSERVED`): mean, tenth and ninetieth
-    percentiles.
+    percentiles. `own_s`: by scenario, seconds of agent, tools and mask in a step.
     """
     calls = _spread([len(entry.exchanges) for entry in transcript])
     tokens_in = _spread([record.input_tokens for record in steps])
     tokens_out = _spread([record.output_tokens for record in steps])
     rates: dict[str, StepRate] = {}
     for name, scenario in ASSUMED.items():
-        seconds = sizes[name].seconds
+        seconds = own_s[name]
         if limits is not None:
             seconds += calls[name] * limits.call_s(scenario)
 

@@ -593,7 +593,7 @@ def run_path(config: RunConfig, plan: Plan) -> Path:
     if config.out and is_url(config.out):
         return local_copy(config.out)
     if config.out:
-        return user_path(config.out)
+        return user_path(config.out.removeprefix("file://"))
 
     names = list(plan.tasks)
     title = names[0] if len(names) == 1 else f"{len(names)}-tasks"

@@ -113,6 +113,10 @@ class ScoringEpisode:
         )
         return JournalEntry(step=record, transcript=outcome.transcript, memory=None)
 
+    def shown_bytes(self, step: int) -> int:
+        """Return the UTF-8 bytes that a sample shows."""
+        return len(self._sample(step).user.encode("utf-8", "surrogatepass"))
+
     def encode(self, records: Sequence[AnswerRecord]) -> tuple[str, bytes]:
         """Return all answers, as their file."""
         return ANSWERS, pack_lines(records)

@@ -11,6 +11,7 @@ from ktdeval.runner.measure import (
     ASSUMED,
     LOW,
     NOTHING,
+    NOTHING_SENT,
     CallLimits,
     MeasuringModel,
     StepRate,
@@ -37,8 +38,7 @@ def measure_warm_up(spec: EpisodeSpec, factory: EpisodeFactory) -> StepSize:
     without = _first_step(spec, factory, with_lessons=False)
     return StepSize(
         with_lessons.requests - without.requests,
-        with_lessons.prose_bytes - without.prose_bytes,
-        max(0, with_lessons.data_bytes - without.data_bytes),
+        with_lessons.sent.without(without.sent),
         max(0.0, with_lessons.seconds - without.seconds),
         0,
         with_lessons.largest,
@@ -50,7 +50,7 @@ def _first_step(spec: EpisodeSpec, factory: EpisodeFactory, *, with_lessons: boo
     model = MeasuringModel(LOW, 0)
     episode = factory.open(spec, model)
     if not isinstance(episode, TradingEpisode) or not episode.has_warm_up:
-        return StepSize(0, 0, 0, 0.0, 0)
+        return StepSize(0, NOTHING_SENT, 0.0, 0)
 
     episode.has_warm_up = with_lessons
     began = time.perf_counter()

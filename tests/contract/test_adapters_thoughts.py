@@ -146,7 +146,7 @@ def test_thoughts_are_in_the_record_the_key_and_the_size_of_the_prompt() -> None
         request = second_turn(reply)
         bare = second_turn(replace(reply, tool_calls=(replace(reply.tool_calls[0], opaque=None),)))
         assert request_key(model, request) != request_key(model, bare)
-    assert prompt_bytes(request).data - prompt_bytes(bare).data >= len("Let me look.")
+    assert prompt_bytes(request).total - prompt_bytes(bare).total >= len("Let me look.")
     assert "Let me look." in json.dumps(request.messages[2].to_json())
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from adapter_server import LOOK, SUBMIT, ask
 from ktdeval.calls.prices import choose_price
+from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
@@ -118,7 +119,7 @@ def test_what_is_kept_ends_five_minutes_after_its_last_use(later: float, read: i
 
 
 def test_a_prefix_below_the_models_minimum_is_neither_written_nor_read() -> None:
-    cache = ClaudeCache(1024)
+    cache = ClaudeCache(4096)
     for _ in range(2):
         found = cache.ask(conversation(2, 2), 0.0)
         assert (found.read, found.written) == (0.0, 0.0)
@@ -139,7 +140,11 @@ def test_what_a_changed_field_ends(change: dict[str, Any], levels: str) -> None:
     cache = ClaudeCache(1024)
     first = cache.ask(body, 0.0)
     found = cache.ask({**body, **change}, 1.0)
-    expected = {"nothing": 0.0, "tools and system": 7000 / 3.7, "all": first.written}[levels]
+    expected = {
+        "nothing": 0.0,
+        "tools and system": text_bytes("one" + "Rules. " * 1000).tokens(USUAL_TOKENS),
+        "all": first.written,
+    }[levels]
     assert found.read == pytest.approx(expected, abs=2.0)
 
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 
 from docs_markdown import code, plain_text, table
+from ktdeval.calls.prompt_size import (
+    FEWEST_TOKENS,
+    KINDS,
+    MOST_TOKENS,
+    TOKEN_RATES,
+    PromptBytes,
+)
 from ktdeval.cards import card_words
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_compare.paper_tables import known_tables
 from ktdeval_data.reading.names import NOT_READ, columns_beside
 from ktdeval_models.remote.params import Preset, presets
@@ -61,6 +69,20 @@ def columns_table() -> str:
     for (role, meaning), own in names.items():
         rows.append((role if role == NOT_READ else code(role), meaning, ", ".join(own)))
     return table(("role", "meaning", "columns"), rows)
+
+
+def token_rates_table() -> str:
+    """Return the bytes a token of texts of one kind each, as counted, with what is estimated."""
+    measured = load_yaml(TOKEN_RATES)
+    rows = []
+    for row in measured["contents"]:
+        size = PromptBytes(*(row[kind] for kind in KINDS))
+        counted = [size.total / tokens for tokens in row["tokens"].values()]
+        estimated = [size.total / size.tokens(rate) for rate in (FEWEST_TOKENS, MOST_TOKENS)]
+        rows.append((row["content"], *(f"{rate:.2f}" for rate in (*counted, *estimated))))
+
+    names = [f"{code(name)} ({entry['package']})" for name, entry in measured["tokenizers"].items()]
+    return table(("bytes a token of", *names, "low", "high"), rows)
 
 
 def venues_table() -> str:

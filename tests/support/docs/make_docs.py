@@ -26,6 +26,7 @@ from docs_tables import (
     label_names,
     paper_tables,
     providers_table,
+    token_rates_table,
     venues_table,
     with_table,
 )
@@ -39,6 +40,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/comparison.md": {"like": paper_tables},
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},
+    "docs/plan.md": {"token rates": token_rates_table},
     "docs/trading.md": {"venues": venues_table},
     "docs/architecture.md": {
         "rings": rings_table,

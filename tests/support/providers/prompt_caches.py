@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ktdeval.calls.prompt_size import USUAL_TOKENS
+from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, sha256_hex
 
 MARK = "cache_control"
@@ -119,7 +119,7 @@ def _prefixes(body: Body, heeds_choice: bool) -> list[_Block]:
     tokens = 0.0
     for level, part in _parts(body, heeds_choice):
         key = sha256_hex(f"{key}\n{level}\n{dumps_canonical(_plain(part))}")
-        tokens += _tokens(part, is_prose=level != "messages")
+        tokens += _tokens(part)
         blocks.append(_Block(key, tokens, MARK in part))
         if level == "change":
             blocks.pop()
@@ -155,13 +155,12 @@ def _plain(part: Body) -> JsonValue:
     return {name: value for name, value in part.items() if name != MARK}
 
 
-def _tokens(part: Body, is_prose: bool) -> float:
+def _tokens(part: Body) -> float:
     """Return the estimated tokens of a block, as `ktdeval plan` counts them."""
     texts = [text for name, text in part.items() if name in ("text", "content", "name")]
     texts += [part.get("description", "")]
     texts += [dumps_canonical(part[name]) for name in ("input_schema", "input") if name in part]
-    size = len("".join(texts).encode())
-    return size / (USUAL_TOKENS.prose if is_prose else USUAL_TOKENS.data)
+    return text_bytes("".join(texts)).tokens(USUAL_TOKENS)
 
 
 class OpenAICache:

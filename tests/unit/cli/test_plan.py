@@ -15,6 +15,7 @@ import pytest
 
 import far_plugin
 from ktdeval.attribution.factors import FACTORS
+from ktdeval.calls.prompt_size import USUAL_TOKENS, PromptBytes
 from ktdeval.cli.main import main
 from ktdeval.errors import CardError, ConfigError, PluginError, StoreError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
@@ -88,9 +89,9 @@ def size(plugins: Plugins, behaviour: Behaviour, task: str = TASK) -> StepSize:
     settings = config(model="builtin/hold", tasks=(task,))
     tasks, snapshot = choose_tasks(settings, plugins), replace(small_market(), id="0" * 64)
     spec = make_plan(settings, plugins, tasks, snapshot, None).specs[0]
-    return measure.measure_step(
-        spec, tasks[task], EpisodeFactory(tasks, plugins, snapshot), behaviour
-    )
+    factory = EpisodeFactory(tasks, plugins, snapshot)
+    (measured,) = measure.measure_steps(spec, tasks[task], factory, behaviour, [1])
+    return measured
 
 
 def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> None:
@@ -106,13 +107,11 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> Non
     assert many.failed_calls == 0, "research is measured with results and not with errors"
     # three calls leave room for a remark that ends the research
     assert (few.requests, many.requests) == (8, 16)
-    assert many.data_bytes > 3 * few.data_bytes, (
+    assert many.sent.total > 2 * few.sent.total, (
         "a later request holds the whole conversation again"
     )
     empty, full = size(plugins, LOW, MEMORY), size(plugins, TYPICAL, MEMORY)
-    # Who holds something may sell, so both forms of an order in the step's schema name that side.
-    assert full.prose_bytes == empty.prose_bytes + 2 * len(b',"SELL"')
-    assert full.data_bytes > empty.data_bytes + 1000, "with as many positions as the task allows"
+    assert full.sent.total > empty.sent.total + 1000, "with as many positions as the task allows"
 
 
 def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
@@ -123,11 +122,9 @@ def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
             (Message("system", "日本"), Message("user", "abc")), (tool,), params=CallParams()
         )
     )
-    assert (model.requests, model.prose_bytes, model.data_bytes) == (
-        1,
-        6 + len('["t","Ü",{"type":"object"}]'.encode()),
-        3,
-    )
+    # abc, t, type, object; brackets, quotation marks, colon, commas; Ü has two bytes
+    assert model.sent == PromptBytes(letters=14, marks=15, scripts=8, parts=3)
+    assert (model.requests, model.largest) == (1, model.sent)
 
 
 @on_each_row
@@ -150,9 +147,12 @@ def test_a_defect_of_an_agent_is_named(plugins: Plugins, monkeypatch: pytest.Mon
 # ---- from a step to a run
 
 
-SIZES = dict.fromkeys(
-    ASSUMED, StepSize(requests=3, prose_bytes=3700, data_bytes=2300, seconds=0.5, failed_calls=0)
+#: 1,000 tokens in letters and 1,000 in digits at the usual rates
+SENT = PromptBytes(
+    letters=round(1000 * USUAL_TOKENS.letters), digits=round(1000 * USUAL_TOKENS.digits)
 )
+OWN_S = dict.fromkeys(ASSUMED, 0.5)  # seconds
+SIZES = dict.fromkeys(ASSUMED, StepSize(requests=3, sent=SENT, seconds=0.5, failed_calls=0))
 
 
 def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
@@ -176,7 +176,7 @@ def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
 def test_finished_steps_take_the_place_of_assumptions() -> None:
     steps = [StepCounts(usage=Usage(1000 * number, 50)).record() for number in range(1, 12)]
     transcript = [TranscriptEntry(step=0, exchanges=({},) * 4, submission=None) for _ in steps]
-    rates = measure.observed_rates(steps, transcript, SIZES, CallLimits(4096, 120.0, [2.0] * 44))
+    rates = measure.observed_rates(steps, transcript, OWN_S, CallLimits(4096, 120.0, [2.0] * 44))
     assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (
         4.0,
         6000.0,
@@ -186,7 +186,7 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
     assert {rate.output_tokens for rate in rates.values()} == {50.0}
     # A mean beyond the percentiles stays between low and high.
     steps = [StepCounts(usage=Usage(tokens, 1)).record() for tokens in [*[100] * 30, 100_000]]
-    rates = measure.observed_rates(steps, [transcript[0]] * 31, SIZES, None)
+    rates = measure.observed_rates(steps, [transcript[0]] * 31, OWN_S, None)
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
 
 
@@ -270,7 +270,9 @@ def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_las
         tasks=("market_blinded",),
         windows=(WINDOW,),
     ).left
-    assert left["high"].calls == 4 * left["typical"].calls > 0
+    # as many assets may not be shown on every day, so high is above it by what days differ
+    assert left["high"].calls >= 4 * left["typical"].calls > 0
+    assert left["high"].calls == pytest.approx(4 * left["typical"].calls, rel=0.01)
 
 
 def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -> None:
@@ -284,6 +286,10 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
         UsageError, match="builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders"
     ):
         plan(plugins, model="builtin/zigzag")
+
+
+def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, session: Path) -> None:
+    assert plan(plugins, out=f"file://{session}/new").folder == f"{session}/new"
 
 
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
@@ -466,7 +472,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     assert lines[title + 2].split() == ["calls", "42", "105", "336"]
     assert "all tasks, steps that are left" in lines
     assert "  150 / 600 / 4,096 tokens a reply, reasoning included" in lines
-    assert "  4.2 / 3.7 / 3.3 bytes a token in instructions, 2.7 / 2.3 / 1.5 in data" in lines
+    assert any(line.startswith("  bytes a token: letters 12/12/6.") for line in lines)
     assert "  besides, 48 short questions at start and end (--canary)" in lines
     assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
     assert max(map(len, lines)) <= 132

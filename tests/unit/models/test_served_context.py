@@ -5,6 +5,7 @@ paid.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -129,6 +130,50 @@ def test_plan_of_a_context_that_research_may_exceed_names_the_case(terminal: Ter
     assert "the context is 16,000 tokens (--context-tokens); such a prompt is not sent" in text
 
 
+@pytest.mark.parametrize(
+    ("task", "tokens", "ways"),
+    [
+        ("blinded_memory_only", 40_000, []),
+        ("blinded_memory_only", 8_000, ["context", "reply"]),  # compact has no fewer tokens
+        ("market_blinded", 18_000, ["context", "reply", "compact"]),
+        ("market_blinded", 9_000, ["context", "compact"]),
+        ("blinded_memory_only", 2_000, ["context"]),
+        ("market_blinded_compact", 3_000, ["context"]),  # a compact prompt has none
+    ],
+)
+def test_each_way_that_a_plan_proposes_lets_the_prompts_fit(
+    task: str, tokens: int, ways: list[str], terminal: Terminal
+) -> None:
+    """The command with the proposed words has no warning that its usual prompts do not fit."""
+    given = ["--tasks", task, "--context-tokens", str(tokens)]
+    if task.startswith("market"):
+        given += ["--windows", "2024-04-01:2024-04-05"]
+
+    with stating({}) as server:
+        base = words(server)[:4]
+        text = terminal.out("plan", *base, *given)
+        proposed = _proposed(text)
+        assert list(proposed) == ways
+        for more in proposed.values():
+            again = terminal.out("plan", *base, *given, *more)
+            assert "in the case typical" not in again
+            assert "would be refused" not in again
+
+
+def _proposed(text: str) -> dict[str, list[str]]:
+    """What the warnings of a plan propose: words of its command, by kind."""
+    found: dict[str, list[str]] = {}
+    if match := re.search(r"a context of at least ([\d,]+) tokens", text):
+        found["context"] = ["--context-tokens", match[1].replace(",", "")]
+    if match := re.search(r"lower --max-output-tokens to ([\d,]+)", text):
+        found["reply"] = ["--max-output-tokens", match[1].replace(",", "")]
+    if match := re.search(r"--set prompt=compact(?: with --max-output-tokens ([\d,]+))?", text):
+        found["compact"] = ["--set", "prompt=compact"]
+        if match[1]:
+            found["compact"] += ["--max-output-tokens", match[1].replace(",", "")]
+    return found
+
+
 def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
     with stating({}) as server:
         text = terminal.out("plan", *words(server))
@@ -147,7 +192,8 @@ def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(
     assert server.paid == []
     for message in (line, longer):
         assert "task blinded_open_research: a prompt of about" in message
-        assert "a lower --max-output-tokens" in message
+        assert "give the model a context of at least" in message
+        assert "lower --max-output-tokens" not in message, "no prompt of research fits then, either"
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 

@@ -4,7 +4,6 @@ card says what they leave out.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,10 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness.messages import ModelRequest
 from ktdeval.runner import RunConfig
 from ktdeval.runner.preflight import first_requests
+from ktdeval.values.jsonio import dumps_canonical
 from loops import not_empty
 from planned_tasks import PLUGINS, TASKS, planned
+from real_tokenizers import counters, needs_tokenizers
 from run_support import ktdeval
 
 MOST = 8_000
@@ -49,22 +50,14 @@ def test_the_first_prompt_of_every_task_fits_8000_tokens(task: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("tiktoken") is None, reason="tiktoken is not here: pip install it"
-)
+@needs_tokenizers
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
-def test_a_tokenizer_counts_8000_tokens_at_most(task: str) -> None:
-    import tiktoken  # type: ignore[import-not-found,unused-ignore]
-
-    try:
-        encoding = tiktoken.get_encoding("cl100k_base")
-    except OSError as error:
-        pytest.skip(f"the tokenizer's file is not here: {error}")
-
+def test_tokenizers_count_8000_tokens_at_most(task: str) -> None:
     request = first_prompt(f"{task}_compact")
     texts = [message.content for message in request.messages]
-    texts += [f"{tool.description}{tool.parameters}" for tool in request.tools]
-    assert sum(len(encoding.encode(text)) for text in texts) <= MOST
+    texts += [dumps_canonical([tool.description, tool.parameters]) for tool in request.tools]
+    for count in not_empty(counters().values()):
+        assert sum(map(count, texts)) <= MOST
 
 
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)

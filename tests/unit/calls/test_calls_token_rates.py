@@ -1,0 +1,97 @@
+"""Tokens that are estimated from bytes: bounds hold for each tokenizer that was measured, on texts of
+every kind, and the table says where its figures are from.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.calls.prompt_size import (
+    FEWEST_TOKENS,
+    KINDS,
+    MOST_TOKENS,
+    TOKEN_RATES,
+    USUAL_TOKENS,
+    PromptBytes,
+    text_bytes,
+)
+from ktdeval.values.yamlio import load_yaml
+from loops import not_empty
+from paths import REPOSITORY
+from real_tokenizers import counters, needs_tokenizers
+
+TABLE: dict[str, Any] = load_yaml(TOKEN_RATES)
+CONTENTS = {row["content"]: row for row in TABLE["contents"]}
+COUNTED = [(name, tokenizer) for name in CONTENTS for tokenizer in TABLE["tokenizers"]]
+
+
+def size_of(row: dict[str, Any]) -> PromptBytes:
+    return PromptBytes(*(row[kind] for kind in KINDS))
+
+
+def test_bytes_are_counted_by_kind_of_character() -> None:
+    assert text_bytes('{"ret": -0.125}\n涨é') == PromptBytes(
+        letters=3, spaces=1, digits=4, marks=8, scripts=5
+    )
+    assert text_bytes("") == PromptBytes()
+
+
+def test_tokens_are_bytes_of_each_kind_at_its_rate_and_those_around_each_part() -> None:
+    size = PromptBytes(letters=655, spaces=133, digits=86, marks=126, scripts=155, parts=3)
+    assert size.tokens(MOST_TOKENS) == pytest.approx(5 * 100 + 3 * 8)
+    assert size + size == PromptBytes(1310, 266, 172, 252, 310, 6)
+    assert (size + size).without(size) == size
+    assert size.without(size + size) == PromptBytes()
+
+
+@pytest.mark.parametrize(("content", "tokenizer"), COUNTED)
+def test_no_tokenizer_counts_more_or_fewer_than_the_bounds(content: str, tokenizer: str) -> None:
+    row = CONTENTS[content]
+    tokens = row["tokens"][tokenizer]
+    size = size_of(row)
+    assert size.tokens(FEWEST_TOKENS) <= tokens <= size.tokens(MOST_TOKENS)
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_the_bounds_are_near_what_is_counted(
+    content: str,
+) -> None:
+    row = CONTENTS[content]
+    size = size_of(row)
+    least, most = min(row["tokens"].values()), max(row["tokens"].values())
+    assert size.tokens(FEWEST_TOKENS) > 0.55 * least
+    assert size.tokens(MOST_TOKENS) < 1.7 * most
+    assert size.tokens(FEWEST_TOKENS) < size.tokens(USUAL_TOKENS) < size.tokens(MOST_TOKENS)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "around"])
+def test_rates_are_ordered_in_each_kind(kind: str) -> None:
+    rates = [getattr(rate, kind) for rate in (FEWEST_TOKENS, USUAL_TOKENS, MOST_TOKENS)]
+    assert rates == sorted(rates, reverse=kind != "around")
+
+
+def test_the_table_names_tokenizers_versions_and_its_day() -> None:
+    assert len(TABLE["tokenizers"]) >= 3
+    assert date.fromisoformat(TABLE["measured"]) <= date.today()
+    for entry in not_empty(TABLE["tokenizers"].values()):
+        assert re.fullmatch(r"[a-z0-9-]+ \d+(\.\d+)+", entry["package"])
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "benchmarks/token_texts").glob("*.txt")))
+def test_sizes_in_the_table_are_those_of_the_texts_beside_the_script(path: Path) -> None:
+    (row,) = (CONTENTS[name] for name in CONTENTS if name.lower().startswith(path.stem))
+    assert text_bytes(path.read_text("utf-8")) == size_of(row)
+
+
+@pytest.mark.slow
+@needs_tokenizers
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "benchmarks/token_texts").glob("*.txt")))
+def test_the_tokenizers_count_what_the_table_says(path: Path) -> None:
+    (row,) = (CONTENTS[name] for name in CONTENTS if name.lower().startswith(path.stem))
+    text = path.read_text("utf-8")
+    assert {name: count(text) for name, count in counters().items()} == row["tokens"]

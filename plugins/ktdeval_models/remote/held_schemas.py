@@ -7,7 +7,9 @@ no quotes and backslashes, since that grammar reads a pattern by the signs of th
 get a limit as well, so that every reply can end.
 
 llama.cpp reads no bounds of numbers with decimals: a confidence between 0 and 1 came back as 2. Such
-a number is sent as the list of its values in steps.
+a number is sent as the list of its hundredths. Nor can a schema say that no label comes twice: small
+models give one asset two decisions, and another none. A list of as many items as there are labels is
+sent as one item for each label, in the order shown.
 
 These schemas admit less than the given ones. They only constrain what is written: a reply is
 checked against the given schema.
@@ -23,6 +25,7 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness import ModelRequest
 from ktdeval.values.jsonio import JsonValue
+from ktdeval_models.remote.params import GrammarName
 
 Schema = Mapping[str, JsonValue]
 
@@ -37,8 +40,8 @@ _LOWER, _UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"
 _RANGE_WORDS = (*_LOWER, *_UPPER)
 # Enumerations of providers end at 1,000 values; a grammar gets slow before.
 _MOST_VALUES = 250
-# digits behind the point that a multiple of a step keeps
-_DECIMALS = 9
+# A rule of the grammar for each, with all hundredths in it.
+_MOST_LABELS = 50
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,12 @@ class Bounds:
         longest_text: most characters of a text without choices or a pattern of its own; none of
             them is then a control character, a quote or a backslash.
         longest_list: most items of a list.
-        number_step: step of the values of a number between two bounds, which are listed; where
-            these are over 250, as the schema says.
+        grammar: what the server makes of a schema, where that reads too little of it.
     """
 
     longest_text: int | None = None
     longest_list: int | None = None
-    number_step: float | None = None
+    grammar: GrammarName | None = None
 
     def request(self, request: ModelRequest) -> ModelRequest:
         """Return a request whose schemas have these bounds."""
@@ -93,7 +95,7 @@ class Bounds:
         """Whether one of several types has a bound."""
         if "string" in kinds and self.longest_text is not None:
             return True
-        return "number" in kinds and self.number_step is not None
+        return "number" in kinds and self.grammar is not None
 
     def _of_word(self, word: str, value: JsonValue) -> JsonValue:
         """Return the value of a word of a schema, with bounds in the schemas that it holds."""
@@ -115,6 +117,12 @@ class Bounds:
         return value
 
     def _list(self, schema: Schema) -> Schema:
+        if self.grammar is not None:
+            each = _one_for_each_label(schema)
+            if each:
+                others = {word: value for word, value in schema.items() if word != "items"}
+                return {**others, "prefixItems": each}
+
         if self.longest_list is None:
             return schema
 
@@ -135,10 +143,10 @@ class Bounds:
         return held
 
     def _number(self, schema: Schema) -> Schema:
-        if self.number_step is None or schema.keys() & _CHOICES:
+        if self.grammar is None or schema.keys() & _CHOICES:
             return schema
 
-        values = _steps(schema, self.number_step)
+        values = _hundredths(schema)
         if not 0 < len(values) <= _MOST_VALUES:
             return schema
 
@@ -167,16 +175,46 @@ def _count(schema: Schema, word: str, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def _steps(schema: Schema, step: float) -> Sequence[float]:
-    """Return the multiples of a step that a number may be, and its bounds; none, if it lacks one."""
+def _one_for_each_label(schema: Schema) -> list[JsonValue]:
+    """Return an item for each label of a list that has exactly as many items as labels, in the order
+    of the labels; none for another list. An item's label is its first field.
+    """
+    item = schema.get("items")
+    if not isinstance(item, Mapping):
+        return []
+
+    fields = item.get("properties")
+    if not isinstance(fields, Mapping) or not fields:
+        return []
+
+    name, label = next(iter(fields.items()))
+    if not isinstance(label, Mapping):
+        return []
+
+    labels = label.get("enum")
+    if not isinstance(labels, list) or not 1 < len(labels) <= _MOST_LABELS:
+        return []
+    if {schema.get("minItems"), schema.get("maxItems")} != {len(labels)}:
+        return []
+
+    items: list[JsonValue] = []
+    for value in labels:
+        own: dict[str, JsonValue] = {**fields, name: {**label, "enum": [value]}}
+        items.append({**item, "properties": own})
+
+    return items
+
+
+def _hundredths(schema: Schema) -> Sequence[float]:
+    """Return the hundredths that a number may be, and its bounds; none, if it lacks a bound."""
     low = _bound(schema, _LOWER, max)
     high = _bound(schema, _UPPER, min)
-    if low is None or high is None or (high - low) / step > _MOST_VALUES:
+    if low is None or high is None or (high - low) * 100 > _MOST_VALUES:
         return ()
 
     values = {low, high}
-    for multiple in range(math.ceil(low / step), math.floor(high / step) + 1):
-        values.add(round(multiple * step, _DECIMALS))
+    for hundredth in range(math.ceil(low * 100), math.floor(high * 100) + 1):
+        values.add(hundredth / 100)
 
     allowed = Draft202012Validator(schema)
     return sorted(value for value in values if allowed.is_valid(value))

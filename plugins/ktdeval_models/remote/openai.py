@@ -189,8 +189,8 @@ class ChatModel(OpenAIAdapter):
         self._max_tokens_field = options.max_tokens_field or preset.max_tokens_field
         self._json_mode = options.json_mode or preset.json_mode
         longest_text = options.longest_text or preset.longest_text
-        number_step = options.number_step or preset.number_step
-        self._bounds = Bounds(longest_text, options.longest_list, number_step)
+        grammar = options.grammar or preset.grammar
+        self._bounds = Bounds(longest_text, options.longest_list, grammar)
         self._extra_body = {**preset.extra_body, **params.extra_body}
         self.forms = Forms(self._ladders(options))
 
@@ -261,7 +261,7 @@ class ChatModel(OpenAIAdapter):
             "json_mode": self._json_mode,
             "longest_text": self._bounds.longest_text,
             "longest_list": self._bounds.longest_list,
-            "number_step": self._bounds.number_step,
+            "grammar": self._bounds.grammar,
             "omit": list(self.params.omit),
             "extra_body": self._extra_body,
         }

@@ -31,6 +31,7 @@ _SURE_KEY = re.compile(rf"{KEY_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")
 _KEY_IN_PATH = re.compile(rf".*/({KEY_PREFIXED})(/.*)?")
 
 ForcedTool = Literal["named", "required", "auto"]
+GrammarName = Literal["llama.cpp"]
 JsonMode = Literal["json_schema", "json_object"]
 TokensField = Literal["max_tokens", "max_completion_tokens"]
 Protocol = Literal["chat", "messages", "generate"]
@@ -165,14 +166,14 @@ class CompatibleParams(RemoteParams):
         minimum=1,
         maximum=2000,
     )
-    number_step: float | None = option(
+    grammar: GrammarName | None = option(
         None,
         help=(
-            "step of the values of a number between two bounds in such a reply, as 0.01, for servers"
-            " that read no bounds; default: any number, but with llama_cpp_python and ollama"
+            "engine that holds replies to a schema, where it reads no bounds of numbers: a number"
+            " between two bounds is then sent as a choice of hundredths, and a list of as many"
+            " decisions as assets as one for each; default: none, but with llama_cpp_python and"
+            " ollama"
         ),
-        minimum=0.001,
-        maximum=1,
     )
 
 
@@ -337,8 +338,7 @@ class Preset:
     json_mode: JsonMode = "json_object"
     # characters of each text in a reply held to a schema; None: schemas are sent as they are
     longest_text: int | None = None
-    # step of the values of a number between two bounds, where the server reads no bounds
-    number_step: float | None = None
+    grammar: GrammarName | None = None  # engine that holds a reply to a schema, but loosely
     takes_effort: bool = True  # whether it has a field `reasoning_effort`
     budget_field: str | None = None  # for the most tokens of reasoning
     # fields sent with an effort other than none, or with a budget

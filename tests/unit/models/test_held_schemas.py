@@ -83,23 +83,27 @@ def test_a_list_has_no_more_items_than_its_bound_but_as_many_as_it_must() -> Non
     assert bounds.schema({"type": "array", "minItems": 4})["maxItems"] == 4
 
 
-CONFIDENCE = {"type": "number", "minimum": 0, "maximum": 1}
+# --- for llama.cpp
+
+FOR_LLAMA = Bounds(grammar="llama.cpp")
 
 
 @pytest.mark.parametrize(
-    ("schema", "step", "values"),
+    ("bounds", "values"),
     [
-        (CONFIDENCE, 0.25, [0, 0.25, 0.5, 0.75, 1]),
-        ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.2}, 0.1, [0.1, 0.2]),
-        ({"type": "number", "minimum": -0.1, "exclusiveMaximum": 0.1}, 0.1, [-0.1, 0]),
-        # a bound beside the steps is a value
-        ({"type": "number", "minimum": 0.2, "maximum": 0.25}, 0.1, [0.2, 0.25]),
+        ({"minimum": 0, "maximum": 0.03}, [0, 0.01, 0.02, 0.03]),
+        ({"exclusiveMinimum": 0, "maximum": 0.02}, [0.01, 0.02]),
+        ({"minimum": -0.01, "exclusiveMaximum": 0.01}, [-0.01, 0]),
+        # a bound beside the hundredths is a value
+        ({"minimum": 0.195, "maximum": 0.21}, [0.195, 0.2, 0.21]),
+        ({"minimum": 0, "exclusiveMinimum": 0.01, "maximum": 0.02}, [0.02]),
     ],
 )
-def test_a_number_between_two_bounds_is_a_choice_of_its_steps(
-    schema: dict[str, Any], step: float, values: list[float]
+def test_a_number_between_two_bounds_is_a_choice_of_hundredths(
+    bounds: dict[str, float], values: list[float]
 ) -> None:
-    assert Bounds(number_step=step).schema(schema) == {"type": "number", "enum": values}
+    held = FOR_LLAMA.schema({"type": "number", **bounds})
+    assert held == {"type": "number", "enum": values}
 
 
 @pytest.mark.parametrize(
@@ -113,24 +117,43 @@ def test_a_number_between_two_bounds_is_a_choice_of_its_steps(
     ],
 )
 def test_other_numbers_stay_as_they_are(schema: dict[str, Any]) -> None:
-    assert Bounds(number_step=0.01).schema(schema) == schema
+    assert FOR_LLAMA.schema(schema) == schema
 
 
 def test_a_number_that_may_be_missing_is_a_choice_too() -> None:
     schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-    validator = Draft202012Validator(Bounds(number_step=0.5).schema(schema))
-    admitted = [value for value in (None, 0, 0.5, 0.7, 1, 2) if validator.is_valid(value)]
+    validator = Draft202012Validator(FOR_LLAMA.schema(schema))
+    admitted = [value for value in (None, 0, 0.5, 0.705, 1, 2) if validator.is_valid(value)]
     assert admitted == [None, 0, 0.5, 1]
 
 
+def decisions(count: int, *labels: str) -> dict[str, Any]:
+    item = closed(stock_id={**TEXT, "enum": list(labels)}, side={**TEXT, "enum": ["BUY", "SELL"]})
+    return {"type": "array", "items": item, "minItems": count, "maxItems": count}
+
+
+def test_a_list_of_as_many_decisions_as_labels_has_one_for_each_in_order() -> None:
+    validator = Draft202012Validator(FOR_LLAMA.schema(decisions(2, "asset_1", "asset_2")))
+    first, second = ({"stock_id": f"asset_{number}", "side": "BUY"} for number in (1, 2))
+    assert validator.is_valid([first, second])
+    assert not validator.is_valid([second, first])
+    assert not validator.is_valid([first, first])
+    assert not validator.is_valid([first])
+    assert not validator.is_valid([first, second, second])
+
+
+def test_another_list_may_still_hold_any_label() -> None:
+    schema = decisions(1, "asset_1", "asset_2")
+    assert FOR_LLAMA.schema(schema) == schema
+
+
 @pytest.mark.parametrize("name", sent_schemas())
-def test_a_choice_of_hundredths_follows_the_schema_that_the_reply_is_checked_against(
+def test_what_llama_cpp_is_sent_follows_the_schema_that_the_reply_is_checked_against(
     name: str,
 ) -> None:
     schema = sent_schemas()[name]
-    held = Bounds(number_step=0.01).schema(schema)
     validator = Draft202012Validator(schema)
-    for document in not_empty(followers(held, 5)):
+    for document in not_empty(followers(FOR_LLAMA.schema(schema), 5)):
         assert validator.is_valid(document)
 
 

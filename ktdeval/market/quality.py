@@ -24,6 +24,12 @@ from ktdeval.market.factors import factor_faults, last_bars, without_factor
 from ktdeval.market.findings import Finding, bars_finding, finding_of
 from ktdeval.market.index_checks import check_indices
 from ktdeval.market.limit_checks import check_limit_prices, check_listings
+from ktdeval.market.member_checks import (
+    ACCEPT_MEMBER_COUNT,
+    LOOKBACK_DAYS,
+    check_member_intervals,
+    check_members,
+)
 from ktdeval.market.raw import (
     PRICE_FIELDS,
     PRICE_TOLERANCE,
@@ -31,7 +37,6 @@ from ktdeval.market.raw import (
     BarTable,
     RawMarket,
     as_days,
-    membership,
     raw_from_snapshot,
 )
 from ktdeval.market.renumbering import renumberings
@@ -53,19 +58,18 @@ from ktdeval.market.units import MOSTLY_WHOLE, in_wholes
 from ktdeval.market.venue import MAX_PRICE
 from ktdeval.market.volume_checks import check_impossible_volumes
 
-__all__ = ["LOOKBACK_DAYS", "Finding", "RawMarket", "check", "raw_from_snapshot"]
+__all__ = [
+    "ACCEPT_MEMBER_COUNT",
+    "LOOKBACK_DAYS",
+    "Finding",
+    "RawMarket",
+    "check",
+    "raw_from_snapshot",
+]
 
-LOOKBACK_DAYS = 252
-"""Days of the longest factor window. The first year of data serves only look-backs: an asset that
-lacks prices there can't be traded or held then.
-"""
 UNLIMITED_DAYS = 5  #: A new listing trades its first five days without a price limit
-INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
-#: A universe whose size is off by more than this part is not that of the index
-FAR_FROM_NOMINAL = 0.1
 #: From this day ChiNext has a price limit of 20 %, before it had 10 %
 CHINEXT_REFORM = np.datetime64("2020-08-24")
-ACCEPT_MEMBER_COUNT = "accept_member_count"
 # parts of a fen: prices in single precision are off by that much from 1,000 on
 _FEN_TOLERANCE = 0.02
 #: A close that moves by a whole number of times, give or take this part, looks like a split
@@ -449,95 +453,6 @@ def _session_fix(extra: DayArray, missing: DayArray) -> str:
     return fix
 
 
-def _check_intervals(raw: RawMarket) -> Iterator[Finding]:
-    members = raw.members.sort_values(["code", "first"], kind="stable")
-    codes = members["code"].to_numpy(dtype=object)
-    first = as_days(members["first"])
-    last = as_days(members["last"])
-    reversed_ = np.flatnonzero(last < first)
-    examples = (f"{codes[row]} {first[row]}…{last[row]}" for row in reversed_)
-    yield finding_of("membership_reversed", len(reversed_), examples)
-    overlap = np.flatnonzero((codes[1:] == codes[:-1]) & (first[1:] <= last[:-1]))
-    examples = (
-        f"{codes[row]} {first[row]}…{last[row]} and {first[row + 1]}…{last[row + 1]}"
-        for row in overlap
-    )
-    yield finding_of("membership_overlaps", len(overlap), examples)
-
-
-def _check_members(raw: RawMarket) -> Iterator[Finding]:
-    table = raw.table
-    days = raw.table.days
-    member = membership(raw.members, days, raw.codes)
-    priced_columns = np.unique(table.column[table.traded]).tolist()
-    priced = {table.codes[column] for column in priced_columns}
-    unpriced = np.array([code not in priced for code in raw.codes])
-
-    lookback = LOOKBACK_DAYS if len(days) > LOOKBACK_DAYS else 0
-    later = unpriced & member[lookback:].any(axis=0)
-    spans = _spans(member, later, raw.codes, days)
-    yield finding_of("unpriced_members", int(later.sum()), spans)
-
-    early = unpriced & member.any(axis=0) & ~later
-    spans = _spans(member, early, raw.codes, days)
-    yield finding_of("unpriced_members_in_lookback", int(early.sum()), spans, LOOKBACK_DAYS)
-
-    yield _unrecorded_member_days(raw, member & ~unpriced & raw.has_members)
-    yield from _check_member_counts(raw, member.sum(axis=1), lookback)
-
-
-def _check_member_counts(raw: RawMarket, counts: np.ndarray, lookback: int) -> Iterator[Finding]:
-    """Find days on which the number of members is not the size of the benchmark's index."""
-    expected = INDEX_SIZES.get(raw.benchmark)
-    if expected is None:
-        return
-
-    days = raw.table.days
-    is_accepted = any(repair.startswith(ACCEPT_MEMBER_COUNT) for repair in raw.repairs)
-    is_far = np.abs(counts - expected) > FAR_FROM_NOMINAL * expected
-    is_far &= np.arange(len(days)) >= lookback
-    is_far &= raw.has_members and not is_accepted
-
-    for kind, odd in (
-        ("member_count_far", is_far),
-        ("member_count", (counts != expected) & ~is_far),
-    ):
-        rows = np.flatnonzero(odd)
-        examples = (f"{days[row]}: {counts[row]}" for row in rows)
-        yield finding_of(kind, len(rows), examples, expected)
-
-
-def _spans(
-    member: BoolArray, chosen: BoolArray, codes: tuple[str, ...], days: DayArray
-) -> Iterator[str]:
-    """Yield `600519.SH member 2020-01-02…2024-12-31` of each chosen column."""
-    for column in np.flatnonzero(chosen).tolist():
-        rows = np.flatnonzero(member[:, column])
-        yield f"{codes[column]} member {days[rows[0]]}…{days[rows[-1]]}"
-
-
-def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
-    """Find days on which a member is before its first bar or after its last one: not listed yet, or
-    no more. Missing days between the two are `gaps`.
-    """
-    table = raw.table
-    column_of = {code: column for column, code in enumerate(raw.codes)}
-    columns = np.array([column_of[code] for code in table.codes], dtype=np.int64)
-    starts = np.flatnonzero(table.new_code)
-    first = table.row[starts]
-    last = table.row[np.append(starts[1:], len(table.row)) - 1]
-    outside = member.copy()
-    rows = np.arange(len(table.days))[:, None]
-    outside[:, columns] &= (rows < first) | (rows > last)
-    where = np.argwhere(outside)
-
-    return finding_of(
-        "unrecorded_member_days",
-        len(where),
-        (f"{raw.codes[int(column)]} {table.days[row]}" for row, column in where),
-    )
-
-
 def _check_names(raw: RawMarket) -> Iterator[Finding]:
     """Find facts that the source has of one day only, with which tasks that show names tell of
     later years; and dated names that contradict each other.
@@ -594,8 +509,8 @@ _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
     _check_factor,
     _check_returns,
     _check_calendar,
-    _check_intervals,
-    _check_members,
+    check_member_intervals,
+    check_members,
     _check_names,
     check_indices,
     check_documents,

@@ -81,9 +81,7 @@ from ktdeval.runner.run import (
     RunResult as RunResult,
     SharedRun as SharedRun,
     evaluate as evaluate,
-    mask_key_of as mask_key_of,
     open_access as open_access,
-    recorded_run as recorded_run,
 )
 from ktdeval.runner.run_paths import (
     local_run_path as local_run_path,
@@ -101,7 +99,11 @@ from ktdeval.runner.score import (
     run_of as run_of,
     write_cards as write_cards,
 )
-from ktdeval.runner.store import RunFolder as RunFolder
+from ktdeval.runner.store import (
+    RunFolder as RunFolder,
+    mask_key_of as mask_key_of,
+    recorded_run as recorded_run,
+)
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import (
     RecordedModel as RecordedModel,

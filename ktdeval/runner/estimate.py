@@ -47,14 +47,12 @@ from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import check_registered
 from ktdeval.runner.run import (
     drawn_key_of,
-    mask_key_of,
-    recorded_run,
     run_manifest,
     run_path,
     with_model_settings,
 )
 from ktdeval.runner.score import certificate_problem
-from ktdeval.runner.store import ANOTHER_RUN, check_vacant
+from ktdeval.runner.store import ANOTHER_RUN, check_vacant, mask_key_of, recorded_run
 from ktdeval.runner.warm_ups import WarmUpRates, warm_up_lines, warm_up_rates
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.tasks.task import Task

@@ -58,7 +58,14 @@ from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_k
 from ktdeval.runner.remote_claim import RemoteClaim
 from ktdeval.runner.run_paths import local_copy
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
-from ktdeval.runner.store import MANIFEST, FolderClaim, FurtherFacts, RunFolder, RunManifest
+from ktdeval.runner.store import (
+    FolderClaim,
+    FurtherFacts,
+    RunFolder,
+    RunManifest,
+    mask_key_of,
+    recorded_run,
+)
 from ktdeval.stores.mirror import checked_url, is_url
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.values.fields import lasting_data, user_path
@@ -552,26 +559,6 @@ def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
     where = f"agent {config.agent}: recorded_args must be a mapping"
     pins = call_foreign(dict, where, agent.recorded_args)
     return replace(config, agent_args={**config.agent_args, **pins})
-
-
-def recorded_run(path: Path) -> RunFolder | None:
-    """Return the run in a folder, or None if there is none. Raises StoreError as `RunFolder.load`
-    does.
-    """
-    if not (path / MANIFEST).exists():
-        return None
-    return RunFolder.load(path)
-
-
-def mask_key_of(run: RunFolder | None) -> str | None:
-    """Return the mask key of a run, or None without a run or a key."""
-    if run is None:
-        return None
-
-    for spec in run.manifest.specs:
-        if spec.mask_key:
-            return spec.mask_key
-    return None
 
 
 def check_run_output(config: RunConfig) -> None:

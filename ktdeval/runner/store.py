@@ -563,3 +563,23 @@ def _kept_specs(
 
 def _metric_names(manifest: RunManifest) -> str:
     return ", ".join(manifest.metrics) or "no further ones"
+
+
+def recorded_run(path: Path) -> RunFolder | None:
+    """Return the run in a folder, or None if there is none. Raises StoreError as `RunFolder.load`
+    does.
+    """
+    if not (path / MANIFEST).exists():
+        return None
+    return RunFolder.load(path)
+
+
+def mask_key_of(run: RunFolder | None) -> str | None:
+    """Return the mask key of a run, or None without a run or a key."""
+    if run is None:
+        return None
+
+    for spec in run.manifest.specs:
+        if spec.mask_key:
+            return spec.mask_key
+    return None

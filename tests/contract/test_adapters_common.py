@@ -23,7 +23,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.values.fields import build, build_params, parse_assignments
-from ktdeval_models.remote.base import find_key, missing_key
+from ktdeval_models.remote.keys import find_key, missing_key
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteParams
 from stub_provider import KEY
@@ -88,7 +88,7 @@ import os, keyring
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 from ktdeval.errors import ProviderError
-from ktdeval_models.remote.base import find_key
+from ktdeval_models.remote.keys import find_key
 
 class Held(KeyringBackend):
     priority = 1

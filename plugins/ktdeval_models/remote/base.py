@@ -4,14 +4,12 @@ formats read and write.
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
@@ -45,6 +43,7 @@ from ktdeval.values.jsonio import JsonValue, loads_strict
 from ktdeval_models.remote.called import loads_reply, sent_ids, unread_reply
 from ktdeval_models.remote.endings import Ending, read_ending
 from ktdeval_models.remote.forms import Forms, with_tried
+from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
 from ktdeval_models.remote.params import RemoteParams, looks_like_key
 from ktdeval_models.remote.streams.assembly import Assembler
 from ktdeval_models.remote.streams.refusals import refuses_stream
@@ -55,7 +54,6 @@ T = TypeVar("T")
 # dated price table of these models
 PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
 # under which a key is stored in the system's keyring; the user name is the variable's name
-KEYRING_SERVICE = "ktdeval"
 # Raised by code that reads a reply of an unforeseen shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 # stands for what is no count of tokens: a sum with it stays below 0
@@ -448,62 +446,6 @@ def no_network(sdk: ModuleType) -> Any:
     certificates.
     """
     return sdk.DefaultHttpxClient(transport=http_libraries()[0].BaseTransport())
-
-
-# --- API keys, from the environment or the system's keyring; never from options, files or model
-# parameters
-
-
-def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) -> str | None:
-    """Return the first key that is set: environment variables in the order given, then the keyring,
-    when `keyring` is installed.
-
-    Space around a key (such as a final newline) is dropped; an empty variable counts as not set.
-    `service` None: only the environment is read. Raises ProviderError: a key holds characters that
-    can't be sent in a header; the key is not shown.
-    """
-    from_environment = [
-        (f"the environment variable {variable}", os.environ.get(variable, ""))
-        for variable in variables
-    ]
-    from_keyring = (
-        (f"the keyring's entry {service} {name}", _from_keyring(service, name) or "")
-        for name in variables
-        if service
-    )
-    for where, text in chain(from_environment, from_keyring):
-        if key := text.strip():
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise ProviderError(
-                    f"{where} holds a space, a control character or a letter outside ASCII, which"
-                    " no API key has; copy the key again"
-                )
-
-            return key
-
-    return None
-
-
-def missing_key(provider: str, variables: Sequence[str]) -> ProviderError:
-    """Return the error to raise when a provider's key is not set."""
-    names = " or ".join(variables)
-    store = f"keyring set {KEYRING_SERVICE} {variables[0]}"
-    return ProviderError(
-        f"{provider}: no API key; set the environment variable {names}, or store it with `{store}`"
-    )
-
-
-def _from_keyring(service: str, variable: str) -> str | None:
-    try:
-        import keyring  # noqa: PLC0415 - optional, and slow to start: only asked when the environment has no key
-        from keyring.errors import KeyringError  # noqa: PLC0415 - as above
-    except ImportError:
-        return None
-
-    try:
-        return keyring.get_password(service, variable)
-    except KeyringError:  # no backend on this machine, or it stays locked: the same as no key
-        return None
 
 
 # --- JSON of a given shape

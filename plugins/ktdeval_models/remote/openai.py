@@ -24,7 +24,7 @@ from ktdeval.harness import (
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_models.remote import base, thoughts as earlier
-from ktdeval_models.remote.base import RemoteAdapter, count, find_key, part, text_of
+from ktdeval_models.remote.base import RemoteAdapter, count, part, text_of
 from ktdeval_models.remote.batch.openai import OpenAIBatches
 from ktdeval_models.remote.called import arguments_text, call_name
 from ktdeval_models.remote.chat_parts import (
@@ -40,6 +40,7 @@ from ktdeval_models.remote.chat_parts import (
 from ktdeval_models.remote.contents import read_content
 from ktdeval_models.remote.forms import EMPTY, FREE, SCHEMA_FORMS, Forms
 from ktdeval_models.remote.held_schemas import Bounds
+from ktdeval_models.remote.keys import find_key
 from ktdeval_models.remote.params import (
     CompatibleParams,
     OpenAIParams,

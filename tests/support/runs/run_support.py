@@ -271,12 +271,14 @@ def records(run: Path) -> dict[str, bytes]:
 
 
 def cards(run: Path) -> dict[str, str]:
-    """The text of a run's cards without their provenance, by name."""
+    """The text of a run's cards without their provenance and what code made each episode, by name."""
     texts = {}
     for path in sorted((run / "cards").glob("*.json")):
         card = json.loads(path.read_text())
         assert path.read_text() == dumps_pretty(card)  # so that equal values are equal bytes
         del card["provenance"]
+        for episode in card["episodes"]:
+            episode.pop("made_by", None)
         texts[path.name] = dumps_pretty(card)
     assert texts
     return texts

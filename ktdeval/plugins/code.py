@@ -19,7 +19,8 @@ _SUFFIXES = frozenset({".py", ".yaml", ".csv", ".json", ".sql", ".md", ".txt"})
 
 def code_hashes(plugins: Plugins) -> dict[str, str]:
     """Return a hash of the code of ktdeval and of each loaded plugin, by name. Two machines with the
-    same hashes run the same code, whatever the folders that it is installed in.
+    same hashes run the same code, whatever the folders that it is installed in. Files of tasks are
+    none: a task has a hash of its own.
     """
     found = {}
     for name in _KITS:
@@ -29,7 +30,7 @@ def code_hashes(plugins: Plugins) -> dict[str, str]:
 
     for name in plugins.info:
         file = _file_of(name)
-        if file is not None:
+        if file is not None and file.suffix == ".py":
             found[file.stem if Path(name).exists() else name] = _hash_of(file)
 
     return dict(sorted(found.items()))

@@ -232,6 +232,9 @@ def _cut(card: Value) -> None:
         episode.update(
             steps=5, decisions={"model": 5, "model_after_retry": 0, "fallback": 0, "error": 0}
         )
+        # Cards of before have no makers.
+        for maker in episode.get("made_by", ())[:1]:
+            maker["steps"] = 5
 
 
 def _undecided(card: Value) -> None:

@@ -171,8 +171,7 @@ class CompatibleParams(RemoteParams):
         help=(
             "engine that holds replies to a schema, where it reads no bounds of numbers: a number"
             " between two bounds is then sent as a choice of hundredths, and a list of as many"
-            " decisions as assets as one for each; default: none, but with llama_cpp_python and"
-            " ollama"
+            " decisions as assets as one for each; default: none, but with llama_cpp_python"
         ),
     )
 

@@ -18,7 +18,7 @@ help:
 	@echo "make test-ray  grids on two nodes of a Ray cluster, with the extra ray"
 	@echo "make test-inspect ktdeval's tasks as evaluations of Inspect, with inspect-ai in an environment of its own"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
-	@echo "make test-llm    quick runs of a real, very small language model on this machine, after llama.cpp is compiled; LLM= adds the long ones: up to an hour on two busy cores"
+	@echo "make test-llm    quick runs of a real, very small language model on this machine: a minute and a half, once llama.cpp is compiled; LLM= adds the long ones: up to an hour on two busy cores"
 	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"

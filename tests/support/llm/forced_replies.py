@@ -21,11 +21,12 @@ COLUMNS = ("run", "forced", "JSON", "schema", "cut", "steps", "calls", "s/step",
 
 @dataclass(frozen=True)
 class Forced:
-    """One forced submission: its arguments as text, and how its reply ended."""
+    """One forced submission: its arguments as text, how its reply ended, and the schema of its step."""
 
     arguments: str
     ending: str
     notes: tuple[str, ...]
+    schema: Mapping[str, Any] | None  #: None: the task's own, which records do not repeat
 
     def value(self) -> Any:
         """Return its JSON object; None where it is none."""
@@ -34,6 +35,12 @@ class Forced:
         except ValueError:
             return None
         return value if isinstance(value, dict) else None
+
+    def is_valid(self) -> bool:
+        """Whether it is a JSON object that follows the schema."""
+        assert self.schema is not None
+        value = self.value()
+        return value is not None and Draft202012Validator(self.schema).is_valid(value)
 
 
 def exchanges(run: Path) -> Iterator[Mapping[str, Any]]:
@@ -48,15 +55,20 @@ def exchanges(run: Path) -> Iterator[Mapping[str, Any]]:
 def forced_replies(run: Path) -> list[Forced]:
     """Return the submissions that were forced; one without a call has no arguments."""
     forced = []
+    schemas: dict[str, Mapping[str, Any]] = {}
     for exchange in exchanges(run):
-        if exchange.get("tool_choice") is None:
+        # an exchange has the schemas that are not those recorded last
+        schemas |= exchange.get("schemas") or {}
+        name = exchange.get("tool_choice")
+        if name is None:
             continue
 
         reply = exchange["reply"]
         calls = reply.get("tool_calls") or [{"arguments": ""}]
         notes = tuple(reply.get("notes", ()))
         for call in calls:
-            forced.append(Forced(call["arguments"], reply["finish_reason"], notes))
+            schema = schemas.get(name)
+            forced.append(Forced(call["arguments"], reply["finish_reason"], notes, schema))
 
     return forced
 
@@ -88,16 +100,19 @@ def calls_of(run: Path) -> Calls:
     return Calls(count, keys, steps, seconds, int(tokens), failed)
 
 
-def row_of(name: str, run: Path, schema: Mapping[str, Any]) -> list[str]:
+def row_of(name: str, run: Path) -> list[str]:
     """Return the row of a run in the table of `COLUMNS`."""
     forced = forced_replies(run)
     values = [each.value() for each in forced]
-    validator = Draft202012Validator(schema)
     calls = calls_of(run)
+    valid = "-"
+    if all(each.schema is not None for each in forced):
+        valid = str(sum(each.is_valid() for each in forced))
+
     figures = [
         len(forced),
         sum(value is not None for value in values),
-        sum(value is not None and validator.is_valid(value) for value in values),
+        valid,
         sum(each.ending == "length" for each in forced),
         calls.steps,
         calls.count,

@@ -226,7 +226,19 @@ def vertex_address(params: VertexParams) -> str:
     return shared or presets()["vertex"].base_url.format(location=params.location)
 
 
-class VertexGemini(GoogleModel):
+class _OnVertex(base.RemoteAdapter):
+    """What both vendors' models have there: the machine's credentials, and a project that pays."""
+
+    def signer(self) -> base.Signer:
+        """Return the credentials of this machine. Raises ProviderError: there are none."""
+        return GoogleSigner(self.provider, self.variables[0])
+
+    def account_fields(self) -> Mapping[str, str]:
+        """Return the project that pays."""
+        return {"project": vertex_project(self.provider)}
+
+
+class VertexGemini(_OnVertex, GoogleModel):
     """A Gemini model on Vertex AI."""
 
     def __init__(self, name: str, params: VertexParams) -> None:
@@ -254,14 +266,6 @@ class VertexGemini(GoogleModel):
         own = {name: value for name, value in others.items() if name != "x-goog-api-key"}
         return {**own, **_bearer(key)}
 
-    def signer(self) -> base.Signer:
-        """Return the credentials of this machine. Raises ProviderError: there are none."""
-        return GoogleSigner(self.provider, self.variables[0])
-
-    def account_fields(self) -> Mapping[str, str]:
-        """Return the project that pays."""
-        return {"project": vertex_project(self.provider)}
-
     def settings(self) -> JsonValue:
         """Return parameters that can change a reply, and the location that answers."""
         settings = super().settings()
@@ -269,7 +273,7 @@ class VertexGemini(GoogleModel):
         return {**settings, "location": self._own.location}
 
 
-class VertexClaude(AnthropicModel):
+class VertexClaude(_OnVertex, AnthropicModel):
     """A Claude model on Vertex AI, whose body lacks the model and has the API's version."""
 
     version = r"/v1\Z"
@@ -307,14 +311,6 @@ class VertexClaude(AnthropicModel):
         )
         with client:
             return base.plain_headers(client)
-
-    def signer(self) -> base.Signer:
-        """Return the credentials of this machine. Raises ProviderError: there are none."""
-        return GoogleSigner(self.provider, self.variables[0])
-
-    def account_fields(self) -> Mapping[str, str]:
-        """Return the project that pays."""
-        return {"project": vertex_project(self.provider)}
 
     def assembler(self, hear: Listener) -> Assembler | None:  # noqa: ARG002
         """Return None: a stream has another path there, so that replies come whole."""

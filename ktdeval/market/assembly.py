@@ -17,9 +17,9 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.calendar import sessions
 from ktdeval.market.duplicates import drop_duplicates, keep_first, keep_last
 from ktdeval.market.factors import chain_factor, factor_of_one, invert_factor
+from ktdeval.market.member_checks import ACCEPT_MEMBER_COUNT
 from ktdeval.market.price_limits import PriceLimits
 from ktdeval.market.quality import (
-    ACCEPT_MEMBER_COUNT,
     Finding,
     check,
     is_impossible,

@@ -24,12 +24,7 @@ from ktdeval.market.factors import factor_faults, last_bars, without_factor
 from ktdeval.market.findings import Finding, bars_finding, finding_of
 from ktdeval.market.index_checks import check_indices
 from ktdeval.market.limit_checks import check_limit_prices, check_listings
-from ktdeval.market.member_checks import (
-    ACCEPT_MEMBER_COUNT,
-    LOOKBACK_DAYS,
-    check_member_intervals,
-    check_members,
-)
+from ktdeval.market.member_checks import LOOKBACK_DAYS, check_member_intervals, check_members
 from ktdeval.market.raw import (
     PRICE_FIELDS,
     PRICE_TOLERANCE,
@@ -59,8 +54,6 @@ from ktdeval.market.venue import MAX_PRICE
 from ktdeval.market.volume_checks import check_impossible_volumes
 
 __all__ = [
-    "ACCEPT_MEMBER_COUNT",
-    "LOOKBACK_DAYS",
     "Finding",
     "RawMarket",
     "check",

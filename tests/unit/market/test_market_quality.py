@@ -11,8 +11,8 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import REPAIRS, apply_repairs, assemble
 from ktdeval.market.calendar import sessions
 from ktdeval.market.findings import EXAMPLES
+from ktdeval.market.member_checks import LOOKBACK_DAYS
 from ktdeval.market.quality import (
-    LOOKBACK_DAYS,
     Finding,
     RawMarket,
     check,

@@ -83,6 +83,7 @@ def hint(kind: str, name: str, value: str = "") -> str:
 
 _OF_ALL_MODELS = ("Model and agent", "Market and episodes", "Money, time and trouble")
 """Groups of options that people look for among the arguments of a model."""
+_LONGEST_VALUE = 20  # characters of an argument's value that an error repeats
 
 
 def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
@@ -93,22 +94,26 @@ def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
     if name in own:
         return None
 
-    typed = str(value) if isinstance(value, int | float | str) else "…"
-    if known := hint("model_args", name, typed[:_LONGEST_VALUE]):
+    typed = "…"
+    if isinstance(value, int | float | str):
+        typed = str(value)[:_LONGEST_VALUE]
+    if known := hint("model_args", name, typed):
         return known
 
     groups = hints()["option_groups"]
-    options = [option for group in _OF_ALL_MODELS for option in groups[group]]
+    options: list[str] = []
+    for group in _OF_ALL_MODELS:
+        options += groups[group]
+
     if name in options:
-        return f"; it is an option of its own: --{name.replace('_', '-')} {typed[:_LONGEST_VALUE]}"
+        return f"; it is an option of its own: --{name.replace('_', '-')} {typed}"
     if near_matches(name, own):
         return None
 
     near = difflib.get_close_matches(name[:100], options, n=1, cutoff=0.75)
-    return f"; did you mean the option --{near[0].replace('_', '-')}?" if near else None
-
-
-_LONGEST_VALUE = 20  # characters of an argument's value that an error repeats
+    if not near:
+        return None
+    return f"; did you mean the option --{near[0].replace('_', '-')}?"
 
 
 class PluginInfo(NamedTuple):

@@ -26,7 +26,8 @@ class Spec:
 
     Attributes:
         name: what a user types. A model spec whose name has no slash is a provider: `--model
-            NAME/anything` reaches it.
+            NAME/anything` reaches it. A command of two words is in a group that plugins share:
+            `compare luck` (`shared_groups` of plugins/hints.json).
         make: builds the thing; called as `HOOKS` says.
         summary: one line for listings.
         params: a dataclass whose fields are the parameters that `make` takes (None: it takes none).

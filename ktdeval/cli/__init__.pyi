@@ -8,7 +8,7 @@ from ktdeval.cli.completers import (
     complete_words as complete_words,
 )
 from ktdeval.cli.examples import example as example
-from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
+from ktdeval.cli.groups import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
     WORDS as WORDS,
     FilePath as FilePath,
@@ -16,8 +16,10 @@ from ktdeval.cli.options import (
     OutputPath as OutputPath,
     RunPath as RunPath,
     config_option as config_option,
+    flag as flag,
     json_option as json_option,
     open_plugins as open_plugins,
+    options_of as options_of,
     plugin_option as plugin_option,
     warn as warn,
 )

@@ -8,155 +8,30 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
-from types import MappingProxyType, TracebackType
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 import ktdeval
-from ktdeval.cli.examples import example
+from ktdeval.cli.groups import LazyCommand, LazyGroup, SharedGroup
+from ktdeval.cli.moved import with_new_words
 from ktdeval.cli.options import WORDS, grouped, open_plugins, run_options, write_groups
 from ktdeval.cli.table import terminal_width
-from ktdeval.errors import BudgetError, KtdevalError, PluginError, UsageError
+from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.hookspecs import Spec
 from ktdeval.plugins.registry import hint, hints
 from ktdeval.stores.shown import with_urls
-from ktdeval.values.fields import near_matches
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell's script asks for words
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
 
 
-class LazyCommand(NamedTuple):
-    """Module and attribute of a command, and its line in `--help`."""
-
-    module: str
-    attribute: str
-    summary: str
-    group: str = ""  #: in which `ktdeval --help` names it; see `command_groups`
-
-
-class LazyGroup(click.Group):
-    """Group that knows only the names of its commands, so that help and a mistyped name import
-    nothing.
-
-    `path`: how the group itself is called, such as `ktdeval leaderboard`. `extras`: for each package
-    that a plain install lacks, the extra of ktdeval that installs it. `examples`: lines of its help.
-    `settings`: those of `click.Group`.
-    """
-
-    #: Command whose options may come without its name
-    default_command: str | None = None
-
-    def __init__(
-        self,
-        path: str,
-        lazy: Mapping[str, LazyCommand],
-        extras: Mapping[str, str] = MappingProxyType({}),
-        examples: Sequence[str] = (),
-        **settings: Any,
-    ) -> None:
-        context_settings = {
-            "help_option_names": ["-h", "--help"],
-            **settings.pop("context_settings", {}),
-        }
-        super().__init__(path.rpartition(" ")[2], context_settings=context_settings, **settings)
-        self.lazy = lazy
-        self._path = path
-        self._extras = extras
-        if examples:
-            example(*examples)(self)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
-        """Names in the order of help."""
-        return list(self.lazy)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as click calls it
-        """Import a command, or return None if there is none of that name."""
-        if cmd_name not in self.lazy:
-            return None
-        return self.load(cmd_name)
-
-    def load(self, name: str) -> click.Command:
-        """Import a command. Raises UsageError: its module, or a package that it needs, is not
-        installed; PluginError: it is not a command.
-        """
-        lazy = self.lazy[name]
-        try:
-            module = import_module(lazy.module)
-        except ImportError as error:
-            package = (error.name or "").partition(".")[0]
-            if package in self._extras:
-                raise UsageError(
-                    f"`{self._path} {name}` needs {package}, which is not installed, or too old: "
-                    f"pip install 'ktdeval[{self._extras[package]}]'"
-                ) from error
-            if error.name != lazy.module:
-                raise
-
-            raise UsageError(
-                f"command {name!r} is missing from this installation ({lazy.module}); reinstall"
-                " ktdeval"
-            ) from error
-
-        command = getattr(module, lazy.attribute, None)
-        if not isinstance(command, click.Command):
-            raise PluginError(
-                f"command {name!r} is {type(command).__name__}, expected a click.Command"
-            )
-
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names. Raises UsageError, with near names, if
-        there is none.
-        """
-        name, *rest = args
-        command = self.get_command(ctx, name)
-        if command is not None:
-            return name, command, rest
-
-        advice = (
-            hint("commands", name)
-            or near_matches(name, self.list_commands(ctx))
-            or f"; see `{self._path} --help`"
-        )
-        message = f"no command {name!r}{advice}"
-        _, _, own = self._path.partition(" ")
-        raise UsageError(f"{own}: {message}" if own else message)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
-        """List the commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in self.lazy.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the group's options, or the names of its commands, without importing these."""
-        items = click.Command.shell_complete(self, ctx, incomplete)
-        if incomplete.startswith("-"):
-            if self.default_command is not None:
-                command = self.load(self.default_command)
-                items += command.shell_complete(click.Context(command, parent=ctx), incomplete)
-
-            return items
-
-        for name, summary in self.summaries(ctx).items():
-            if name.startswith(incomplete):
-                items.append(CompletionItem(name, help=summary))
-
-        return items
-
-    def summaries(self, ctx: click.Context) -> dict[str, str]:
-        """Return what each command does, by its name, in the order of help."""
-        return {name: self.lazy[name].summary for name in self.list_commands(ctx)}
-
-
 COMMANDS = {name: LazyCommand(*entry) for name, entry in hints()["built_in"].items()}
+"""Built-in commands by their words; one of two words is in a group that others share."""
+
+OTHERS = "Others"  #: title of the commands of plugins that name no group
 
 
 class KtdevalGroup(LazyGroup):
@@ -165,11 +40,14 @@ class KtdevalGroup(LazyGroup):
     default_command = "run"
 
     def summaries(self, ctx: click.Context) -> dict[str, str]:
-        """Return what each command does: built-in ones, then those of plugins."""
+        """Return what each command does, in the order of help."""
         return command_summaries(_plugin_commands(ctx))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `run` if the first word is an option that this group itself lacks."""
+        """Replace words that moved, and insert `run` if the first word is an option that this group
+        itself lacks.
+        """
+        args = with_new_words(args)
         ctx.meta[WORDS] = tuple(args)
         own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         if args and args[0].startswith("-") and args[0] not in own:
@@ -177,16 +55,17 @@ class KtdevalGroup(LazyGroup):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Built-in commands, then those of plugins."""
-        return [*super().list_commands(ctx), *_plugin_commands(ctx)]
+        """Names in the order of help."""
+        return list(command_summaries(_plugin_commands(ctx)))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command of ktdeval or of a plugin, or return None if there is none."""
+        if cmd_name in hints()["shared_groups"]:
+            return shared_group(cmd_name, _plugin_commands(ctx))
         if cmd_name in self.lazy:
             return self.load(cmd_name)
         if cmd_name in _plugin_commands(ctx):
-            command: click.Command = open_plugins().make("commands", cmd_name)
-            return command
+            return _command_of_plugin(cmd_name)
         return None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -210,31 +89,83 @@ class KtdevalGroup(LazyGroup):
         write_groups(ctx, formatter, {"Options": self.get_params(ctx)})
 
 
-OTHERS = "Others"  #: title of the commands of plugins that name no group
+def shared_group(name: str, of_plugins: Mapping[str, Spec]) -> SharedGroup:
+    """Return a group of `shared_groups` (hints.json) with its commands, built-in ones first.
+
+    `of_plugins`: the commands of plugins.
+    """
+    members: dict[str, LazyCommand] = {}
+    makers: dict[str, Callable[[], click.Command]] = {}
+    for words, command in COMMANDS.items():
+        group, _, member = words.partition(" ")
+        if group == name and member:
+            members[member] = command
+
+    for words, spec in of_plugins.items():
+        group, _, member = words.partition(" ")
+        if group == name and member:
+            members[member] = LazyCommand("", "", spec.summary)
+            makers[member] = partial(_command_of_plugin, words)
+
+    settings = hints()["shared_groups"][name]
+    return SharedGroup(
+        f"ktdeval {name}",
+        members,
+        makers,
+        default=settings["default"],
+        help=settings["help"],
+        examples=settings["examples"],
+    )
 
 
 def command_groups(of_plugins: Mapping[str, Spec]) -> dict[str, list[str]]:
-    """Return the names of all commands by the title of their group, in the order of help.
+    """Return the first words of all commands by the title of their group, in the order of help.
 
     `of_plugins`: the commands of plugins.
     """
     titles: dict[str, str] = hints()["command_groups"]
     groups: dict[str, list[str]] = {title: [] for title in [*titles.values(), OTHERS]}
     for name, command in COMMANDS.items():
-        groups[titles[command.group]].append(name)
+        if " " not in name:
+            groups[titles[command.group]].append(name)
+
+    for name in _shared_groups(of_plugins):
+        groups[titles[hints()["shared_groups"][name]["group"]]].append(name)
 
     for name, spec in of_plugins.items():
-        group = next(iter(spec.groups), "")
-        groups[titles.get(group, OTHERS)].append(name)
+        if " " not in name:
+            group = next(iter(spec.groups), "")
+            groups[titles.get(group, OTHERS)].append(name)
 
     return {title: names for title, names in groups.items() if names}
 
 
 def command_summaries(of_plugins: Mapping[str, Spec]) -> dict[str, str]:
-    """Return what each command does, by its name. `of_plugins`: the commands of plugins."""
-    summaries = {name: command.summary for name, command in COMMANDS.items()}
-    summaries.update((name, spec.summary) for name, spec in of_plugins.items())
+    """Return what each command does, by its first word: built-in ones, groups that several plugins
+    share, then the commands of plugins.
+    """
+    summaries = {name: command.summary for name, command in COMMANDS.items() if " " not in name}
+    for name in _shared_groups(of_plugins):
+        summaries[name] = hints()["shared_groups"][name]["summary"]
+
+    for name, spec in of_plugins.items():
+        if " " not in name:
+            summaries[name] = spec.summary
+
     return summaries
+
+
+def _shared_groups(of_plugins: Mapping[str, Spec]) -> list[str]:
+    """Return the groups of `shared_groups` in which an installed plugin, or ktdeval itself, has a
+    command.
+    """
+    used = {words.partition(" ")[0] for words in [*COMMANDS, *of_plugins] if " " in words}
+    return [name for name in hints()["shared_groups"] if name in used]
+
+
+def _command_of_plugin(name: str) -> click.Command:
+    command: click.Command = open_plugins().make("commands", name)
+    return command
 
 
 def _plugin_commands(ctx: click.Context) -> Mapping[str, Spec]:

@@ -227,6 +227,56 @@ def config_option(*names: str) -> Callable[[F], F]:
     return decorate
 
 
+def flag(
+    default: Any = dataclasses.MISSING,
+    *,
+    help: str,
+    name: str = "",
+    type: click.ParamType[Any] | None = None,
+    metavar: str = "",
+) -> Any:
+    """Return a dataclass field that `options_of` makes an option of.
+
+    `default`: of an option that is not given; without one it must be given. `name`: the option's
+    name where it isn't that of the field with dashes. `type`: click's type of the values where the
+    field's own type does not say it, such as `OutputPath("file")`. `metavar`: what help calls the
+    value.
+    """
+    metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar}
+    if name:
+        metadata["flag"] = name
+
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def options_of(kind: type[Any]) -> Callable[[F], F]:
+    """Decorate a command body with one option for each field of a dataclass, in its order.
+
+    The body's argument `options` is an instance. Fields are made by `flag` (or by the `option` of
+    params): of text, numbers, `Literal`, bool (a flag), `tuple[str, ...]` (a list with commas) or a
+    mapping (KEY=VALUE). Options that several commands have are fields of a dataclass that theirs
+    inherit, so that their help is the same.
+    """
+    hints = get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    options = [field_option(field, hints[field.name]) for field in fields]
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def body(*arguments: Any, **values: Any) -> Any:
+            given = {}
+            for field in fields:
+                value = values.pop(field.name)
+                if value is not None:
+                    given[field.name] = value
+
+            return function(*arguments, options=kind(**given), **values)
+
+        return _with_options(body, options)  # type: ignore[return-value]  # takes the options apart
+
+    return decorate
+
+
 def inherited(context: click.Context | None, name: str) -> Any:
     """Return the value of an option that may come before or after a subcommand's name.
 
@@ -267,7 +317,12 @@ def field_option(
         settings["shell_complete"] = completer
 
     help_text = field.metadata.get("help", "") + _help_suffix(field, with_default)
-    return click.Option([flag, field.name], help=help_text, default=None, **settings)
+    if "type" in field.metadata and _is_required(field):  # made by `flag`
+        settings["required"] = True
+    else:
+        settings["default"] = None
+
+    return click.Option([flag, field.name], help=help_text, **settings)
 
 
 def _completer(name: str, hint: Any) -> Completer | None:
@@ -283,10 +338,14 @@ def _completer(name: str, hint: Any) -> Completer | None:
     return complete_words(words) if words else None
 
 
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
 def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
     """Return what help says after a field's text: that it is required, or its default."""
     if field.default is dataclasses.MISSING:
-        return " [required]" if field.default_factory is dataclasses.MISSING else ""
+        return " [required]" if _is_required(field) else ""
 
     is_silent = any(field.default is value for value in (None, (), False))
     if is_silent or not with_default:
@@ -296,6 +355,13 @@ def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
 
 def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     """Return click's settings for the values of a field: how they are read and shown in help."""
+    given_type = field.metadata.get("type")
+    if given_type is not None:
+        settings = {"type": given_type}
+        if field.metadata.get("metavar"):
+            settings["metavar"] = field.metadata["metavar"]
+        return settings
+
     if is_list(hint):
         metavar = f"{field.name.removesuffix('s').upper()},…"
         return {"multiple": True, "callback": _list_callback, "metavar": metavar}
@@ -318,7 +384,8 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     # An optional value is read as the type that it has if it is given.
     scalar = next((part for part in get_args(hint) if part is not type(None)), hint)
     by_type = _METAVARS.get(scalar.__name__, field.name.upper())
-    return {"type": scalar, "metavar": _METAVARS.get(field.name, by_type)}
+    own = field.metadata.get("metavar")
+    return {"type": scalar, "metavar": own or _METAVARS.get(field.name, by_type)}
 
 
 def _choices(hint: Any) -> tuple[str, ...]:

@@ -196,6 +196,7 @@ class Plugins:
         self._compacts: dict[str, Spec] = {}
         own = [
             *(("commands", name) for name in hints()["built_in"]),
+            *(("commands", name) for name in hints()["shared_groups"]),
             ("cards", "trading"),
             ("cards", "scoring"),
         ]

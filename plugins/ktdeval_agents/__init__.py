@@ -194,10 +194,10 @@ def ktdeval_commands() -> list[Spec]:
             groups=("results",),
         ),
         Spec(
-            "vote",
+            "paper vote",
             later("ktdeval_agents.vote_command:vote"),
             "Elect from the recorded decisions of several runs, without a model call.",
-            groups=("evaluate",),
+            groups=("papers",),
         ),
     ]
 

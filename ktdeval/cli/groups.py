@@ -1,0 +1,191 @@
+"""Groups of commands: they name their commands without importing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from ktdeval.cli.examples import example
+from ktdeval.errors import PluginError, UsageError
+from ktdeval.plugins.registry import hint
+from ktdeval.values.fields import near_matches
+
+
+class LazyCommand(NamedTuple):
+    """Module and attribute of a command, and its line in `--help`."""
+
+    module: str
+    attribute: str
+    summary: str
+    group: str = ""  #: in which `ktdeval --help` names it; see `command_groups`
+
+
+class LazyGroup(click.Group):
+    """Group that knows only the names of its commands, so that help and a mistyped name import
+    nothing.
+
+    `path`: how the group itself is called, such as `ktdeval leaderboard`. `extras`: for each package
+    that a plain install lacks, the extra of ktdeval that installs it. `examples`: lines of its help.
+    `settings`: those of `click.Group`.
+    """
+
+    #: Command whose options may come without its name
+    default_command: str | None = None
+
+    def __init__(
+        self,
+        path: str,
+        lazy: Mapping[str, LazyCommand],
+        extras: Mapping[str, str] = MappingProxyType({}),
+        examples: Sequence[str] = (),
+        **settings: Any,
+    ) -> None:
+        context_settings = {
+            "help_option_names": ["-h", "--help"],
+            **settings.pop("context_settings", {}),
+        }
+        super().__init__(path.rpartition(" ")[2], context_settings=context_settings, **settings)
+        self.lazy = lazy
+        self._path = path
+        self._extras = extras
+        if examples:
+            example(*examples)(self)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        """Names in the order of help."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as click calls it
+        """Import a command, or return None if there is none of that name."""
+        if cmd_name not in self.lazy:
+            return None
+        return self.load(cmd_name)
+
+    def load(self, name: str) -> click.Command:
+        """Import a command. Raises UsageError: its module, or a package that it needs, is not
+        installed; PluginError: it is not a command.
+        """
+        lazy = self.lazy[name]
+        try:
+            module = import_module(lazy.module)
+        except ImportError as error:
+            package = (error.name or "").partition(".")[0]
+            if package in self._extras:
+                raise UsageError(
+                    f"`{self._path} {name}` needs {package}, which is not installed, or too old: "
+                    f"pip install 'ktdeval[{self._extras[package]}]'"
+                ) from error
+            if error.name != lazy.module:
+                raise
+
+            raise UsageError(
+                f"command {name!r} is missing from this installation ({lazy.module}); reinstall"
+                " ktdeval"
+            ) from error
+
+        command = getattr(module, lazy.attribute, None)
+        if not isinstance(command, click.Command):
+            raise PluginError(
+                f"command {name!r} is {type(command).__name__}, expected a click.Command"
+            )
+
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names. Raises UsageError, with near names, if
+        there is none.
+        """
+        name, *rest = args
+        command = self.get_command(ctx, name)
+        if command is not None:
+            return name, command, rest
+
+        advice = (
+            hint("commands", name)
+            or near_matches(name, self.list_commands(ctx))
+            or f"; see `{self._path} --help`"
+        )
+        message = f"no command {name!r}{advice}"
+        _, _, own = self._path.partition(" ")
+        raise UsageError(f"{own}: {message}" if own else message)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in self.lazy.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the group's options, or the names of its commands, without importing these."""
+        items = click.Command.shell_complete(self, ctx, incomplete)
+        if incomplete.startswith("-"):
+            if self.default_command is not None:
+                command = self.load(self.default_command)
+                items += command.shell_complete(click.Context(command, parent=ctx), incomplete)
+
+            return items
+
+        for name, summary in self.summaries(ctx).items():
+            if name.startswith(incomplete):
+                items.append(CompletionItem(name, help=summary))
+
+        return items
+
+    def summaries(self, ctx: click.Context) -> dict[str, str]:
+        """Return what each command does, by its name, in the order of help."""
+        return {name: self.lazy[name].summary for name in self.list_commands(ctx)}
+
+
+class SharedGroup(LazyGroup):
+    """Group whose commands come from several plugins, such as `compare`.
+
+    A plugin offers one by a command of two words (`compare luck`). `makers`: what makes each of these
+    commands. `default`: the command that runs where the first word names none.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        lazy: Mapping[str, LazyCommand],
+        makers: Mapping[str, Callable[[], click.Command]],
+        default: str = "",
+        **settings: Any,
+    ) -> None:
+        summaries = {name: command.summary for name, command in lazy.items()}
+        super().__init__(path, lazy, **settings)
+        self._makers = makers
+        self._summaries = summaries
+        self.default_command = default or None
+
+    def load(self, name: str) -> click.Command:
+        """Return a command of a plugin, or one of ktdeval itself."""
+        maker = self._makers.get(name)
+        if maker is None:
+            return super().load(name)
+        return maker()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command where the first word names none."""
+        if self._means_default(args):
+            args = [str(self.default_command), *args]
+        return super().parse_args(ctx, args)
+
+    def _means_default(self, args: Sequence[str]) -> bool:
+        if self.default_command is None or not args:
+            return False
+
+        first = args[0]
+        if first in self.lazy or first in ("-h", "--help"):
+            return False
+        if first.startswith("-") or Path(first).exists():
+            return True
+
+        # A word that is nearly a command is one mistyped, not a run that is absent.
+        return not near_matches(first, list(self.lazy))

@@ -1,0 +1,41 @@
+"""Words of the command line that moved: the old ones work for one release, and say what the new
+ones are.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import click
+
+
+@cache
+def moved_words() -> Mapping[tuple[str, ...], tuple[str, ...]]:
+    """Return the new words of each command that moved, by its old words (`moved.csv`)."""
+    words = {}
+    with Path(__file__).with_name("moved.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            words[tuple(row["old"].split())] = tuple(row["new"].split())
+
+    return words
+
+
+def with_new_words(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of `ktdeval` with old words replaced, and say so in one line on stderr.
+
+    Only the first words are looked at. Of several entries that fit, the longest applies.
+    """
+    table = moved_words()
+    longest = max((len(old) for old in table), default=0)
+    for length in range(longest, 0, -1):
+        new = table.get(tuple(arguments[:length]))
+        if new is None or len(arguments) < length:
+            continue
+
+        click.echo(f"ktdeval: moved: ktdeval {' '.join(new)} …", err=True)
+        return [*new, *arguments[length:]]
+
+    return list(arguments)

@@ -1,0 +1,72 @@
+"""Options of a command come from the fields of a dataclass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from ktdeval.cli import FilePath, flag, options_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """Options that several commands have."""
+
+    as_json: bool = flag(False, name="--json", help="print JSON")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Shared):
+    """Options of one command."""
+
+    form: Literal["text", "html"] = flag("text", help="form of the output")
+    level: float = flag(0.95, help="level of the interval", metavar="LEVEL")
+    windows: tuple[str, ...] = flag((), help="windows to keep")
+    source: Path = flag(help="file to read", type=FilePath(), metavar="FILE")
+
+
+@click.command()
+@options_of(Options)
+def command(options: Options) -> None:
+    """Show the options."""
+    click.echo(repr(options))
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(command, words)
+    return result.output + result.stderr
+
+
+def test_each_field_is_an_option_whose_value_has_the_type_of_the_field() -> None:
+    given = ["--json", "--form", "html", "--level", "0.9", "--windows", "a,b", "--source", "x.csv"]
+    expected = Options(
+        as_json=True, form="html", level=0.9, windows=("a", "b"), source=Path("x.csv")
+    )
+    assert run(*given) == f"{expected!r}\n"
+
+
+def test_an_option_that_is_not_given_has_the_default_of_its_field() -> None:
+    assert run("--source", "x.csv") == f"{Options(source=Path('x.csv'))!r}\n"
+
+
+def test_a_field_without_a_default_must_be_given() -> None:
+    assert "Missing option '--source'" in run()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--json print JSON",
+        "--form [text|html] form of the output [default: text]",
+        "--level LEVEL level of the interval [default: 0.95]",
+        "--windows WINDOW,… windows to keep",
+        "--source FILE file to read [required]",
+    ],
+)
+def test_help_says_value_meaning_and_default(line: str) -> None:
+    assert line in " ".join(run("--help").split())

@@ -16,8 +16,8 @@ for model in random equal_weight momentum reversal low_volatility chaos; do
     cards+=("$out/$model/cards/blinded_open_research.json")
 done
 ktdeval compare "${cards[@]}" >"$out/compare.txt"
-ktdeval luck "${cards[@]}" --runs "$out" >"$out/luck.txt"
-ktdeval effects "$out"/random/cards/*.json >"$out/effects-random.txt"
-ktdeval effects "$out"/chaos/cards/*.json >"$out/effects-chaos.txt"
-ktdeval power --windows 10 --seeds 5 --comparisons 15 >"$out/power.txt"
-ktdeval report "${cards[@]}" --out "$out/report.html"
+ktdeval compare luck "${cards[@]}" --runs "$out" >"$out/luck.txt"
+ktdeval compare masks "$out"/random/cards/*.json >"$out/effects-random.txt"
+ktdeval compare masks "$out"/chaos/cards/*.json >"$out/effects-chaos.txt"
+ktdeval compare power --windows 10 --seeds 5 --comparisons 15 >"$out/power.txt"
+ktdeval view report "${cards[@]}" --out "$out/report.html"

@@ -12,8 +12,8 @@ _OWN = ("Evaluation", "evaluate", "load_run")
 
 
 def __getattr__(name: str) -> Any:
-    """`evaluate` and its kin, modules such as `api`, and, by their commands' names, functions of
-    plugins such as `compare`: loaded when first used.
+    """`evaluate` and its kin, modules such as `api`, and functions of plugins' commands such as
+    `compare`: loaded when first used.
     """
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -428,13 +428,14 @@ def _is_json_object(text: str) -> bool:
 def command_function(name: str) -> Callable[..., Any]:
     """Return the Python function of a command, such as `ktdeval.compare`.
 
-    `extra["function"]` of the command's `Spec` makes it. Raises AttributeError: no command of this
-    name has a function.
+    `extra["function"]` of the command's `Spec` makes it; `extra["function_name"]` is its name, where
+    it isn't the command's. Raises AttributeError: no command has a function of this name.
     """
     makers: dict[str, Callable[[], Callable[..., Any]]] = {}
     for command, spec in load_plugins().specs("commands").items():
         if "function" in spec.extra:
-            makers[command] = spec.extra["function"]
+            own = spec.extra.get("function_name", command)
+            makers[own] = spec.extra["function"]
 
     if name not in makers:
         near = near_matches(name, [*makers, "evaluate", "load_run", "Evaluation"])

@@ -365,10 +365,12 @@ def field_option(
         settings["shell_complete"] = completer
 
     help_text = field.metadata.get("help", "") + _help_suffix(field, with_default)
+    settings["default"] = None
     if "type" in field.metadata and _is_required(field):  # made by `flag`
+        del settings["default"]
         settings["required"] = True
-    else:
-        settings["default"] = None
+    elif isinstance(settings.get("type"), OutputPath):
+        settings["default"] = field.default  # tested before work begins, as a path that is given
 
     return click.Option([flag, field.name], help=help_text, **settings)
 

@@ -188,10 +188,9 @@ def ktdeval_commands() -> list[Spec]:
 
     return [
         Spec(
-            "roles",
+            "view roles",
             later("ktdeval_agents.command:roles"),
             "Tokens and cost of a run by the role of a team that asked.",
-            groups=("results",),
         ),
         Spec(
             "paper vote",

@@ -1,4 +1,4 @@
-"""`ktdeval roles`: model calls of a run by the role that made them."""
+"""`ktdeval view roles`: model calls of a run by the role that made them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ktdeval.cards import (
     not_counted,
     usage_cost,
 )
-from ktdeval.cli import RunPath, example, print_grid
+from ktdeval.cli import JsonOptions, RunPath, example, options_of, print_grid
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
 from ktdeval.runner import RunFolder
@@ -130,11 +130,11 @@ def _prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
     return prices
 
 
-@example("ktdeval roles ktdeval-runs/team")
+@example("ktdeval view roles ktdeval-runs/team")
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
-@click.option("--json", "as_json", is_flag=True, help="print the figures as JSON")
-def roles(run: Path, as_json: bool) -> None:
+@options_of(JsonOptions)
+def roles(run: Path, options: JsonOptions) -> None:
     """Count calls, tokens and cost of a run by the role that asked and the model that was asked.
 
     RUN is a run folder, which is only read; finished episodes count. Tokens are those of the
@@ -146,7 +146,7 @@ def roles(run: Path, as_json: bool) -> None:
     folder = RunFolder.load(run)
     by_role = usage_by_role(folder)
     prices = _prices(folder)
-    if as_json:
+    if options.as_json:
         names = _names(by_role)
         report: dict[str, JsonValue] = {}
         for asked, role in by_role.items():

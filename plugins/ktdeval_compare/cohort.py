@@ -1,4 +1,4 @@
-"""`ktdeval cohort`: how cohorts of models differ in style, and each model's figures over seeds
+"""`ktdeval compare cohorts`: how cohorts of models differ in style, and each model's figures over seeds
 (KTD-Fin §5.3, Tables 8 and 9).
 """
 
@@ -182,7 +182,7 @@ class BaselineRow:
 
 @dataclass(frozen=True, kw_only=True)
 class CohortReport:
-    """Report of `ktdeval cohort`."""
+    """Report of `ktdeval compare cohorts`."""
 
     alpha: float
     task: str

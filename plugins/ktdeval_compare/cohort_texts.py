@@ -1,4 +1,4 @@
-"""Reports of `cohort` as tables of aligned plain text."""
+"""Reports of `compare cohorts` as tables of aligned plain text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ktdeval_compare.exposures import FactorRow
 
 
 def cohort_parts(report: CohortReport) -> Iterator[Part]:
-    """Parts of the report of `cohort`."""
+    """Parts of the report of `compare cohorts`."""
     if report.exposures:
         yield TITLES["exposures"]
         yield from _exposure_parts(report)

@@ -1,4 +1,4 @@
-"""Words and columns of `ktdeval cohort`, read from `cohort.yaml`."""
+"""Words and columns of `ktdeval compare cohorts`, read from `cohort.yaml`."""
 
 from __future__ import annotations
 

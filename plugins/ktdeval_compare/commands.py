@@ -5,22 +5,24 @@ plain text. What computes is imported when a command runs, so that help is quick
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ktdeval.cli import (
+    JsonOptions,
     Number,
     RunPath,
-    complete_names,
     example,
+    flag,
     json_option,
     line_width,
+    options_of,
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.fields import split_list
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
 
@@ -29,31 +31,51 @@ if TYPE_CHECKING:
 
 _PATH = RunPath()
 _spread = Number(0, 1000)
-_level = Number(0.0001, 0.5)
 _cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
-_metrics = click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_names("metrics"),
-    help="metric, may be repeated [default: total_return]",
-)
-_tasks = click.option(
-    "--tasks",
-    multiple=True,
-    metavar="NAME,…",
-    shell_complete=complete_names("tasks"),
-    help="only cards of these tasks, names or globs [default: all]",
-)
-_alpha = click.option("--alpha", type=_level, default=0.05, show_default=True,
-                      help="level of verdicts; intervals hold with 1 - alpha")  # fmt: skip
-_common = click.option(
-    "--common", is_flag=True, help="where cards differ in windows or seeds, use those that all have"
-)
-_seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N",
-                     help="seed of simulations and bootstraps")  # fmt: skip
-_json = click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardOptions:
+    """Which cards are compared, and by which metrics."""
+
+    tasks: tuple[str, ...] = flag(
+        (), metavar="NAME,…", help="only cards of these tasks, names or globs [default: all]"
+    )
+    metrics: tuple[str, ...] = flag(
+        (),
+        name="--metric",
+        metavar="NAME,…",
+        help="metric, may be repeated [default: total_return]",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelOptions:
+    """How sure a verdict is."""
+
+    alpha: float = flag(
+        0.05,
+        type=Number(0.0001, 0.5),
+        help="level of verdicts; intervals hold with 1 - alpha",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """What happens where cards differ in what they hold."""
+
+    common: bool = flag(
+        False, help="where cards differ in windows or seeds, use those that all have"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChanceOptions:
+    """Where chance comes from."""
+
+    seed: int = flag(
+        0, type=click.IntRange(0), metavar="N", help="seed of simulations and bootstraps"
+    )
 
 
 def _show(tables: functions.Tables, as_json: bool) -> None:
@@ -64,111 +86,94 @@ def _show(tables: functions.Tables, as_json: bool) -> None:
         click.echo(tables.text(line_width()))
 
 
-# --- compare
+def _settings(options: JsonOptions) -> dict[str, Any]:
+    """Return the options of a command by name, for the function that it calls."""
+    settings = dataclasses.asdict(options)
+    del settings["as_json"]
+    return settings
+
+
+# --- agents
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentsOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, JsonOptions):
+    """Options of `compare agents`."""
+
+    factors: tuple[str, ...] = flag(
+        (),
+        name="--factor",
+        metavar="NAME,…",
+        help="instead of tests: split the metric's variance by agent, model, asset, window or seed",
+    )
+    unit: Literal["window", "episode"] = flag(
+        "window",
+        name="--pairs",
+        help=(
+            "what counts as one pair: a window (median over its seeds), or each window and seed as"
+            " in the paper"
+        ),
+    )
+    side: Literal["before", "after"] | None = flag(
+        None, help="only windows wholly before or after the cutoff of every card that records one"
+    )
+    against_first: bool = flag(
+        False, help="only the first card against each of the others: fewer tests, more power"
+    )
 
 
 @example("ktdeval compare ktdeval-runs/a ktdeval-runs/b")
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="CARD…")
-@_tasks
-@_metrics
-@click.option(
-    "--factor",
-    "factors",
-    metavar="NAME,…",
-    help="instead of tests: split the metric's variance by agent, model, asset, window or seed",
-)
-@click.option(
-    "--table",
-    metavar="FILE",
-    help="with --factor, in place of cards: a CSV file of runs, or ama-1 (AMA's Table 1)",
-)
-@click.option(
-    "--pairs",
-    "unit",
-    type=click.Choice(["window", "episode"]),
-    default="window",
-    show_default=True,
-    help=(
-        "what counts as one pair: a window (median over its seeds), or each window and seed as in"
-        " the paper"
-    ),
-)
-@_alpha
-@_common
-@click.option(
-    "--side",
-    type=click.Choice(["before", "after"]),
-    help="only windows wholly before or after the cutoff of every card that records one",
-)
-@click.option(
-    "--against-first",
-    is_flag=True,
-    help="only the first card against each of the others: fewer tests, more power",
-)
-@_seed
-@_json
-def compare(
-    cards: tuple[Path, ...],
-    tasks: tuple[str, ...],
-    metrics: tuple[str, ...],
-    factors: str | None,
-    table: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@options_of(AgentsOptions)
+def agents(cards: tuple[Path, ...], options: AgentsOptions) -> None:
     """Test whether agents differ, paired by window and seed.
 
     CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need
     the run folder around the card. Cards of scoring tasks are compared score by score, and tested
     sample by sample. A verdict is a difference that is significant after Holm's correction over the
     whole table; anything else is tied. With --factor agent,model: how much of the metric's variance
-    is the agent's and how much the model's.
+    is the agent's and how much the model's; a CSV file of runs, or ama-1 (AMA's Table 1), may then
+    stand in place of cards.
     """
     from ktdeval_compare import functions
-    from ktdeval_compare.variance import NO_FACTOR
+    from ktdeval_compare.observations import table_among
 
-    named = split_list(factors or "")
-    if factors is None:
-        if table is not None:
-            raise UsageError("--table goes with --factor")
-        if not cards:
-            raise UsageError("compare needs two cards or run folders")
-    elif options.pop("against_first") or options.pop("side") or options.pop("unit") != "window":
-        raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
-    elif not named:
-        raise UsageError(NO_FACTOR)
+    if not cards:
+        raise UsageError(
+            "compare agents needs two cards or run folders, or with --factor a table of runs"
+        )
 
-    tables = functions.compare(
-        *cards,
-        factors=named,
-        table=table,
-        tasks=split_list(*tasks),
-        metrics=split_list(*metrics),
-        **options,
-    )
-    _show(tables, as_json)
+    table = table_among(cards)
+    settings = _settings(options)
+    if options.factors:
+        if options.unit != "window" or options.side or options.against_first:
+            raise UsageError(
+                "--pairs, --side and --against-first are of paired tests, not of --factor"
+            )
 
+        for name in ("unit", "side", "against_first"):
+            del settings[name]
+    elif table is not None:
+        raise UsageError(f"{table}: is a table of runs, which --factor NAME,… splits; give it too")
 
-# --- effects
+    runs = () if table is not None else cards
+    _show(functions.compare(*runs, table=table, **settings), options.as_json)
 
 
-@example("ktdeval effects ktdeval-runs/bright ktdeval-runs/blinded")
+# --- masks
+
+
+@dataclass(frozen=True, kw_only=True)
+class MasksOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, JsonOptions):
+    """Options of `compare masks`."""
+
+
+@example("ktdeval compare masks ktdeval-runs/bright ktdeval-runs/blinded")
 @click.command()
 @_cards
-@_tasks
-@_metrics
-@_alpha
-@_common
-@_seed
-@_json
-def effects(
-    cards: tuple[Path, ...],
-    tasks: tuple[str, ...],
-    metrics: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
-) -> None:
+@options_of(MasksOptions)
+def masks(cards: tuple[Path, ...], options: MasksOptions) -> None:
     """Report the value of stock, date, data and tools, from an agent's cards under several masks
     and modes.
 
@@ -178,27 +183,30 @@ def effects(
     """
     from ktdeval_compare import functions
 
-    chosen = split_list(*tasks)
-    tables = functions.effects(*cards, tasks=chosen, metrics=split_list(*metrics), **options)
-    _show(tables, as_json)
+    _show(functions.effects(*cards, **_settings(options)), options.as_json)
 
 
 # --- luck
 
 
-@example("ktdeval luck ktdeval-runs/a ktdeval-runs/b")
+@dataclass(frozen=True, kw_only=True)
+class LuckOptions(JsonOptions):
+    """Options of `compare luck`."""
+
+    stores: tuple[Path, ...] = flag(
+        (),
+        name="--runs",
+        type=_PATH,
+        metavar="DIR",
+        help="folder of runs to count trials in, besides the cards' own; may be repeated",
+    )
+
+
+@example("ktdeval compare luck ktdeval-runs/a ktdeval-runs/b")
 @click.command()
 @_cards
-@click.option(
-    "--runs",
-    "stores",
-    multiple=True,
-    type=_PATH,
-    metavar="DIR",
-    help="folder of runs to count trials in, besides the cards' own; may be repeated",
-)
-@_json
-def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> None:
+@options_of(LuckOptions)
+def luck(cards: tuple[Path, ...], options: LuckOptions) -> None:
     """Report how much of a result is luck, and whether a ranking by return is one by selection.
 
     CARD is a card file inside its run folder, or a run folder. Every episode that the runs planned
@@ -207,47 +215,46 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
     """
     from ktdeval_compare import functions
 
-    _show(functions.luck(*cards, stores=stores), as_json)
+    _show(functions.luck(*cards, stores=options.stores), options.as_json)
 
 
-# --- invariance
+# --- labels
 
 
-@example("ktdeval invariance ktdeval-runs/key-1 ktdeval-runs/key-2")
+@dataclass(frozen=True, kw_only=True)
+class LabelsOptions(LevelOptions, CommonOptions, JsonOptions):
+    """Options of `compare labels`."""
+
+    over: Literal["episode", "window"] = flag(
+        "episode",
+        help=(
+            "what intervals vary over: each (window, seed), whose labels are its own, or windows,"
+            " each the mean of its seeds"
+        ),
+    )
+    keys: int | None = flag(
+        None,
+        type=click.IntRange(20, 100_000),
+        metavar="N",
+        help=(
+            "instead: a model that buys the first names listed, over N mask keys, and each card's"
+            " key among them"
+        ),
+    )
+    positions: int | None = flag(
+        None,
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="with --keys: names that it buys [default: 10]",
+    )
+
+
+@example("ktdeval compare labels ktdeval-runs/key-1 ktdeval-runs/key-2")
 @click.command()
 @click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="RUN…")
-@_alpha
-@click.option(
-    "--over",
-    type=click.Choice(["episode", "window"]),
-    default="episode",
-    show_default=True,
-    help=(
-        "what intervals vary over: each (window, seed), whose labels are its own, or windows, each"
-        " the mean of its seeds"
-    ),
-)
-@_common
-@click.option(
-    "--keys",
-    type=click.IntRange(20, 100_000),
-    metavar="N",
-    help=(
-        "instead: a model that buys the first names listed, over N mask keys, and each card's key"
-        " among them"
-    ),
-)
-@click.option(
-    "--positions",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    help="with --keys: names that it buys [default: 10]",
-)
-@_json
+@options_of(LabelsOptions)
 @click.pass_context
-def invariance(
-    context: click.Context, /, cards: tuple[Path, ...], as_json: bool, **options: Any
-) -> None:
+def labels(context: click.Context, /, cards: tuple[Path, ...], options: LabelsOptions) -> None:
     """Report how much changes when only the labels do: runs of one plan under several mask keys.
 
     RUN is a run folder, or a card in one. Each run shows the same market under other aliases and in
@@ -258,54 +265,56 @@ def invariance(
     """
     from ktdeval_compare import functions
 
-    if options["keys"] is not None:
+    settings = _settings(options)
+    if options.keys is None:
+        if options.positions is not None:
+            raise UsageError("--positions goes with --keys")
+    else:
         unset = click.core.ParameterSource.DEFAULT
-        options = {
-            name: value
-            for name, value in options.items()
-            if context.get_parameter_source(name) is not unset
-        }
-        unfit = options.keys() & {"alpha", "over", "common"}
-        if unfit:
-            raise UsageError(
-                f"--{min(unfit)} is of runs under several keys, not of --keys; leave it out"
-            )
-    elif options["positions"] is not None:
-        raise UsageError("--positions goes with --keys")
+        for name in ("alpha", "common", "over"):
+            if context.get_parameter_source(name) is not unset:
+                raise UsageError(
+                    f"--{name} is of runs under several keys, not of --keys; leave it out"
+                )
 
-    _show(functions.invariance(*cards, **options), as_json)
+            del settings[name]
+
+    _show(functions.invariance(*cards, **settings), options.as_json)
 
 
-# --- cohort
+# --- cohorts
 
 
-@example("ktdeval cohort runs/* --cohort 'ML=qlib/*' --cohort 'LLM=openai/*'")
+@dataclass(frozen=True, kw_only=True)
+class CohortsOptions(LevelOptions, CommonOptions, JsonOptions):
+    """Options of `compare cohorts`."""
+
+    cohorts: tuple[str, ...] = flag(
+        (),
+        name="--cohort",
+        type=click.STRING,
+        metavar="NAME=ITEM,…",
+        help=(
+            "a cohort: patterns of systems, run folders or cards; repeat it for each [default: all"
+            " systems]"
+        ),
+    )
+    task: str | None = flag(
+        None,
+        metavar="NAME",
+        names="tasks",
+        help=(
+            "task of exposures and figures, where cards are of several [default: that of most"
+            " models]"
+        ),
+    )
+
+
+@example("ktdeval compare cohorts runs/* --cohort 'ML=qlib/*' --cohort 'LLM=openai/*'")
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="[RUN…]")
-@click.option(
-    "--cohort",
-    "cohorts",
-    multiple=True,
-    metavar="NAME=ITEM,…",
-    help=(
-        "a cohort: patterns of systems, run folders or cards; repeat it for each [default: all"
-        " systems]"
-    ),
-)
-@click.option(
-    "--task",
-    metavar="NAME",
-    shell_complete=complete_names("tasks"),
-    help="task of exposures and figures, where cards are of several [default: that of most models]",
-)
-@_alpha
-@click.option(
-    "--common",
-    is_flag=True,
-    help="where models or seeds differ in windows, use those that all have",
-)
-@_json
-def cohort(cards: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+@options_of(CohortsOptions)
+def cohorts(cards: tuple[Path, ...], options: CohortsOptions) -> None:
     """Report how cohorts of models differ: style exposures, returns over seeds, trades declined
     behind the mask.
 
@@ -315,30 +324,33 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """
     from ktdeval_compare import functions
 
-    _show(functions.cohort(*cards, **options), as_json)
+    _show(functions.cohort(*cards, **_settings(options)), options.as_json)
 
 
 # --- cutoff
 
 
-@example("ktdeval cutoff ktdeval-runs/a --cutoff openai/gpt-5-mini=2024-06")
+@dataclass(frozen=True, kw_only=True)
+class CutoffOptions(LevelOptions, JsonOptions):
+    """Options of `compare cutoff`."""
+
+    cutoffs: tuple[str, ...] = flag(
+        (),
+        name="--cutoff",
+        type=click.STRING,
+        metavar="MODEL=DATE",
+        help=(
+            "end of the training data of a model or pattern of systems: a day, a month, none"
+            " (nothing trained), unknown"
+        ),
+    )
+
+
+@example("ktdeval compare cutoff ktdeval-runs/a --cutoff openai/gpt-5-mini=2024-06")
 @click.command()
 @_cards
-@click.option(
-    "--cutoff",
-    "cutoffs",
-    multiple=True,
-    metavar="MODEL=DATE",
-    help=(
-        "end of the training data of a model or pattern of systems: a day, a month, none (nothing"
-        " trained), unknown"
-    ),
-)
-@click.option(
-    "--alpha", type=_level, default=0.05, show_default=True, help="intervals hold with 1 - alpha"
-)
-@_json
-def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_json: bool) -> None:
+@options_of(CutoffOptions)
+def cutoff(cards: tuple[Path, ...], options: CutoffOptions) -> None:
     """Set a model's results in its training time against those after it.
 
     CARD is a card file inside its run folder, or a run folder. A model may remember days before its
@@ -350,7 +362,7 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     from ktdeval_compare.texts import cutoff_parts
 
     dates: dict[str, str] = {}
-    for given in cutoffs:
+    for given in options.cutoffs:
         name, _, date = given.rpartition("=")
         if not name:
             raise UsageError(f"--cutoff {given!r}: expected MODEL=DATE")
@@ -359,105 +371,120 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
 
         dates[name] = date
 
-    report = find_decays(load_entrants(cards), dates, alpha)
-    _show(functions.Tables(report, cutoff_parts(report)), as_json)
+    report = find_decays(load_entrants(cards), dates, options.alpha)
+    _show(functions.Tables(report, cutoff_parts(report)), options.as_json)
 
 
 # --- power
 
 
-@example("ktdeval power --windows 10 --tracking-error 0.1")
+@dataclass(frozen=True, kw_only=True)
+class PowerOptions(LevelOptions, JsonOptions):
+    """Options of `compare power`."""
+
+    windows: int | None = flag(
+        None,
+        type=click.IntRange(1, 300),
+        metavar="N",
+        help="windows of the plan [default: those of the cards, or 10]",
+    )
+    seeds: int | None = flag(
+        None,
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="seeds of each window [default: those of the cards, or 1]",
+    )
+    effect: float | None = flag(
+        None,
+        type=Number(-1e6, 1e6),
+        metavar="X",
+        help=(
+            "difference in a window's figure that must be found, in the metric's unit: of a return,"
+            " a fraction"
+        ),
+    )
+    window_sd: float | None = flag(
+        None,
+        type=_spread,
+        metavar="X",
+        help=(
+            "standard deviation over windows of the true difference of two agents, as a fraction"
+            " (0.05 is 5 %)"
+        ),
+    )
+    seed_sd: float | None = flag(
+        None,
+        type=_spread,
+        metavar="X",
+        help="the same over seeds of one agent's figure in one window",
+    )
+    tracking_error: float | None = flag(
+        None,
+        type=_spread,
+        metavar="X",
+        help="in place of --window-sd: annual, of the difference in return",
+    )
+    window_days: int | None = flag(
+        None,
+        type=click.IntRange(1),
+        metavar="N",
+        help="trading days of a window [default: those of the cards, or 43]",
+    )
+    days_per_year: float | None = flag(
+        None,
+        type=Number(1, 1000),
+        metavar="N",
+        help="trading days of a year [default: those of the cards' market, or 252]",
+    )
+    wanted: float = flag(
+        0.8, name="--power", type=Number(0.01, 0.999), help="wanted probability of finding it"
+    )
+    comparisons: int = flag(
+        1, type=click.IntRange(1), metavar="N", help="tests that share alpha (Bonferroni)"
+    )
+    metric: str = flag(
+        "total_return", metavar="NAME", names="metrics", help="metric to estimate from cards"
+    )
+
+
+@example("ktdeval compare power --windows 10 --tracking-error 0.1")
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="[CARD…]")
-@click.option("--windows", type=click.IntRange(1, 300), metavar="N",
-              help="windows of the plan [default: those of the cards, or 10]")  # fmt: skip
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    help="seeds of each window [default: those of the cards, or 1]",
-)
-@click.option(
-    "--effect",
-    type=Number(-1e6, 1e6),
-    metavar="X",
-    help=(
-        "difference in a window's figure that must be found, in the metric's unit: of a return, a"
-        " fraction"
-    ),
-)
-@click.option(
-    "--window-sd",
-    type=_spread,
-    metavar="X",
-    help=(
-        "standard deviation over windows of the true difference of two agents, as a fraction (0.05"
-        " is 5 %)"
-    ),
-)
-@click.option(
-    "--seed-sd",
-    type=_spread,
-    metavar="X",
-    help="the same over seeds of one agent's figure in one window",
-)
-@click.option("--tracking-error", type=_spread, metavar="X",
-              help="in place of --window-sd: annual, of the difference in return")  # fmt: skip
-@click.option("--window-days", type=click.IntRange(1), metavar="N",
-              help="trading days of a window [default: those of the cards, or 43]")  # fmt: skip
-@click.option(
-    "--days-per-year",
-    type=Number(1, 1000),
-    metavar="N",
-    help="trading days of a year [default: those of the cards' market, or 252]",
-)
-@click.option("--alpha", type=_level, default=0.05, show_default=True,
-              help="two-sided level of the comparison")  # fmt: skip
-@click.option("--power", "wanted", type=Number(0.01, 0.999), default=0.8, show_default=True,
-              help="wanted probability of finding it")  # fmt: skip
-@click.option("--comparisons", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-              help="tests that share alpha (Bonferroni)")  # fmt: skip
-@click.option(
-    "--metric",
-    default="total_return",
-    show_default=True,
-    metavar="NAME",
-    shell_complete=complete_names("metrics"),
-    help="metric to estimate from cards",
-)
-@_seed
-@_json
-def power(cards: tuple[Path, ...], metric: str, as_json: bool, **options: float | None) -> None:
+@options_of(PowerOptions)
+def power(cards: tuple[Path, ...], options: PowerOptions) -> None:
     """Report what a plan of windows and seeds can tell apart, before it is run.
 
-    The test is that of `ktdeval compare`: Wilcoxon signed-rank over windows, exact. Spreads come
-    from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or more
-    cards; without any, effects are in standard deviations.
+    The test is that of `ktdeval compare agents`: Wilcoxon signed-rank over windows, exact. Spreads
+    come from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or
+    more cards; without any, effects are in standard deviations.
     """
     from ktdeval_compare.columns import lines_of
     from ktdeval_compare.plan_texts import power_parts
     from ktdeval_compare.power import Plan, plan_report, spreads_of_cards
 
-    spread = [options[name] for name in ("window_sd", "tracking_error")]
+    spread = [options.window_sd, options.tracking_error]
     given = sum(value is not None for value in spread)
     if given > 1 or (given and cards):
         raise UsageError("give the spread once: --window-sd, --tracking-error, or cards")
-    if options["seed_sd"] is not None and not given:
+    if options.seed_sd is not None and not given:
         raise UsageError("--seed-sd needs --window-sd or --tracking-error beside it")
 
-    plan = Plan(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
+    settings = _settings(options)
+    metric = settings.pop("metric")
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    plan = Plan(**chosen)
     reports = []
     if cards:
         for pair, fields in spreads_of_cards(cards, metric):
             # Options count more than what cards say.
             unset: dict[str, Any] = {
-                name: value for name, value in fields.items() if options.get(name) is None
+                name: value for name, value in fields.items() if name not in chosen
             }
             reports.append(plan_report(dataclasses.replace(plan, **unset), pair))
     else:
         reports.append(plan_report(plan))
 
-    if not as_json:
+    if not options.as_json:
         click.echo("\n".join(lines_of(power_parts(reports), line_width())))
     elif cards:
         click.echo(dumps_pretty(to_plain(reports)), nl=False)

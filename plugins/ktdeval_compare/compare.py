@@ -192,7 +192,7 @@ def _refuse_alone(alone: Entrant, entrants: Sequence[Entrant]) -> NoReturn:
     if shared:
         of_one += f"; --tasks {','.join(shared)} leaves the others out"
 
-    then = f"{of_one}; `ktdeval effects` compares masks and modes"
+    then = f"{of_one}; `ktdeval compare masks` compares masks and modes"
     check_same([*others[:1], alone], facets("masks", "modes"), then)
     raise CardError(f"{alone.path}: no other card is of task {task}; {of_one}")
 

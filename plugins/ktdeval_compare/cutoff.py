@@ -1,4 +1,4 @@
-"""`ktdeval cutoff`: results in a model's training time and out of it, never mixed; an unknown
+"""`ktdeval compare cutoff`: results in a model's training time and out of it, never mixed; an unknown
 cutoff stays unknown.
 """
 
@@ -86,7 +86,7 @@ class CutoffRow:
 
 @dataclass(frozen=True)
 class CutoffReport:
-    """Report of `ktdeval cutoff`."""
+    """Report of `ktdeval compare cutoff`."""
 
     alpha: float
     cards: Sequence[CutoffRow]  #: a row for each card and figure

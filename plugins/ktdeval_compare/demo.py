@@ -61,7 +61,7 @@ def demo(out: Path, quiet: bool) -> None:
     first = parts[: parts.index("")]
     click.echo("\n".join(lines_of(first, line_width())))
     click.echo(
-        f"\nmore    ktdeval card show {runs[0]}\n        ktdeval report {' '.join(map(str, runs))}"
+        f"\nmore    ktdeval card show {runs[0]}\n        ktdeval view report {' '.join(map(str, runs))}"
     )
 
 

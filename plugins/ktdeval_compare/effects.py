@@ -123,7 +123,7 @@ class DesignCard:
 
 @dataclass(frozen=True, kw_only=True)
 class EffectsReport:
-    """Report of `ktdeval effects`."""
+    """Report of `ktdeval compare masks`."""
 
     alpha: float
     seed: int

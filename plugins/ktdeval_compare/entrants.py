@@ -489,7 +489,7 @@ def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
             if SPANS in entrant.card.labels:
                 days = "pool days on both sides of"
 
-            windows = f"windows {window_words(entrant.card)} (see `ktdeval cutoff`)"
+            windows = f"windows {window_words(entrant.card)} (see `ktdeval compare cutoff`)"
             yield (
                 f"{entrant.label}: figures {days} the cutoff {block.date} of its training data:"
                 f" {windows}"

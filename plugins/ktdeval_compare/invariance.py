@@ -164,7 +164,7 @@ class PairRow(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class InvarianceReport:
-    """Report of `ktdeval invariance`."""
+    """Report of `ktdeval compare labels`."""
 
     alpha: float
     over: str

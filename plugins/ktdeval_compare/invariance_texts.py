@@ -1,4 +1,4 @@
-"""Reports of `invariance` as tables of aligned plain text."""
+"""Reports of `compare labels` as tables of aligned plain text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DIFFERS: Column[Any] = Column(
 
 
 def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
-    """Parts of the report of `invariance`."""
+    """Parts of the report of `compare labels`."""
     keys = sorted({(card.mask_key or "")[:8] for card in report.cards})
     yield (
         f"Episodes of one window and seed, set against each other over mask keys {', '.join(keys)};"

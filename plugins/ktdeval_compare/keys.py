@@ -86,7 +86,7 @@ class SpreadRow:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyReport:
-    """Report of `ktdeval invariance --keys`."""
+    """Report of `ktdeval compare labels --keys`."""
 
     keys: int
     positions: int

@@ -54,7 +54,7 @@ class RankCorrelation:
 
 @dataclass(frozen=True, kw_only=True)
 class LuckReport:
-    """Report of `ktdeval luck`; exposures have no mean where cards are of different markets."""
+    """Report of `ktdeval compare luck`; exposures have no mean where cards are of different markets."""
 
     cards: Sequence[LuckRow]
     ranks: RankCorrelation

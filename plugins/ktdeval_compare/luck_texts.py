@@ -1,4 +1,4 @@
-"""Reports of `luck` as tables of aligned plain text."""
+"""Reports of `compare luck` as tables of aligned plain text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDEST = 50  #: Columns of exposures in all, in characters, before they are num
 
 
 def luck_parts(report: LuckReport) -> Iterator[Part]:
-    """Parts of the report of `luck`."""
+    """Parts of the report of `compare luck`."""
     yield (
         "Luck and selection: medians over episodes; psr, dsr: probability that the true Sharpe"
         " ratio is above 0, above luck"

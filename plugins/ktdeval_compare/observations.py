@@ -119,6 +119,21 @@ def read_table(name: str, metric: str | None) -> Observations:
     return Observations(runs, wanted, "all figures of the row", head)
 
 
+def table_among(paths: Sequence[Path]) -> str | None:
+    """Return the name of the table that is given in place of runs: a CSV file, or one that ships;
+    None: runs are given. Raises UsageError: a table is not alone.
+    """
+    for path in paths:
+        is_shipped = path.stem == str(path) and (TABLES / f"{path}.csv").is_file()
+        if path.suffix != ".csv" and (not is_shipped or path.exists()):
+            continue
+        if len(paths) > 1:
+            raise UsageError(f"{path}: a table of runs stands alone; leave the others out")
+        return str(path)
+
+    return None
+
+
 def _read_text(name: str) -> tuple[Path, str]:
     """Path and text of a file, or of a table that ships."""
     shipped = {path.stem: path for path in sorted(TABLES.glob("*.csv"))}
@@ -128,7 +143,7 @@ def _read_text(name: str) -> tuple[Path, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
         raise UsageError(
-            f"--table {name}: {reason}; give a CSV file, or one of {', '.join(shipped)}"
+            f"{name}: {reason}; give a CSV file, or one of {', '.join(shipped)}"
         ) from None
 
 

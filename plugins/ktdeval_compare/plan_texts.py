@@ -20,7 +20,7 @@ _MOST_TESTS = 1000  #: Numbers of tests above this are not printed
 
 
 def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
-    """Parts of the reports of `power`, one for each pair of cards."""
+    """Parts of the reports of `compare power`, one for each pair of cards."""
     first = reports[0]
     yield f"What an exact two-sided test over windows can show at {first.alpha:g}"
     yield grid(

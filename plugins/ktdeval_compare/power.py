@@ -313,7 +313,7 @@ class SeedsRow:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerReport:
-    """Report of `ktdeval power` on one plan."""
+    """Report of `ktdeval compare power` on one plan."""
 
     pair: str = ""  #: labels of the two cards that the plan is made of
     unit: str

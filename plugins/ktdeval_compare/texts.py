@@ -1,4 +1,4 @@
-"""Reports of `compare`, `effects` and `cutoff` as tables of aligned plain text."""
+"""Reports of `compare`, `compare masks` and `compare cutoff` as tables of aligned plain text."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def _identical(row: IdenticalRuns) -> str:
 
 
 def effects_parts(report: EffectsReport) -> Iterator[Part]:
-    """Parts of the report of `effects`."""
+    """Parts of the report of `compare masks`."""
     if report.effects:
         yield "Effects of the mask: mean over windows, paired within window and seed"
         yield grid(
@@ -309,7 +309,7 @@ def _ladder_parts(rungs: Sequence[LadderRow], alpha: float) -> Iterator[Part]:
 
 
 def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
-    """Parts of the report of `cutoff`."""
+    """Parts of the report of `compare cutoff`."""
     yield (
         "Means a year, in %, before and after the end of the model's training data; decay: before"
         " less after"

@@ -135,9 +135,9 @@ def study(
     UsageError: both or neither are given; or as it.
     """
     if bool(paths) == (table is not None):
-        raise UsageError("--factor needs either cards of runs or --table")
+        raise UsageError("--factor needs either cards of runs or a table of runs")
     if tasks and table is not None:
-        raise UsageError("--tasks is of cards of runs, not of --table")
+        raise UsageError("--tasks is of cards of runs, not of a table")
 
     if table is None:
         observations = read_cards(load_entrants(paths, tasks), options.metrics, options.common)

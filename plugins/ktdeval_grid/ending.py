@@ -170,7 +170,7 @@ def _view(site: Path, each: CardOf, plugins: Plugins, ending: Ending) -> str:
     """Write the page of the episode whose result is nearest to the median, and return its name."""
     episode = _typical(each.card)
     folder = site / "views" / each.system / each.path.stem
-    words = ["view", str(each.run), "--out", str(folder), "--episode", episode]
+    words = ["view", "episodes", str(each.run), "--out", str(folder), "--episode", episode]
     if not _called(words, f"view of {each.system} {each.path.stem}", plugins, ending):
         return ""
 
@@ -204,7 +204,7 @@ def _report(
     if "report" not in pages:
         return ""
 
-    words = ["report", *map(str, cards), "--out", str(site / "report.html")]
+    words = ["view", "report", *map(str, cards), "--out", str(site / "report.html")]
     return "report.html" if _called(words, "report", plugins, ending) else ""
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from ktdeval.cards import ScoringCard, TradingCard
 from ktdeval.errors import ConfigError, KtdevalError
-from ktdeval.plugins.registry import Plugins
+from ktdeval.plugins.registry import Plugins, hints
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 
@@ -151,7 +151,12 @@ def call_command(words: Sequence[str], plugins: Plugins) -> Called:
 
     Raises what the command raises: KtdevalError, click.ClickException.
     """
-    name, *rest = words
+    first, *rest = words
+    name = first
+    if first in hints()["shared_groups"]:
+        member, *rest = rest
+        name = f"{first} {member}"
+
     command: Any = plugins.make("commands", name)
     out = io.StringIO()
     err = io.StringIO()

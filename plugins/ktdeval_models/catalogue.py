@@ -162,7 +162,7 @@ class FirstListed(Hold):
     """Model that buys the first names listed in its prompt, in equal parts, and never sells.
 
     It reads nothing but the list and the positions. A mask key draws the order of the list, so its
-    results are the baseline for the value of that order (`ktdeval invariance --keys`).
+    results are the baseline for the value of that order (`ktdeval compare labels --keys`).
     """
 
     needs = "a list of names in the prompt: candidates or a universe"

@@ -1,4 +1,4 @@
-"""Manifest of the command that draws cards as a page: `report`."""
+"""Manifest of the command that draws cards as a page: `view report`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,6 @@ def ktdeval_commands() -> list[Spec]:
     summary = "Draw runs as one self-contained HTML page, with plots as files when asked."
     command = later("ktdeval_report.command:report")
     function = later("ktdeval_report.command:draw_report")
+    extra = {"function": function, "function_name": "report"}
 
-    return [Spec("report", command, summary, groups=("results",), extra={"function": function})]
+    return [Spec("view report", command, summary, extra=extra)]

@@ -1,23 +1,25 @@
-"""`ktdeval report`: draw run folders as a page and plots."""
+"""`ktdeval view report`: draw run folders as a page and plots."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from ktdeval.cards import ScoringCard, count
 from ktdeval.cli import (
+    JsonOptions,
+    MarketOptions,
     OutputPath,
+    PluginOptions,
     RunPath,
-    complete_data,
-    complete_names,
     example,
-    json_option,
+    flag,
     open_plugins,
-    plugin_option,
+    options_of,
     print_json,
     warn,
     work_shown,
@@ -34,81 +36,43 @@ if TYPE_CHECKING:
 _FORMATS = ("png", "svg")
 
 
-@example("ktdeval report ktdeval-runs/a ktdeval-runs/b --out report.html")
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(MarketOptions, PluginOptions, JsonOptions):
+    """Options of `view report`."""
+
+    out: Path = flag(Path("report.html"), type=OutputPath("file"), metavar="FILE", help="the page")
+    plots: Path | None = flag(
+        None,
+        type=OutputPath("folder"),
+        metavar="DIR",
+        help="write each plot as a file of its own into this folder too",
+    )
+    formats: tuple[str, ...] = flag(
+        ("png",), name="--format", metavar="png,svg", help="formats of these files [default: png]"
+    )
+    windows: tuple[str, ...] = flag(
+        (), metavar="NAME,…", help="windows to draw [default: chosen by the benchmark's return]"
+    )
+    metrics: tuple[str, ...] = flag(
+        (),
+        name="--metric",
+        metavar="NAME,…",
+        help="metrics of mask and mode effects [default: total_return]",
+    )
+    rules: Literal["strict", "paper"] | None = flag(
+        None, help="compute metrics under this rule set [default: that of each card]"
+    )
+    paths: int = flag(
+        200, type=click.IntRange(20, 5000), metavar="N", help="random traders of a window"
+    )
+    seed: int = flag(0, type=click.IntRange(0), metavar="N", help="seed of the random traders")
+
+
+@example("ktdeval view report ktdeval-runs/a ktdeval-runs/b --out report.html")
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
-@click.option(
-    "--out",
-    type=OutputPath("file"),
-    default=Path("report.html"),
-    show_default=True,
-    metavar="FILE",
-    help="the page",
-)
-@click.option(
-    "--plots",
-    type=OutputPath("folder"),
-    metavar="DIR",
-    help="write each plot as a file of its own into this folder too",
-)
-@click.option(
-    "--format",
-    "formats",
-    default="png",
-    show_default=True,
-    metavar="png,svg",
-    help="formats of these files",
-)
-@click.option(
-    "--windows",
-    metavar="NAME,…",
-    shell_complete=complete_names("windows"),
-    help="windows to draw [default: chosen by the benchmark's return]",
-)
-@click.option(
-    "--metric",
-    "metrics",
-    metavar="NAME,…",
-    shell_complete=complete_names("metrics"),
-    help="metrics of mask and mode effects [default: total_return]",
-)
-@click.option(
-    "--rules",
-    type=click.Choice(["strict", "paper"]),
-    help="compute metrics under this rule set [default: that of each card]",
-)
-@click.option(
-    "--data",
-    metavar="DATA",
-    shell_complete=complete_data,
-    help="the market, where it has moved since the run: a snapshot folder or data provider",
-)
-@click.option(
-    "--paths",
-    type=click.IntRange(20, 5000),
-    default=200,
-    show_default=True,
-    metavar="N",
-    help="random traders of a window",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="seed of the random traders",
-)
-@plugin_option
-@json_option
-def report(
-    runs: tuple[Path, ...],
-    out: Path,
-    plots: Path | None,
-    formats: str,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@options_of(ReportOptions)
+def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     """Draw runs as one self-contained HTML page.
 
     RUN is a run folder, whose cards are all taken, or a card inside one. A card on its own gives
@@ -122,41 +86,42 @@ def report(
     from ktdeval_report.study import Settings
 
     require_matplotlib()
-    forms = _names(formats) or _FORMATS[:1]
-    for name in forms:
+    formats = list(dict.fromkeys(options.formats))
+    for name in formats:
         if name not in _FORMATS:
             raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
 
-    sources = Sources(open_plugins(options["extra"]), options["data"], options["rules"])
+    sources = Sources(open_plugins(options.extra), options.data, options.rules)
     evaluations, scored = load_evaluations(runs, sources)
     for evaluation in evaluations:
         if evaluation.problem:
             warn(f"{evaluation.path}: {evaluation.problem}")
 
-    settings = Settings(options["paths"], options["seed"])
+    settings = Settings(options.paths, options.seed)
     with work_shown() as tell:
         page = make_report(
             evaluations,
-            Options(_names(options["windows"]), _names(options["metrics"]), settings),
+            Options(options.windows, options.metrics, settings),
             scored,
             tell,
         )
 
     written = []
+    out, plots = options.out, options.plots
     if plots is not None:
         with (
             explained(f"{plots}: can't write", "choose another folder with --plots"),
             filling(plots) as fresh,
         ):
             for name, plot in page.plots.items():
-                for form in forms:
+                for form in formats:
                     file = f"{name}.{form}"
                     write_atomic(fresh / file, plot_file(plot, form))
                     written.append(plots / file)
 
     make_folder(out.parent)
     write_atomic(out, page.html)
-    if as_json:
+    if options.as_json:
         print_json(_outcome(out, page, written, scored))
         return
 
@@ -173,7 +138,7 @@ def report(
 def _outcome(
     out: Path, page: Report, plots: Sequence[Path], scored: Sequence[ScoringCard]
 ) -> dict[str, JsonValue]:
-    """Return what `report --json` prints: the files written, and the figures of each card."""
+    """Return what `view report --json` prints: the files written, and the figures of each card."""
     cards: list[JsonValue] = []
     for row in page.rows:
         card = row.of.card
@@ -205,11 +170,6 @@ def _outcome(
         "cards": cards,
         "scoring_cards": scoring,
     }
-
-
-def _names(text: object) -> tuple[str, ...]:
-    names = [name.strip() for name in str(text or "").split(",")]
-    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def draw_report(*runs: object, out: str | Path = "report.html", **options: object) -> Path:

@@ -1,6 +1,6 @@
 """Value of masks and modes, where a report's cards hold one agent under several of them.
 
-The contrasts and contributions are those of `ktdeval effects`, which tests them too. Here they are
+The contrasts and contributions are those of `ktdeval compare masks`, which tests them too. Here they are
 computed wherever cards allow it; cards that do not fit together are skipped, with the reason.
 """
 

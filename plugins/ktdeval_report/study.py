@@ -313,7 +313,7 @@ def over_episodes(
             meaning = str(note.to_json()["meaning"])
             notes[meaning, note.subject] += note.count
 
-    # Days weigh alike, as in `ktdeval luck` and `cohort`: an episode with a week of exposures
+    # Days weigh alike, as in `ktdeval compare luck` and `compare cohorts`: an episode with a week of exposures
     # counts a week.
     exposures = {}
     for name, means_and_days in weighted.items():

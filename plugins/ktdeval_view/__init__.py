@@ -1,4 +1,4 @@
-"""Manifest of the command that walks an episode day by day: `view`."""
+"""Manifest of the command that walks an episode day by day: `view episodes`."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from ktdeval.values.lazy import later
 def ktdeval_commands() -> list[Spec]:
     """Command on run folders."""
     summary = "Walk a run's episodes day by day: prompts, tool calls, replies, orders, fills, NAV."
-    return [Spec("view", later("ktdeval_view.command:view"), summary, groups=("results",))]
+    return [Spec("view episodes", later("ktdeval_view.command:episodes"), summary)]

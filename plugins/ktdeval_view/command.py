@@ -10,18 +10,19 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ktdeval.cli import (
+    JsonOptions,
+    MarketOptions,
     OutputPath,
+    PluginOptions,
     RunPath,
-    complete_data,
     example,
-    json_option,
+    flag,
     open_plugins,
-    plugin_option,
+    options_of,
     print_json,
     warn,
     work_shown,
@@ -63,68 +64,58 @@ INDEX = "index.html"
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
+    """Options of `view episodes`."""
+
+    out: Path | None = flag(
+        None,
+        type=OutputPath("folder"),
+        metavar="DIR",
+        help="folder of the pages [default: RUN/view]",
+    )
+    episode: str | None = flag(
+        None,
+        metavar="TEXT",
+        help="only episodes with these words in task, window, seed (`seed-1`) or id",
+    )
+    day: str | None = flag(
+        None,
+        metavar="DAY",
+        help="the day to begin at: its number, `day_+17`, or the date of the decision",
+    )
+    is_opened: bool = flag(
+        False,
+        name="--open",
+        help="open the index in the browser, or the page where it is one",
+    )
+    memory: bool = flag(
+        False,
+        help="show the agent's memory at each day; it is run again on the recorded replies",
+    )
+
+
 @example("ktdeval view ktdeval-runs/my-run --open")
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
-@click.option(
-    "--out",
-    type=OutputPath("folder"),
-    metavar="DIR",
-    help="folder of the pages [default: RUN/view]",
-)
-@click.option(
-    "--episode",
-    metavar="TEXT",
-    help="only episodes with these words in task, window, seed (`seed-1`) or id",
-)
-@click.option(
-    "--day",
-    metavar="DAY",
-    help="the day to begin at: its number, `day_+17`, or the date of the decision",
-)
-@click.option(
-    "--open",
-    "is_opened",
-    is_flag=True,
-    help="open the index in the browser, or the page where it is one",
-)
-@click.option(
-    "--memory",
-    is_flag=True,
-    help="show the agent's memory at each day; it is run again on the recorded replies",
-)
-@click.option(
-    "--data",
-    metavar="DATA",
-    shell_complete=complete_data,
-    help="the market, where it has moved since the run: a snapshot folder or data provider",
-)
-@plugin_option
-@json_option
-def view(
-    run: Path,
-    out: Path | None,
-    episode: str | None,
-    day: str | None,
-    is_opened: bool,
-    as_json: bool,
-    **sources: Any,
-) -> None:
+@options_of(ViewOptions)
+def episodes(run: Path, options: ViewOptions) -> None:
     """Walk a run's episodes day by day, or sample by sample, as static pages.
 
     RUN is a run folder, which is only read; an episode that is still running is shown as far as it
     is. Each page is one file that needs no server and asks nothing of the network. Secrets of the
     environment are taken out of all texts.
     """
-    plugins = open_plugins(sources["extra"])
+    plugins = open_plugins(options.extra)
     folder = open_run(run, plugins)
-    out = out or run / "view"
+    out = options.out or run / "view"
     check_output(out, "folder", "--out")
-    chosen = choose_episodes(folder.manifest.specs, episode)
+    chosen = choose_episodes(folder.manifest.specs, options.episode)
+    day = options.day
     _check_day(day, len(chosen))
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
-    market = recorded_market(folder, plugins, sources["data"], _NO_MARKET) if has_days else ""
-    show = RunView(folder, plugins, market, Redactor(os.environ), has_memory=sources["memory"])
+    market = recorded_market(folder, plugins, options.data, _NO_MARKET) if has_days else ""
+    show = RunView(folder, plugins, market, Redactor(os.environ), has_memory=options.memory)
     with work_shown() as tell:
         files = show.write(out, chosen, tell)
 
@@ -135,15 +126,15 @@ def view(
     if day is not None:
         address = f"{address}#day={day}"
 
-    if as_json:
+    if options.as_json:
         print_json(_outcome(folder, files, address))
     else:
-        episodes = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
-        click.echo(f"view    {files.index} ({episodes}, {files.size / 1e6:.1f} MB)")
+        shown = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
+        click.echo(f"view    {files.index} ({shown}, {files.size / 1e6:.1f} MB)")
         if day is not None:
             click.echo(f"day     {address}")
 
-    if is_opened and not webbrowser.open(address):
+    if options.is_opened and not webbrowser.open(address):
         warn(f"no browser could be started; open {address}")
 
 

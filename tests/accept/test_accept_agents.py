@@ -122,13 +122,13 @@ def check_words(agent: str, data: str, run: Path) -> None:
         one["role"] for one in exchanges
     ]
     rows, card = (
-        json.loads(ktdeval("roles", run, "--json", cwd=run).out),
+        json.loads(ktdeval("view", "roles", run, "--json", cwd=run).out),
         card_of(run, GRID[data][0]),
     )
     assert sum(row["calls"] for row in rows.values()) == len(exchanges)
     assert sum(row["usd"] for row in rows.values()) == pytest.approx(card["cost"]["value"])
     assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
-    *_, total = ktdeval("roles", run, cwd=run).out.splitlines()
+    *_, total = ktdeval("view", "roles", run, cwd=run).out.splitlines()
     assert total.split()[:2] == ["all", f"{len(exchanges):,}"]
     assert float(total.split()[-1]) == pytest.approx(card["cost"]["value"], abs=5e-5)
 

@@ -71,7 +71,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> None:
-    code, out, err = call("cutoff", *runs.values(), "--json")
+    code, out, err = call("compare", "cutoff", *runs.values(), "--json")
     assert (code, err) == (0, "")
     rows = {(row["model"], row["figure"]): row for row in json.loads(out)["cards"]}
     for figure in ("daily_return", "daily_selection"):
@@ -93,7 +93,7 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
     paths = list(runs.values())
     for words in (
         ("compare", *paths),
-        ("luck", *paths),
+        ("compare", "luck", *paths),
         ("compare", "--factor", "model,window", *paths),
     ):
         code, out, err = call(*words)
@@ -109,7 +109,7 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
         f"2025-06-15 (given: --knowledge-cutoff); days: 105 before, 0 across, 107 after; {placed}"
         in " ".join(out.split())
     )
-    assert call("report", *paths, "--out", tmp_path / "r.html")[0] == 0
+    assert call("view", "report", *paths, "--out", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert page.count(f"days: 105 before, 0 across, 107 after; {placed}") == 2
     assert "none: nothing was trained" in page

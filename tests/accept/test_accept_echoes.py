@@ -100,7 +100,7 @@ def test_no_encoding_of_the_key_reaches_a_file_or_the_terminal(
             ("card", "show"),
             ("card", "verify"),
             ("score",),
-            ("report",),
+            ("view", "report"),
             ("rationale",),
         ):
             runs.append(ktdeval(*command, "run", cwd=tmp_path, environment=ENVIRONMENT))

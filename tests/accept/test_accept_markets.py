@@ -250,7 +250,7 @@ def test_a_board_shows_fractions_and_no_random_traders_for_shorts(
 def test_a_report_draws_shorts_below_zero_and_explains_missing_random_traders(
     run: Path, tmp_path: Path
 ) -> None:
-    assert main(["report", str(run), "--out", str(tmp_path / "report.html")]) == 0
+    assert main(["view", "report", str(run), "--out", str(tmp_path / "report.html")]) == 0
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "No random traders: the agent sold short, and random traders do not." in text
     assert "sold short and" in text

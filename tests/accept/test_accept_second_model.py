@@ -127,7 +127,7 @@ def test_a_run_with_two_models_verifies_and_a_forged_model_does_not(
 def test_roles_shows_the_model_of_each_role_and_the_sum_of_both(
     run: Path, terminal: Terminal
 ) -> None:
-    report: dict[str, Any] = terminal.report("roles", run)
+    report: dict[str, Any] = terminal.report("view", "roles", run)
     assert {name for name, role in report.items() if role["model"] == DEEP} == MANAGERS
     usd = sum(role["usd"] for role in report.values())
     assert usd == pytest.approx(card_of(run).cost.value)

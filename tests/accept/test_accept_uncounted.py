@@ -83,7 +83,7 @@ def test_the_cost_of_a_card_is_null_with_the_count_of_replies_without_tokens(
 
 
 def test_the_costs_of_roles_and_of_the_finished_part_of_a_plan_are_not_known(run: Path) -> None:
-    roles = json.loads(ktdeval("roles", run, "--json", cwd=run.parent).out)
+    roles = json.loads(ktdeval("view", "roles", run, "--json", cwd=run.parent).out)
     assert {role["usd"] for role in roles.values()} == {None}
     assert sum(role["uncounted"] for role in roles.values()) > 0
     plan = ktdeval(
@@ -126,5 +126,7 @@ def test_a_model_of_this_machine_that_bills_nothing_costs_nothing(folder: Path) 
     assert "uncounted" not in card["episodes"][0]
     assert {
         role["usd"]
-        for role in json.loads(ktdeval("roles", folder / "free", "--json", cwd=folder).out).values()
+        for role in json.loads(
+            ktdeval("view", "roles", folder / "free", "--json", cwd=folder).out
+        ).values()
     } == {0}

@@ -62,7 +62,7 @@ def test_each_model_is_asked_once_a_step_and_costs_are_kept_apart(
     asked = Counter(record.model for record in read_calls(run) if record.step is not None)
     assert asked == dict.fromkeys(MODELS, WARM_UP + STEPS)
 
-    report = terminal.report("roles", run)
+    report = terminal.report("view", "roles", run)
     voters = [f"voter {number} (investor on {model})" for number, model in enumerate(MODELS, 1)]
     assert sorted(report) == sorted(
         f"{voter}: {role}" for voter in voters for role in ("investor", "warm_up")

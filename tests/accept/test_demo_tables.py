@@ -158,7 +158,7 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
     assert done.out.splitlines()[1].split() == ["Factor", "quiet", "all", "quiet", "-", "all"]
     quiet = next(line.split() for line in done.out.splitlines() if "RV_60" in line)
     assert float(quiet[1]) < -0.5, "low volatility is what it holds"
-    # Cohorts are written as for `ktdeval cohort`: items after commas, and one name twice joins.
+    # Cohorts are written as for `ktdeval compare cohorts`: items after commas, and one name twice joins.
     together = command(
         "table", *STRATEGIES, "--like", "ktdfin-8", "--cohort", "all=*low*,builtin/*", cwd=demo[0]
     )

@@ -1,4 +1,4 @@
-"""`ktdeval invariance`: what changes when only labels do. Label-blind models: nothing; one that
+"""`ktdeval compare labels`: what changes when only labels do. Label-blind models: nothing; one that
 looks at labels is found.
 """
 
@@ -80,13 +80,13 @@ class Session:
         return [self.run(name, draw, *words) for draw in range(count)]
 
     def report(self, *words: object) -> dict[str, Any]:
-        done = ktdeval("invariance", *words, "--json", cwd=self.folder)
+        done = ktdeval("compare", "labels", *words, "--json", cwd=self.folder)
         assert (done.code, done.err) == (0, "")
         found: dict[str, Any] = json.loads(done.out)
         return found
 
     def refusal(self, *words: object) -> str:
-        done = ktdeval("invariance", *words, cwd=self.folder)
+        done = ktdeval("compare", "labels", *words, cwd=self.folder)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done
         return done.err
 
@@ -464,7 +464,7 @@ def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(sessio
 
 
 def test_the_table_names_the_differences(session: Session) -> None:
-    done = ktdeval("invariance", *session.draws("test/low_labels", 2), cwd=session.folder)
+    done = ktdeval("compare", "labels", *session.draws("test/low_labels", 2), cwd=session.folder)
     assert done.code == 0
     for words in (
         "over mask keys 00000000",

@@ -74,7 +74,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def effects(runs: Path, model: str) -> dict[str, Any]:
-    done = ktdeval("effects", model, "--json", cwd=runs)
+    done = ktdeval("compare", "masks", model, "--json", cwd=runs)
     assert (done.code, done.err) == (0, "")
     return {row["effect"]: row for row in json.loads(done.out)["effects"]}
 
@@ -126,7 +126,7 @@ def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs:
     assert premium["verdict"] == "above zero"
     line = next(
         line
-        for line in ktdeval("effects", "memory", cwd=runs).out.splitlines()
+        for line in ktdeval("compare", "masks", "memory", cwd=runs).out.splitlines()
         if "memory premium (bright" in line
     )
     assert line.rstrip().endswith("above zero")

@@ -172,15 +172,15 @@ def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: P
         (
             "compare",
             {"metrics": "turnover", "unit": "episode"},
-            ["--metric", "turnover", "--pairs", "episode"],
+            ["agents", "--metric", "turnover", "--pairs", "episode"],
         ),
-        ("luck", {}, []),
+        ("luck", {}, ["luck"]),
     ):
         made = getattr(ktdeval, name)(run, [str(other.folder)], **options)
-        result = CliRunner().invoke(cli, [name, str(run.folder), str(other.folder), *words])
+        result = CliRunner().invoke(cli, ["compare", *words, str(run.folder), str(other.folder)])
         assert repr(made) == result.stdout.rstrip("\n"), result.output
         result = CliRunner().invoke(
-            cli, [name, str(run.folder), str(other.folder), *words, "--json"]
+            cli, ["compare", *words, str(run.folder), str(other.folder), "--json"]
         )
         assert made.report == json.loads(result.stdout)
     assert ktdeval.compare(run, other)["tests"].first.tolist() == ["builtin/momentum"]

@@ -179,7 +179,7 @@ def test_the_card_says_that_it_is_a_vote_and_of_whom(
     # The voters' models are functions, whose cost nobody knows: theirs is not 0.
     assert plain["cost"]["value"] is None
     assert "elected" in terminal.text("card", "show", elected)
-    assert "voter 3 (python/voter2)" in terminal.text("roles", elected)
+    assert "voter 3 (python/voter2)" in terminal.text("view", "roles", elected)
 
 
 def test_equal_elections_give_equal_bytes_and_no_handles_of_a_voter(

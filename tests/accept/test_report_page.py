@@ -1,4 +1,4 @@
-"""`ktdeval report` on real runs: what the page holds, that it is one file that asks for nothing,
+"""`ktdeval view report` on real runs: what the page holds, that it is one file that asks for nothing,
 and that bad input is one line.
 """
 
@@ -75,12 +75,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report(session: Path, *words: object, out: str = "page.html") -> Page:
-    """Page of `ktdeval report WORDS`, in this process; checked."""
+    """Page of `ktdeval view report WORDS`, in this process; checked."""
     given = [
         str(session / word) if isinstance(word, str) and (session / word).exists() else str(word)
         for word in words
     ]
-    assert main(["report", *given, "--out", str(session / out), "--paths", "20"]) == 0
+    assert main(["view", "report", *given, "--out", str(session / out), "--paths", "20"]) == 0
     return check_page((session / out).read_text())
 
 
@@ -92,7 +92,7 @@ def words_of(page: Page, about: str) -> list[str]:
 
 def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """One line that says why."""
-    assert main(["report", *map(str, words)]) == 2
+    assert main(["view", "report", *map(str, words)]) == 2
     message = capsys.readouterr().err
     assert message.count("\n") == 1, message
     assert message.startswith("ktdeval: error: ")

@@ -132,7 +132,10 @@ def test_a_report_draws_scores_by_model_category_and_failure(
     runs: Mapping[str, Path], tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
-    assert main(["report", *map(str, runs.values()), "--out", str(page), "--plugin", PLUGIN]) == 0
+    assert (
+        main(["view", "report", *map(str, runs.values()), "--out", str(page), "--plugin", PLUGIN])
+        == 0
+    )
     check_page(page.read_text())
     text = page.read_text()
     for words in (

@@ -46,7 +46,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ("--model", "builtin/random", "--tasks", ",".join(TASKS), "--data", "market")
     for command in (
         ("run", *words, "--windows", "2024-03-01:2024-03-29", "--out", "run", "--quiet"),
-        ("report", "run"),
+        ("view", "report", "run"),
     ):
         done = ktdeval(*command, cwd=home)
         assert done.code == 0, done

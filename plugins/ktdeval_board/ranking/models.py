@@ -179,7 +179,7 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
     has cards of several masks.
 
     Contrasts of means over seeds within each window, then their mean over windows with its t
-    interval, widened where windows share days: as of `ktdeval effects`. Cards are compared if they
+    interval, widened where windows share days: as of `ktdeval compare masks`. Cards are compared if they
     differ only in the mask and the words that belong to it. Cards that may not be ranked by
     themselves, are not checked or were withdrawn are excluded.
     """

@@ -1,4 +1,4 @@
-"""`ktdeval roles` on a run of a team: a row for each role, their sum, and what is said where tokens
+"""`ktdeval view roles` on a run of a team: a row for each role, their sum, and what is said where tokens
 were not counted.
 """
 
@@ -91,9 +91,9 @@ def cells(text: str) -> list[list[str]]:
 def test_roles_are_listed_in_order_with_a_sum_of_every_column(
     run: Path, terminal: Terminal
 ) -> None:
-    report: dict[str, Any] = terminal.report("roles", run)
-    assert terminal.text("roles", run, "--json").endswith("\n}\n")
-    heads, *rows = cells(terminal.text("roles", run))
+    report: dict[str, Any] = terminal.report("view", "roles", run)
+    assert terminal.text("view", "roles", run, "--json").endswith("\n}\n")
+    heads, *rows = cells(terminal.text("view", "roles", run))
     counted = ["role", "model", "calls", "failed", "empty", "input tokens", "output tokens"]
     assert heads == [*counted, "reused prefix, %", "USD"]
     names = [row[0] for row in rows]
@@ -117,7 +117,7 @@ def test_roles_are_listed_in_order_with_a_sum_of_every_column(
 def test_the_reused_prefix_of_a_role_is_that_of_its_recorded_requests(
     run: Path, terminal: Terminal
 ) -> None:
-    report: dict[str, Any] = terminal.report("roles", run)
+    report: dict[str, Any] = terminal.report("view", "roles", run)
     store = RunFolder.load(run)
     characters, in_step, in_episode = Counter[str](), Counter[str](), Counter[str]()
     for spec in store.manifest.specs:
@@ -140,7 +140,7 @@ def test_the_reused_prefix_of_a_role_is_that_of_its_recorded_requests(
             100 * in_episode[role] / characters[role]
         )
 
-    *_, total = cells(terminal.text("roles", run))
+    *_, total = cells(terminal.text("view", "roles", run))
     share = 100 * in_step.total() / characters.total()
     assert float(total[-2]) == pytest.approx(share, abs=0.05)
     assert 0 < in_step.total() < in_episode.total() < characters.total()
@@ -181,14 +181,14 @@ def test_where_a_role_has_replies_without_counts_its_cost_and_that_of_all_are_no
     folder: Path, terminal: Terminal
 ) -> None:
     run = run_of("test/quiet", folder)
-    report: dict[str, Any] = terminal.report("roles", run)
+    report: dict[str, Any] = terminal.report("view", "roles", run)
     assert {name: role["uncounted"] for name, role in report.items() if role["uncounted"]} == {
         "planner": STEPS * SEEDS,
         "portfolio_manager": STEPS * SEEDS,
     }
     unknown = {"planner", "portfolio_manager"}
     assert {name for name, role in report.items() if role["usd"] is None} == unknown
-    *rows, note = terminal.text("roles", run).splitlines()
+    *rows, note = terminal.text("view", "roles", run).splitlines()
     by_name = {row[0]: row[-1] for row in cells("\n".join(rows))}
     assert (by_name["portfolio_manager"], by_name["all"]) == ("-", "-")
     assert [name for name, cost in by_name.items() if cost == "-"] == [

@@ -68,9 +68,9 @@ def test_all_commands_that_write_are_found() -> None:
         "run --out",
         "plan --out",
         "demo --out",
-        "view --out",
-        "report --out",
-        "report --plots",
+        "view episodes --out",
+        "view report --out",
+        "view report --plots",
     }
     of_models = {"train --out", "rl train --output", "certify --out", "ama aggregate --out"}
     of_data = {"data build synthetic --out", "data import long --out", "data import qlib --out"}

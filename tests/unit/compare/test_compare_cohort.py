@@ -1,4 +1,4 @@
-"""`ktdeval cohort` and `luck`: exposures over models, figures over seeds, declines behind the mask,
+"""`ktdeval compare cohorts` and `compare luck`: exposures over models, figures over seeds, declines behind the mask,
 trials and ranks; refusals.
 """
 
@@ -100,7 +100,7 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
         *(tilted(name, {"MOM_12_1": one, "SKEW": other}) for name, (one, other) in tables.items()),
     )
     words = (*paths, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/c,llm/d")
-    report = terminal.report("cohort", *words)
+    report = terminal.report("compare", "cohorts", *words)
     momentum, skew = report["exposures"]
     assert momentum["cohorts"]["ML"] == {
         "mean": 2,
@@ -136,7 +136,7 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
         ("ML", 2, 2),
         ("LLM", 2, 1),
     ]
-    text = terminal.text("cohort", *words)
+    text = terminal.text("compare", "cohorts", *words)
     assert "ML: 2 of 2 models have the signs of its mean in all factors" in text
     assert "agree in sign on 1 of 2 factors: SKEW" in text
     assert "+5.000  -1.085 … +11.08" in text
@@ -181,7 +181,7 @@ def test_a_day_that_was_invested_weighs_as_any_other(
     exposures_of(card["episodes"][2], {"SKEW": None, "ILLIQ": None})  # never invested
     card |= derived_fields(card)
     (tmp_path / "alone.json").write_text(dumps_pretty(card))
-    report = terminal.report("cohort", tmp_path / "alone.json")
+    report = terminal.report("compare", "cohorts", tmp_path / "alone.json")
     # The days of each factor come from the card: 4 days of 1 and one day of 5. A factor without a
     # day has no row.
     assert {row["factor"]: row["models"] for row in report["exposures"]} == {
@@ -203,7 +203,7 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTer
     other = tilted("ml/b", {"SKEW": 1}, {("A1", 0): -0.05})
     seeds = tilted("llm/c", {"SKEW": 1}, {("A1", 0): 0.01, ("A1", 1): 0.01})
     paths = saved(tmp_path, *repeats, other, seeds)
-    report = terminal.report("cohort", *paths)
+    report = terminal.report("compare", "cohorts", *paths)
     index = other["reference"]["benchmark_buy_and_hold"]["A1"]["metrics"]
     rows = {row["model"]: row for row in report["baseline"]}
     returns = [row["figures"]["total_return"]["value"] for row in report["baseline"]]
@@ -238,7 +238,7 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTer
         None,
         index["total_return"]["value"],
     )
-    text = terminal.text("cohort", *paths).splitlines()
+    text = terminal.text("compare", "cohorts", *paths).splitlines()
     at = next(number for number, line in enumerate(text) if line.startswith("  ml/a"))
     assert "95 % interval" in text[at + 1]
     assert (
@@ -263,7 +263,9 @@ def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(
     lacking = tilted("ml/b", {"SKEW": 1}, {("A1", 0): 0.1, ("A2", 0): 0.2})
     one, other = saved(tmp_path, whole, lacking)
     figure = next(
-        row for row in terminal.report("cohort", one)["baseline"] if row["model"] == "ml/a"
+        row
+        for row in terminal.report("compare", "cohorts", one)["baseline"]
+        if row["model"] == "ml/a"
     )["figures"]["total_return"]
     # medians 0.02 of (0, 0.02, 0.04), 0.03 of the other
     assert (figure["value"], figure["n"]) == (pytest.approx(0.025), 2)
@@ -271,8 +273,8 @@ def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(
         "ml/b has not finished window A3 seed 0, which another card has; run it, or use the 2 that"
         " all have with --common"
     )
-    assert expected in terminal.refusal("cohort", one, other)
-    report = terminal.report("cohort", one, other, "--common")
+    assert expected in terminal.refusal("compare", "cohorts", one, other)
+    report = terminal.report("compare", "cohorts", one, other, "--common")
     common = {row["model"]: row["figures"]["total_return"]["value"] for row in report["baseline"]}
     assert "window A3 is left out: not every seed of every model has finished it" in report["notes"]
     assert (common["ml/a"], common["ml/b"]) == pytest.approx((0.015, 0.15))
@@ -281,7 +283,7 @@ def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(
         tilted("ml/a", {"SKEW": 1}, {(window, 0): value})
         for window, value in (("A1", 0.1), ("A2", 0.2), ("A3", 0.6))
     ]
-    rows = terminal.report("cohort", *saved(tmp_path / "parts", *parts))["baseline"]
+    rows = terminal.report("compare", "cohorts", *saved(tmp_path / "parts", *parts))["baseline"]
     assert [row["figures"]["total_return"]["value"] for row in rows if row["model"] == "ml/a"] == [
         pytest.approx(0.2)
     ]
@@ -320,7 +322,7 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(
 ) -> None:
     bright, blinded = "tttttttdtft", "ddddddtdpdd"
     paths = saved(tmp_path, memory_only("bright", bright), memory_only("blinded", blinded))
-    (row,) = terminal.report("cohort", *paths)["declines"]
+    (row,) = terminal.report("compare", "cohorts", *paths)["declines"]
     # Cells 9 and 10 are not known: no valid submission when blinded, a failed call when bright.
     assert (row["n"], row["not_known"], row["unmatched"]) == (9, 2, 0)
     assert (row["bright"]["declined"], row["blinded"]["declined"]) == (1, 8)
@@ -336,7 +338,10 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(
     cells = [
         cell.strip()
         for cell in (
-            terminal.text("cohort", *paths).partition("No order")[2].splitlines()[2].split("  ")
+            terminal.text("compare", "cohorts", *paths)
+            .partition("No order")[2]
+            .splitlines()[2]
+            .split("  ")
         )
         if cell
     ]
@@ -355,10 +360,14 @@ def test_unmatched_cards_and_those_that_differ_in_more_than_the_mask_are_refused
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
     bright, short = memory_only("bright", "ttt"), memory_only("blinded", "dd")
-    (row,) = terminal.report("cohort", *saved(tmp_path / "short", bright, short))["declines"]
+    (row,) = terminal.report("compare", "cohorts", *saved(tmp_path / "short", bright, short))[
+        "declines"
+    ]
     assert (row["n"], row["unmatched"], row["p"]) == (2, 1, pytest.approx(0.5))
     (row,) = terminal.report(
-        "cohort", *saved(tmp_path / "none", memory_only("bright", "f"), memory_only("blinded", "d"))
+        "compare",
+        "cohorts",
+        *saved(tmp_path / "none", memory_only("bright", "f"), memory_only("blinded", "d")),
     )["declines"]
     assert (row["n"], row["p"], row["bright"]["share"]) == (0, None, None)
     assert row["reason"] == "no window and seed whose outcome is known under both masks"
@@ -368,8 +377,10 @@ def test_unmatched_cards_and_those_that_differ_in_more_than_the_mask_are_refused
         (memory_only("blinded", "ddd", call={"temperature": 1.5}), "different call parameters"),
         (memory_only("blinded", "ddd", config={"version": "7"}), "different task versions"),
     )):  # fmt: skip
-        assert expected in terminal.refusal("cohort", *saved(tmp_path / str(number), bright, card))
-    alone = terminal.report("cohort", *saved(tmp_path / "alone", bright))
+        assert expected in terminal.refusal(
+            "compare", "cohorts", *saved(tmp_path / str(number), bright, card)
+        )
+    alone = terminal.report("compare", "cohorts", *saved(tmp_path / "alone", bright))
     assert alone["declines"] == []
 
 
@@ -427,7 +438,7 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(
     (again,) = saved(tmp_path / "again", base)
     cases.append(((one, again), "both have window A1 seed 0 of ml/a"))
     for words, expected in cases:
-        assert expected in terminal.refusal("cohort", *words), words
+        assert expected in terminal.refusal("compare", "cohorts", *words), words
 
 
 def test_a_model_at_another_temperature_is_another_model(
@@ -437,13 +448,14 @@ def test_a_model_at_another_temperature_is_another_model(
     cards = [tilted("ml/a", {"SKEW": value}, args={"seed": seed}, call={"temperature": heat})
              for seed, heat, value in ((0, 0.7, 1.0), (1, 0.7, 3.0), (0, 0.1, -1.0))]  # fmt: skip
     paths = saved(tmp_path, *cards)
-    report = terminal.report("cohort", *paths)
+    report = terminal.report("compare", "cohorts", *paths)
     assert report["exposures"][0]["models"] == {
         "ml/a{temperature=0.7}": 2.0,
         "ml/a{temperature=0.1}": -1.0,
     }
     split = terminal.report(
-        "cohort",
+        "compare",
+        "cohorts",
         *paths,
         "--cohort",
         "hot=ml/a{temperature=0.7}",
@@ -465,14 +477,16 @@ def test_every_item_of_a_cohort_has_a_card_of_the_task(
         "cohort ML: ml/b has no finished card of task blinded_open_research; run it, or name"
         " another task"
     )
-    assert refusal in terminal.refusal("cohort", *paths, "--cohort", "ML=ml/a,ml/b", *task)
-    report = terminal.report("cohort", *paths, "--cohort", "ML=ml/*", *task)
+    assert refusal in terminal.refusal(
+        "compare", "cohorts", *paths, "--cohort", "ML=ml/a,ml/b", *task
+    )
+    report = terminal.report("compare", "cohorts", *paths, "--cohort", "ML=ml/*", *task)
     assert "ml/b: no finished card of blinded_open_research, so it has no row" in report["notes"]
     folder = saved(tmp_path / "scored", scoring_card())[0].parents[1]
     refusal = (
         f"--cohort ML: no card given is of {folder}; name run folders or cards of trading tasks"
     )
-    code, _, message = terminal.call("cohort", *paths, "--cohort", f"ML=ml/a,{folder}")
+    code, _, message = terminal.call("compare", "cohorts", *paths, "--cohort", f"ML=ml/a,{folder}")
     assert (code, refusal in message) == (2, True)
 
 
@@ -481,7 +495,7 @@ def test_models_without_a_cohort_or_exposures_are_named(
 ) -> None:
     cash = tilted("ml/cash", {"SKEW": None})
     paths = saved(tmp_path, tilted("ml/a", {"SKEW": 1.0}), cash, tilted("house/x", {"SKEW": 9.0}))
-    report = terminal.report("cohort", *paths, "--cohort", "ML=ml/*")
+    report = terminal.report("compare", "cohorts", *paths, "--cohort", "ML=ml/*")
     assert report["exposures"][0]["cohorts"]["ML"]["mean"] == 1.0
     assert report["cohorts"] == [{"cohort": "ML", "models": ["ml/a"], "members": 1, "same_sign": 1}]
     assert {row["model"] for row in report["baseline"]} > {"ml/a", "ml/cash", "house/x"}
@@ -490,8 +504,8 @@ def test_models_without_a_cohort_or_exposures_are_named(
     )
     assert "house/x: is in no cohort" in report["notes"]
     bare = saved(tmp_path / "bare", make_card({("A1", 0): 0.1}, "house/y"))
-    assert terminal.report("cohort", *bare)["exposures"] == []
-    assert "same sign" not in terminal.text("cohort", *bare)
+    assert terminal.report("compare", "cohorts", *bare)["exposures"] == []
+    assert "same sign" not in terminal.text("compare", "cohorts", *bare)
 
 
 # ---- real runs
@@ -546,7 +560,8 @@ def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(
 ) -> None:
     names = list(RULES)
     report = terminal.report(
-        "cohort",
+        "compare",
+        "cohorts",
         "--cohort",
         f"wild={of(runs, names[:3])}",
         "--cohort",
@@ -566,7 +581,8 @@ def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(
     }
     names = list(RANDOM)
     equal = terminal.report(
-        "cohort",
+        "compare",
+        "cohorts",
         "--cohort",
         f"even={of(runs, names[::2])}",
         "--cohort",
@@ -622,7 +638,12 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
                     days.append(today.mul(held, axis=0).sum())
         expected[name] = pd.DataFrame(days).mean()
     report = terminal.report(
-        "cohort", "--cohort", f"a={runs / 'ml-15'}", "--cohort", f"b={runs / 'random-4'}"
+        "compare",
+        "cohorts",
+        "--cohort",
+        f"a={runs / 'ml-15'}",
+        "--cohort",
+        f"b={runs / 'random-4'}",
     )
     table = pd.DataFrame({row["factor"]: row["models"] for row in report["exposures"]})
     for label, name in (("linear_factor", "ml-15"), ("random", "random-4")):
@@ -648,14 +669,14 @@ def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(
     cohorts = ["rules=builtin/linear_factor", "random=builtin/random"]
     words = [word for text in cohorts for word in ("--cohort", text)]
     outputs = {
-        terminal.text("cohort", *given, *words, "--json")
+        terminal.text("compare", "cohorts", *given, *words, "--json")
         for given in (names, names[::-1], names[2:] + names[:2])
     }
     assert len(outputs) == 1
     tables = cohort(*names, cohorts=cohorts)
     assert tables.report == json.loads(next(iter(outputs)))
     assert list(tables["differences"]["factor"]) == list(FACTOR_NAMES)
-    assert str(tables) == terminal.text("cohort", *names, *words).rstrip("\n")
+    assert str(tables) == terminal.text("compare", "cohorts", *names, *words).rstrip("\n")
     (row,) = tables.report["declines"]
     assert (row["n"], row["bright"]["declined"], row["blinded"]["declined"]) == (1, 0, 1)
     assert any(
@@ -694,18 +715,20 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     traders: Path, tmp_path: Path, terminal: CardTerminal
 ) -> None:
     cards = [str(traders / model) for model in MODELS]
-    assert [row["trials"] for row in terminal.report("luck", cards[0])["cards"]] == [[1, 1]]
-    among = terminal.report("luck", *cards, "--runs", str(traders))
+    assert [row["trials"] for row in terminal.report("compare", "luck", cards[0])["cards"]] == [
+        [1, 1]
+    ]
+    among = terminal.report("compare", "luck", *cards, "--runs", str(traders))
     # the cut run of W5 was a chance too
     assert {tuple(row["trials"]) for row in among["cards"]} == {(3, 4)}
-    report = terminal.report("luck", *cards)
-    apart = terminal.report("luck", cards[0], str(traders / "cut"))
+    report = terminal.report("compare", "luck", *cards)
+    apart = terminal.report("compare", "luck", cards[0], str(traders / "cut"))
     assert apart["ranks"]["reason"] == "the cards' figures are of different windows"
     assert {row["mean"] for row in apart["exposures"]} == {None}
     assert main(["score", cards[0], "--rules", "paper"]) == 0
     other = f"{cards[0]}/cards/paper/blinded_open_research.json"
     assert (
-        terminal.report("luck", cards[0], other)["ranks"]["reason"]
+        terminal.report("compare", "luck", cards[0], other)["ranks"]["reason"]
         == "the cards' figures are of different metric rules"
     )
     assert "figures are of different metric rules" in terminal.refusal(
@@ -724,9 +747,9 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     note = f"total_return, sharpe, max_drawdown: median over 2 of 3 episodes: {RUIN}"
     assert note in terminal.call("table", ruined, "--like", "ktdfin-4")[2]
     assert "lies in no run folder, so its trials can't be counted" in terminal.refusal(
-        "luck", ruined
+        "compare", "luck", ruined
     )
-    (partly,) = terminal.report("luck", ruined, "--runs", traders)["cards"]
+    (partly,) = terminal.report("compare", "luck", ruined, "--runs", traders)["cards"]
     assert (partly["return"], partly["return_rank"]) == (
         pytest.approx(0.108),
         None,
@@ -747,8 +770,8 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
         )
     momentum = next(row for row in report["exposures"] if row["factor"] == "MOM_12_1")["cards"]
     assert momentum["builtin/momentum"] > 1.0 > momentum["builtin/random"]
-    assert "fewer than two models have both" in terminal.text("luck", cards[1])
-    assert "no run here" in terminal.refusal("luck", cards[1], "--runs", tmp_path)
+    assert "fewer than two models have both" in terminal.text("compare", "luck", cards[1])
+    assert "no run here" in terminal.refusal("compare", "luck", cards[1], "--runs", tmp_path)
 
 
 def test_cohort_exposures_average_members_and_count_signs() -> None:

@@ -1,4 +1,4 @@
-"""`ktdeval compare`, `power` and `effects` on cards: what they say, what they refuse, and the facts
+"""`ktdeval compare`, `compare power` and `compare masks` on cards: what they say, what they refuse, and the facts
 of a plan.
 """
 
@@ -299,7 +299,7 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
         difference = one.mean() / one.std(ddof=1) - two.mean() / two.std(ddof=1)
         assert row["value"] == pytest.approx(np.sqrt(year) * difference, rel=1e-4), words
     # Twelve windows of five days: six of a year of 252, six of a year of 365.
-    row = terminal.report("power", *runs)[0]["by_seeds"][0]
+    row = terminal.report("compare", "power", *runs)[0]["by_seeds"][0]
     assert row["effect_per_year"] == pytest.approx(row["effect"] * 12 / (6 * 5 / 252 + 6 * 5 / 365))
 
 
@@ -313,7 +313,7 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
         "blinded_open_research",
         "bright_open_research",
     ]
-    assert "ktdeval effects" in terminal.refusal("compare", runs[0])
+    assert "ktdeval compare masks" in terminal.refusal("compare", runs[0])
 
 
 def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTerminal) -> None:
@@ -336,9 +336,9 @@ def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTe
     assert "did you mean 'bright_open_research'" in refusal
     assert in_common in refusal
 
-    whole = terminal.report("effects", both)
-    assert terminal.report("effects", both, "--tasks", "b*_open_research") == whole
-    assert "at least two masks" in terminal.refusal("effects", both, "--tasks", "bright_*")
+    whole = terminal.report("compare", "masks", both)
+    assert terminal.report("compare", "masks", both, "--tasks", "b*_open_research") == whole
+    assert "at least two masks" in terminal.refusal("compare", "masks", both, "--tasks", "bright_*")
 
 
 def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
@@ -374,7 +374,7 @@ def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal
     )
     assert (
         "house/b: synthetic: every card"
-        in terminal.report("effects", *cards(None, "house/b"))["notes"]
+        in terminal.report("compare", "masks", *cards(None, "house/b"))["notes"]
     )
     shares = terminal.report("compare", *cards("bright", None), "--factor", "model,window")["notes"]
     assert "bright_open_research: synthetic: every card" in shares
@@ -400,7 +400,7 @@ def test_tables_fold_to_a_narrow_terminal_with_every_figure_whole(
 
     paths = terminal.cards(make_card(base), make_card(raised(base), "house/two"))
     check_fits("compare", *paths)
-    check_fits("effects", *design(terminal, ("bright", "blinded"), ("open_research",)))
+    check_fits("compare", "masks", *design(terminal, ("bright", "blinded"), ("open_research",)))
 
 
 # ---- effects
@@ -442,7 +442,7 @@ def pieces(report: Any, over: str) -> dict[str, float]:
 
 
 def test_planted_effects_come_back(terminal: CardTerminal) -> None:
-    report = terminal.report("effects", *design(terminal))
+    report = terminal.report("compare", "masks", *design(terminal))
     planted = {
         "memory_premium": 0.07,
         "stock_effect": 0.05,
@@ -461,13 +461,17 @@ def test_planted_effects_come_back(terminal: CardTerminal) -> None:
 
 def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> None:
     report = terminal.report(
-        "effects", *design(terminal, ("bright", "blinded"), ("memory_only", "open_research"))
+        "compare",
+        "masks",
+        *design(terminal, ("bright", "blinded"), ("memory_only", "open_research")),
     )
     assert {row["effect"] for row in report["effects"]} == {"memory_premium"}
     assert pieces(report, "2 masks") == pytest.approx(
         {"date and stock": 0.07, "data and tools": 0.09, "total": 0.16}
     )
-    text = terminal.call("effects", *design(terminal, ("bright", "blinded"), ("open_research",)))[1]
+    text = terminal.call(
+        "compare", "masks", *design(terminal, ("bright", "blinded"), ("open_research",))
+    )[1]
     assert "memory premium (bright - blinded)" in text
     assert "above zero" in text
 
@@ -490,7 +494,7 @@ def test_effects_refuse_changes_confounded_with_the_mask(
     (bright,) = design(terminal, ("bright",), ("open_research",))
     changes: dict[str, Any] = change
     assert reason in terminal.refusal(
-        "effects", bright, *design(terminal, ("blinded",), ("open_research",), **changes)
+        "compare", "masks", bright, *design(terminal, ("blinded",), ("open_research",), **changes)
     )
 
 
@@ -527,23 +531,23 @@ def test_effects_need_something_to_set_against_each_other_and_more_than_a_window
     terminal: CardTerminal,
 ) -> None:
     assert "nothing to set against" in terminal.refusal(
-        "effects", *design(terminal, ("blinded",), ("open_research",))
+        "compare", "masks", *design(terminal, ("blinded",), ("open_research",))
     )
     apart = terminal.cards(
         make_card(figures(6), mask="bright"), make_card(figures(6), args={"positions": 3})
     )
     assert "of one system; these are of house/one, house/one(positions=3)" in terminal.refusal(
-        "effects", *apart
+        "compare", "masks", *apart
     )
     twice = terminal.cards(make_card(figures(6)), make_card(figures(6)))
-    assert "are both blinded open_research" in terminal.refusal("effects", *twice)
+    assert "are both blinded open_research" in terminal.refusal("compare", "masks", *twice)
     single = terminal.cards(
         make_card({("A1", 0): 0.1}, mask="bright"), make_card({("A1", 0): 0.04})
     )
-    row = terminal.report("effects", *single)["effects"][0]
+    row = terminal.report("compare", "masks", *single)["effects"][0]
     assert row["value"] == pytest.approx(0.06)
     assert (row["low"], row["reason"]) == (None, "one window says nothing of other windows")
-    assert terminal.call("effects", *single)[0] == 0
+    assert terminal.call("compare", "masks", *single)[0] == 0
 
 
 def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
@@ -551,7 +555,9 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
 ) -> None:
     undefined = make_card({**figures(8), ("A1", 0): None}, windows=SHARED)
     report = terminal.report(
-        "effects", *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined)
+        "compare",
+        "masks",
+        *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined),
     )
     assert report["effects"][0]["n"] == 7
     assert any(
@@ -586,18 +592,21 @@ def test_a_long_window_is_never_pooled_with_short_ones(
         in terminal.call("card", "show", files[0])[1]
     )
     assert terminal.report("compare", *files[:2])["tests"][0]["n"] == 7
-    assert terminal.report("effects", files[0], files[2])["effects"][0]["n"] == 7
+    assert terminal.report("compare", "masks", files[0], files[2])["effects"][0]["n"] == 7
     for command in (
         ("compare", *files[:2]),
         ("compare", *files[:2], "--pairs", "episode"),
-        ("effects", files[0], files[2]),
+        ("compare", "masks", files[0], files[2]),
     ):
         notes = terminal.report(*command)["notes"]
         assert any(
             "long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note
             for note in notes
         ), notes
-    assert "window long is left out: has 2085 weekdays" in terminal.call("power", *files[:2])[2]
+    assert (
+        "window long is left out: has 2085 weekdays"
+        in terminal.call("compare", "power", *files[:2])[2]
+    )
     assert (
         "house/one: window long is left out: has 2085 weekdays"
         in terminal.call("table", *files[:2], "--like", "ktdfin-9")[2]
@@ -635,7 +644,10 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
         "compare", trading, one / inside
     )
     # Commands on trading cards alone say it on stderr.
-    assert f"ktdeval: warning: {one / inside}: {note}" in terminal.call("effects", one, third)[2]
+    assert (
+        f"ktdeval: warning: {one / inside}: {note}"
+        in terminal.call("compare", "masks", one, third)[2]
+    )
 
 
 # ---- power
@@ -643,25 +655,27 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
 
 @pytest.mark.slow
 def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -> None:
-    code, out, _ = terminal.call("power", "--windows", "5")
+    code, out, _ = terminal.call("compare", "power", "--windows", "5")
     assert code == 0
     assert (
         "5 windows can't reach it, whatever the agents do: the smallest p of an exact test is"
         " 0.0625" in out
     )
     assert (
-        terminal.report("power", "--windows", "10", "--comparisons", "45")["windows_for_any_result"]
+        terminal.report("compare", "power", "--windows", "10", "--comparisons", "45")[
+            "windows_for_any_result"
+        ]
         == 11
     )
     plan = ("--window-sd", "0.02", "--seed-sd", "0.03", "--windows", "20", "--seeds", "3")
-    rows = terminal.report("power", "--effect", "0.02", *plan)["by_seeds"]
+    rows = terminal.report("compare", "power", "--effect", "0.02", *plan)["by_seeds"]
     needed = [row["windows_needed"] for row in rows]
     assert [row["seeds"] for row in rows] == [1, 2, 3, 5, 10, None]
     assert needed == sorted(needed, reverse=True)
     assert needed[0] > needed[-1] >= 6
-    silent = terminal.report("power", "--effect", "0.02", "--window-sd", "0", "--windows", "5")[
-        "by_seeds"
-    ][0]
+    silent = terminal.report(
+        "compare", "power", "--effect", "0.02", "--window-sd", "0", "--windows", "5"
+    )["by_seeds"][0]
     assert (silent["windows_needed"], silent["power"]) == (6, 0.0)
 
 
@@ -677,7 +691,7 @@ def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) ->
         "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
         " seeds alone put there"
     )
-    assert message in terminal.text("power", *paths)
+    assert message in terminal.text("compare", "power", *paths)
 
 
 @pytest.mark.parametrize(("windows", "percent"), [(6, 38.8), (20, 21.3), (60, 12.3)])
@@ -686,7 +700,7 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
 ) -> None:
     """Normal approximation, 5 % two-sided, power 80 %, a year of 242 days."""
     options = ("--tracking-error", "0.1", "--window-days", "21", "--days-per-year", "242")
-    row = terminal.report("power", "--windows", str(windows), *options)["by_seeds"][0]
+    row = terminal.report("compare", "power", "--windows", str(windows), *options)["by_seeds"][0]
     assert 100 * row["effect_normal_per_year"] == pytest.approx(percent, abs=0.05)
     assert row["effect"] > row["effect_normal"]
 
@@ -694,28 +708,34 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
 @pytest.mark.slow
 def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(12, 5), figures(12, 5, 1))
-    plan = terminal.report("power", *paths, "--effect", "0.02")[0]
+    plan = terminal.report("compare", "power", *paths, "--effect", "0.02")[0]
     assert (plan["windows"], plan["seeds"]) == (12, 5)
     assert plan["seed_sd"] == pytest.approx(0.03, rel=0.2)  # all of it is seed noise
     assert plan["window_sd"] < 0.02
-    lone = terminal.report("power", *terminal.pair(figures(12), figures(12, 1, 1)))[0]
+    lone = terminal.report("compare", "power", *terminal.pair(figures(12), figures(12, 1, 1)))[0]
     # seeds' noise is in it
     assert (lone["seed_sd"], lone["window_sd"]) == (
         None,
         pytest.approx(0.03 * math.sqrt(2), rel=0.4),
     )
-    assert terminal.call("power", *paths)[0] == 0
-    single = terminal.report("power", *terminal.pair({("A1", 0): 0.1}, {("A1", 0): 0.04}))[0]
+    assert terminal.call("compare", "power", *paths)[0] == 0
+    single = terminal.report(
+        "compare", "power", *terminal.pair({("A1", 0): 0.1}, {("A1", 0): 0.04})
+    )[0]
     assert single["reason"] == "one window does not show how much windows differ"
     uneven = terminal.report(
-        "power", *terminal.pair(*[{("A1", 0): 0.1, ("A1", 1): 0.2, ("A2", 0): 0.3}] * 2)
+        "compare", "power", *terminal.pair(*[{("A1", 0): 0.1, ("A1", 1): 0.2, ("A2", 0): 0.3}] * 2)
     )[0]
     assert uneven["reason"].startswith("windows have different numbers of seeds")
     undefined = terminal.report(
-        "power", *terminal.pair({("A1", 0): None, ("A2", 0): 0.1}, {("A1", 0): 0.1, ("A2", 0): 0.1})
+        "compare",
+        "power",
+        *terminal.pair({("A1", 0): None, ("A2", 0): 0.1}, {("A1", 0): 0.1, ("A2", 0): 0.1}),
     )[0]
     assert undefined["reason"] == "total_return is not defined on both cards in some window"
-    shared = terminal.report("power", *terminal.pair(figures(8), figures(8, 1, 1), SHARED))[0]
+    shared = terminal.report(
+        "compare", "power", *terminal.pair(figures(8), figures(8, 1, 1), SHARED)
+    )[0]
     assert any("the cards' windows share days (" in line for line in shared["sentences"])
 
 
@@ -726,21 +746,23 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     year.
     """
     paths = terminal.pair(figures(8), figures(8, 1, 1))
-    (plan,) = terminal.report("power", *paths, "--effect", "0.02")
+    (plan,) = terminal.report("compare", "power", *paths, "--effect", "0.02")
     row = plan["by_seeds"][0]
     assert row["effect_per_year"] == pytest.approx(row["effect"] * 252 / 5)
-    (named,) = terminal.report("power", *paths, "--window-days", "63", "--days-per-year", "126")
+    (named,) = terminal.report(
+        "compare", "power", *paths, "--window-days", "63", "--days-per-year", "126"
+    )
     assert named["by_seeds"][0]["effect_per_year"] == pytest.approx(row["effect"] * 2)
-    (more,) = terminal.report("power", *paths, "--windows", "20")
+    (more,) = terminal.report("compare", "power", *paths, "--windows", "20")
     assert not any("share days" in line for line in more["sentences"])
     whole_year = {"snapshot": {"days_a_year": 365}}
     cards = [
         make_card(figures(8, 1, seed), model, **whole_year)
         for seed, model in enumerate(("house/one", "house/two"))
     ]
-    (coins,) = terminal.report("power", *terminal.cards(*cards))
+    (coins,) = terminal.report("compare", "power", *terminal.cards(*cards))
     assert coins["by_seeds"][0]["effect_per_year"] == pytest.approx(row["effect"] * 365 / 5)
-    (ratio,) = terminal.report("power", *paths, "--metric", "sharpe", "--effect", "2")
+    (ratio,) = terminal.report("compare", "power", *paths, "--metric", "sharpe", "--effect", "2")
     assert ratio["by_seeds"][0]["effect_per_year"] is None
     assert [line for line in ratio["sentences"] if "noise" in line or "it finds" in line] == [
         (
@@ -753,7 +775,7 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
 
 def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
     assert "give the spread once" in terminal.refusal(
-        "power", "--window-sd", "0.1", "--tracking-error", "0.1"
+        "compare", "power", "--window-sd", "0.1", "--tracking-error", "0.1"
     )
     for option in (
         "--window-sd",
@@ -765,10 +787,14 @@ def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
         "--power",
     ):
         for value in ("nan", "inf", "1e308"):
-            assert f"Invalid value for '{option}': " in terminal.refusal("power", option, value)
-    assert "--seed-sd needs" in terminal.refusal("power", "--seed-sd", "0.1")
-    assert "needs two cards" in terminal.refusal("power", *terminal.cards(make_card(figures(6))))
-    assert terminal.call("power", "--windows", "0")[0] == 2
+            assert f"Invalid value for '{option}': " in terminal.refusal(
+                "compare", "power", option, value
+            )
+    assert "--seed-sd needs" in terminal.refusal("compare", "power", "--seed-sd", "0.1")
+    assert "needs two cards" in terminal.refusal(
+        "compare", "power", *terminal.cards(make_card(figures(6)))
+    )
+    assert terminal.call("compare", "power", "--windows", "0")[0] == 2
 
 
 # -- the facts of a plan

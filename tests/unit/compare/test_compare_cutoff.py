@@ -1,4 +1,4 @@
-"""`ktdeval cutoff`: days before, across and after a model's cutoff, the decay and its interval,
+"""`ktdeval compare cutoff`: days before, across and after a model's cutoff, the decay and its interval,
 what is unknown and refused.
 """
 
@@ -139,17 +139,17 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(
         saved(tmp_path / "b", "house/one", daily),
     )
     words = (known, unknown, "--cutoff", "openai/gpt-4o=2024-07-31")
-    row, other = terminal.report("cutoff", *words)["cards"]
+    row, other = terminal.report("compare", "cutoff", *words)["cards"]
     assert [row[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
     assert row["low"] < 252 * 0.02 < row["high"]
     assert (row["figure"], row["confidence"], row["reason"]) == ("daily_return", "given", None)
     assert row["value"] == pytest.approx(row["mean_before"] - row["mean_after"])
     assert (other["cutoff"], other["figure"]) == ("unknown", None)
-    text = terminal.text("cutoff", *words)
+    text = terminal.text("compare", "cutoff", *words)
     assert "house/one: cutoff: unknown" in text
     assert "no daily excess, no alpha and no selection" in text
-    assert "mean before" not in terminal.text("cutoff", unknown).partition("\n")[2]
-    shipped = terminal.report("cutoff", known)["cards"][0]
+    assert "mean before" not in terminal.text("compare", "cutoff", unknown).partition("\n")[2]
+    shipped = terminal.report("compare", "cutoff", known)["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == (
         "2023-10-01",
         120,
@@ -172,7 +172,9 @@ def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(
         card["snapshot"]["days_a_year"] = 365
         both = {("A1", 0): daily, ("A2", 0): daily[::-1] + drift}
         runs.append(save_run(tmp_path / model, card, both, {"A1": 252, "A2": 365}))
-    row = terminal.report("cutoff", runs[0], "--cutoff", "openai/gpt-4o=2024-07-31")["cards"][0]
+    row = terminal.report("compare", "cutoff", runs[0], "--cutoff", "openai/gpt-4o=2024-07-31")[
+        "cards"
+    ][0]
     assert [row["mean_before"], row["mean_after"]] == pytest.approx(
         [252 * daily.mean(), 365 * daily.mean()], rel=1e-6
     )
@@ -213,7 +215,7 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
         ((tmp_path / "none",), "none"),
         ((ruined,), "is not positive on a day, so it has no returns; leave the card out"),
     ):
-        assert expected in terminal.refusal("cutoff", *words), words
+        assert expected in terminal.refusal("compare", "cutoff", *words), words
 
 
 def test_a_side_without_windows_or_cutoffs_is_refused(
@@ -257,9 +259,9 @@ def test_excess_and_selection_match_the_market(tmp_path: Path, terminal: CardTer
         "--quiet",
     ]
     assert main([*words, "--out", str(tmp_path / "run")]) == 0
-    cards = terminal.report("cutoff", tmp_path / "run", "--cutoff", "builtin/momentum=2030-01")[
-        "cards"
-    ]
+    cards = terminal.report(
+        "compare", "cutoff", tmp_path / "run", "--cutoff", "builtin/momentum=2030-01"
+    )["cards"]
     rows = {row["figure"]: row for row in cards}
     assert {row["days_before"] for row in rows.values()} == {25}
     folder = RunFolder.load(tmp_path / "run")

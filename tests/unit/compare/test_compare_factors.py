@@ -120,7 +120,7 @@ def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing(
     assert [each.estimate for each in components.values()] == pytest.approx([-2.0, -2.0, 4.0])
     assert [each.share for each in components.values()] == [0.0, 0.0, 1.0]
     (tmp_path / "runs.csv").write_text("agent,model,CR\na,x,0\na,y,2\nb,x,2\nb,y,0\n")
-    words = ("compare", "--factor", "agent,model", "--table", tmp_path / "runs.csv")
+    words = ("compare", "--factor", "agent,model", tmp_path / "runs.csv")
     assert [row["variance"] for row in terminal.report(*words)["shares"]] == pytest.approx(
         [-2.0, -2.0, 4.0]
     )
@@ -181,7 +181,7 @@ def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
 
 
 def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> None:
-    report = terminal.report("compare", "--factor", "agent,model", "--table", "ama-1")
+    report = terminal.report("compare", "--factor", "agent,model", "ama-1")
     assets = ["TSLA", "BMRN", "BTC", "ETH"]
     agent = {row["asset"]: row for row in report["shares"] if row["source"] == "agent"}
     assert [round(agent[asset]["share"], 2) for asset in assets] == [0.71, 0.83, 0.34, 0.86]
@@ -197,7 +197,7 @@ def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> No
     (same,) = report["identical"]
     assert {run[0] for run in same["runs"]} == {"HedgeFundAgent"}
     assert (len(same["runs"]), same["places"], same["is_flat"]) == (6, assets, False)
-    text = terminal.text("compare", "--factor", "agent,model", "--table", "ama-1")
+    text = terminal.text("compare", "--factor", "agent,model", "ama-1")
     assert "HedgeFundAgent: 6 runs (GPT-4o, GPT-4.1" in text
     assert "0.708" in text
     assert "0.505" in text
@@ -291,7 +291,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
     )
     assert tables["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
     assert str(compare(table="ama-1", factors="agent,asset")) == terminal.text(
-        "compare", "--factor", "agent,asset", "--table", "ama-1"
+        "compare", "--factor", "agent,asset", "ama-1"
     ).rstrip("\n")
     one_seed = saved(tmp_path / "eth", ("A1",), seeds=1, config={"name": "eth"})
     for given, options, expected in (
@@ -337,7 +337,9 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
         make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, agent={"name": "echo", "args": {}}),
     )
     table = tmp_path / "t.csv"
-    shown = "--factor", "agent,model", "--table", table
+    folder = tmp_path / "folder.csv"
+    folder.mkdir()
+    shown = "--factor", "agent,model", table
     cases: list[tuple[str | bytes, tuple[Any, ...], str]] = [
         ("", ("--factor", "agent,model", *runs[:-1]), "no run of echo × house/two"),
         ("", ("--factor", "agent,model", *runs[:2]), "factor agent has one level"),
@@ -354,11 +356,13 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
             "are both of agent echo with model house/one",
         ),
         ("", ("--factor", "agent,model", "--pairs", "episode", *runs), "of paired tests"),
-        ("", ("--factor", "agent,model"), "either cards of runs or --table"),
-        ("", ("--table", "ama-1"), "--table goes with --factor"),
-        ("", (), "needs two cards or run folders"),
-        ("", ("--factor", "agent,model", "--table", tmp_path / "none.csv"), "No such file"),
-        ("", ("--factor", "agent,model", "--table", tmp_path), "directory"),
+        ("", ("agents", "--factor", "agent,model"), "or with --factor a table of runs"),
+        ("", ("ama-1",), "is a table of runs, which --factor NAME,… splits"),
+        ("", ("ama-1", *runs, "--factor", "agent,model"), "a table of runs stands alone"),
+        ("", ("--table", "ama-1"), "in place of the runs"),
+        ("", ("agents",), "needs two cards or run folders"),
+        ("", ("--factor", "agent,model", tmp_path / "none.csv"), "No such file"),
+        ("", ("--factor", "agent,model", folder), "directory"),
         (b"\xff\xfe", shown, "is not UTF-8"),
         ("", shown, "is no CSV table"),
         ("agent,model,cr\n", shown, "a row for each run"),
@@ -375,7 +379,7 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
         ("agent,model,cr\na,m,1\na,n,2\n", (*shown, "--metric", "sr"), "no metric 'sr'"),
         (
             "agent,model,cr\na,m,1\nb,m,2\n",
-            ("--factor", "agent", "--table", table),
+            ("--factor", "agent", table),
             "nothing to estimate chance by",
         ),
     ]
@@ -390,8 +394,8 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
 def test_equal_values_have_no_share(value: float, tmp_path: Path, terminal: CardTerminal) -> None:
     rows = "".join(f"{agent},{model},{value}\n" for agent in "abc" for model in "mno")
     (tmp_path / "t.csv").write_text(f"agent,model,cr\n{rows}")
-    report = terminal.report("compare", "--factor", "agent,model", "--table", tmp_path / "t.csv")
+    report = terminal.report("compare", "--factor", "agent,model", tmp_path / "t.csv")
     assert {(row["share"], row["p"], row["reason"]) for row in report["shares"]} == {
         (None, None, "all values are equal")
     }
-    assert terminal.text("compare", "--factor", "agent,model", "--table", tmp_path / "t.csv")
+    assert terminal.text("compare", "--factor", "agent,model", tmp_path / "t.csv")

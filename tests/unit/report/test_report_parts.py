@@ -304,7 +304,7 @@ def grid(rng: np.random.Generator, seeds: int = 2) -> Mapping[tuple[str, int], f
 
 
 def test_effects_match_the_effects_command(tmp_path: Path) -> None:
-    """The report shows what `ktdeval effects` tests, figure for figure."""
+    """The report shows what `ktdeval compare masks` tests, figure for figure."""
     rng = np.random.default_rng(3)
     variants = [
         (mask, "open_research") for mask in ("bright", "stock_blind", "date_blind", "blinded")

@@ -48,8 +48,10 @@ WORDS = "ktdeval.words"  #: key of the words of the command line, in the `meta` 
 #: Kind of the names that a field takes
 _NAMES = {
     "model": "models",
+    "models": "models",
     "tasks": "tasks",
     "agent": "agents",
+    "agents": "agents",
     "metrics": "metrics",
     "windows": "windows",
     "runner": "runners",
@@ -234,19 +236,37 @@ def flag(
     name: str = "",
     type: click.ParamType[Any] | None = None,
     metavar: str = "",
+    complete: Completer | None = None,
 ) -> Any:
     """Return a dataclass field that `options_of` makes an option of.
 
     `default`: of an option that is not given; without one it must be given. `name`: the option's
-    name where it isn't that of the field with dashes. `type`: click's type of the values where the
-    field's own type does not say it, such as `OutputPath("file")`. `metavar`: what help calls the
-    value.
+    name where it isn't that of the field with dashes, also two of them: `--yes -y`. `type`: click's
+    type of the values where the field's own type does not say it, such as `OutputPath("file")`; a
+    list with one is given by repeating the option, and is not split at commas. `metavar`: what help
+    calls the value. `complete`: what completes it in a shell.
     """
     metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar}
+    metadata["complete"] = complete
     if name:
         metadata["flag"] = name
 
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def run_flag(name: str) -> Any:
+    """Return a dataclass field that `options_of` makes the option of `ktdeval run` of that name of.
+
+    None, where it is not given, means the value that a run was made with.
+    """
+    fields = {field.name: field for field in dataclasses.fields(RunConfig)}
+    return dataclasses.field(default=None, metadata=fields[name].metadata)
+
+
+def given_of(options: Any) -> dict[str, Any]:
+    """Return the options that were given, by name: those that are neither None nor empty."""
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def options_of(kind: type[Any]) -> Callable[[F], F]:
@@ -275,6 +295,20 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
         return _with_options(body, options)  # type: ignore[return-value]  # takes the options apart
 
     return decorate
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonOption:
+    """Option of commands that print a table or, on request, JSON."""
+
+    as_json: bool = flag(False, name="--json", help="print JSON")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PluginOption:
+    """Option of commands that use what plugins offer."""
+
+    plugin: tuple[str, ...] | None = run_flag("plugin")
 
 
 def inherited(context: click.Context | None, name: str) -> Any:
@@ -312,7 +346,7 @@ def field_option(
         return click.Argument([field.name], required=False, metavar=flag)
 
     settings = _value_settings(field, hint)
-    completer = _completer(field.name, hint)
+    completer = field.metadata.get("complete") or _completer(field.name, hint)
     if completer is not None:
         settings["shell_complete"] = completer
 
@@ -322,7 +356,7 @@ def field_option(
     else:
         settings["default"] = None
 
-    return click.Option([flag, field.name], help=help_text, **settings)
+    return click.Option([*flag.split(), field.name], help=help_text, **settings)
 
 
 def _completer(name: str, hint: Any) -> Completer | None:
@@ -357,7 +391,7 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     """Return click's settings for the values of a field: how they are read and shown in help."""
     given_type = field.metadata.get("type")
     if given_type is not None:
-        settings = {"type": given_type}
+        settings = {"type": given_type, "multiple": is_list(hint)}
         if field.metadata.get("metavar"):
             settings["metavar"] = field.metadata["metavar"]
         return settings

@@ -389,6 +389,7 @@ def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
 
 def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     """Return click's settings for the values of a field: how they are read and shown in help."""
+    hint = _if_given(hint)
     given_type = field.metadata.get("type")
     if given_type is not None:
         settings = {"type": given_type, "multiple": is_list(hint)}
@@ -415,11 +416,17 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     if hint is bool:
         return {"is_flag": True, "flag_value": True}
 
-    # An optional value is read as the type that it has if it is given.
-    scalar = next((part for part in get_args(hint) if part is not type(None)), hint)
-    by_type = _METAVARS.get(scalar.__name__, field.name.upper())
+    by_type = _METAVARS.get(hint.__name__, field.name.upper())
     own = field.metadata.get("metavar")
-    return {"type": scalar, "metavar": own or _METAVARS.get(field.name, by_type)}
+    return {"type": hint, "metavar": own or _METAVARS.get(field.name, by_type)}
+
+
+def _if_given(hint: Any) -> Any:
+    """Return the type of an optional value where it is given: `X` of `X | None`."""
+    parts = get_args(hint)
+    if type(None) not in parts:
+        return hint
+    return next(part for part in parts if part is not type(None))
 
 
 def _choices(hint: Any) -> tuple[str, ...]:

@@ -74,9 +74,7 @@ def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tm
     assert uses == [("anthropic", "opus-7", 2, 2000), ("openai", "gpt-9", 3, 3000)]
     with CallDatabase(tmp_path / "run" / "replies.sqlite") as cache:
         cache.put([CacheEntry(sha256_hex("a"), "vllm", "qwen", Reply("hold"), aged(0))])
-    assert "vllm/qwen" in terminal.text(
-        "files", "list", tmp_path / "run" / "replies.sqlite"
-    )
+    assert "vllm/qwen" in terminal.text("files", "list", tmp_path / "run" / "replies.sqlite")
     assert "vllm/qwen" not in terminal.text("files", "list", "cache")
 
 
@@ -151,7 +149,9 @@ def problems(terminal: Terminal, *words: str) -> str:
 
 
 def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
-    assert terminal.text("files", "check", "cache") == f"{shared}: 5 replies checked, all unchanged\n"
+    assert (
+        terminal.text("files", "check", "cache") == f"{shared}: 5 replies checked, all unchanged\n"
+    )
     damage(shared)
     *findings, verdict = problems(terminal).splitlines()
     assert sorted(findings) == sorted(

@@ -31,7 +31,7 @@ def commands() -> dict[str, list[str]]:
         "ktdeval tasks": [script, "tasks"],
         "ktdeval models": [script, "models"],
         "ktdeval data": [script, "data"],
-        "ktdeval plugins": [script, "plugins"],
+        "ktdeval list plugins": [script, "list", "plugins"],
     }
 
 

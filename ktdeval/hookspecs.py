@@ -27,12 +27,14 @@ class Spec:
     Attributes:
         name: what a user types. A model spec whose name has no slash is a provider: `--model
             NAME/anything` reaches it. A command of two words is in a group that plugins share:
-            `compare luck` (`shared_groups` of plugins/hints.json).
+            `compare luck` (`shared_groups` of plugins/hints.json), or adds a kind to `list` or to
+            `plan`: `list plans`.
         make: builds the thing; called as `HOOKS` says.
         summary: one line for listings.
         params: a dataclass whose fields are the parameters that `make` takes (None: it takes none).
-        groups: of a task, names under which several can be asked for together; of a command, the
-            group in which `ktdeval --help` names it (`command_groups` of plugins/hints.json).
+        groups: of a task, names under which several can be asked for together, the first is its
+            family; of a command, the group in which `ktdeval --help` names it (`command_groups` of
+            plugins/hints.json).
         remote: of a model, whether it is a `RemoteModel`. Records and cards of such a model are
             held to it, whatever they say of themselves. None: found out by making one without
             parameters.

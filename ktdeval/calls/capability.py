@@ -96,7 +96,7 @@ def choose_protocol(
     raise ProviderError(
         f"{name} calls no tools, however it is asked ({'; '.join(problems)}); choose another model,"
         " insist with --tool-protocol, or fix the server and run it again: it is asked anew, past"
-        " the cache (`ktdeval cache prune` empties that)"
+        " the cache (`ktdeval files prune` empties that)"
     )
 
 

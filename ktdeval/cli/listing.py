@@ -1,19 +1,27 @@
-"""List tasks, models, agents, metrics, venues and plugins, and show a single one in full."""
+"""`ktdeval list`: list what there is of a kind, and show a single thing in full."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from ktdeval.cli.completers import complete_names
 from ktdeval.cli.examples import example
-from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
+from ktdeval.cli.families import WIDTH, family_lines
+from ktdeval.cli.options import (
+    JsonOption,
+    PluginOption,
+    flag,
+    open_plugins,
+    options_of,
+)
 from ktdeval.cli.table import (
     param_json,
     params_of,
@@ -22,95 +30,182 @@ from ktdeval.cli.table import (
     print_table,
     terminal_width,
 )
-from ktdeval.hookspecs import Spec
+from ktdeval.errors import UsageError
+from ktdeval.hookspecs import COMPACT, Spec
 from ktdeval.plugins.discovery import find_entry_points
 from ktdeval.plugins.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
-from ktdeval.values.fields import to_mapping
+from ktdeval.values.fields import near_matches, to_mapping
 from ktdeval.values.jsonio import csv_rows, plain
 
+T = TypeVar("T")
+
 _FEW = 3  # a plugin's row names its offers of a kind up to this number
+_WORDS_BEFORE = ("show", "list", "ls")
+
+#: Rows of listings.csv: header and summary of each kind
+_ROWS = {row["kind"]: row for row in csv_rows(Path(__file__).with_name("listings.csv"))}
 
 
-class _Listing(click.Group):
-    """Command `KIND NAME…` that lists what names, groups and globs select."""
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete `show`, and the names that can be listed."""
-        items = super().shell_complete(ctx, incomplete)
-        if not incomplete.startswith("-"):
-            names = self.commands["list"].params[0]
-            items += names.shell_complete(ctx, incomplete)
-
-        return items
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names. Any other word is a name to list."""
-        if args[0] not in self.commands:
-            args = ["list", *args]
-        return super().resolve_command(ctx, args)
+@dataclass(frozen=True, kw_only=True)
+class ListingOptions(JsonOption, PluginOption):
+    """Options of every listing."""
 
 
-def _listing(row: Mapping[str, str]) -> click.Group:
-    """Return the command that lists what plugins offer of a kind; `show NAME` shows one in full.
+@dataclass(frozen=True, kw_only=True)
+class TaskListingOptions(ListingOptions):
+    """Options of listings that may be of tasks."""
 
-    `row`: of listings.csv.
+    every: bool = flag(False, name="--all", help="all tasks, one a line, instead of families")
+
+
+class _ListCommand(click.Command):
+    """Command `list KIND`; a kind that a plugin adds is its own command, `list KIND` by name."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Return the context of the command, or of the one that lists a plugin's own kind."""
+        if args and args[0] not in _ROWS and not args[0].startswith("-"):
+            plugins = open_plugins()
+            words = f"list {args[0]}"
+            if words in plugins.specs("commands"):
+                own: click.Command = plugins.make("commands", words)
+                return own.make_context(words, args[1:], parent, **extra)
+
+        return super().make_context(info_name, args, parent, **extra)
+
+
+def _complete_listed(
+    context: click.Context, parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """Complete the names of the kind that is listed."""
+    kind = context.params.get("kind")
+    if kind not in KINDS or kind == "commands":
+        return []
+    return complete_names(kind)(context, parameter, text)
+
+
+def _complete_kinds(
+    _context: click.Context, _parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """Complete the kinds of listings, those of plugins included."""
+    kinds = _kinds(load_plugins())
+    return [CompletionItem(kind, help=kinds[kind]) for kind in kinds if kind.startswith(text)]
+
+
+@example("ktdeval list metrics", "ktdeval list metrics total_return")
+@click.command("list", cls=_ListCommand)
+@click.argument("kind", required=False, shell_complete=_complete_kinds)
+@click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=_complete_listed)
+@options_of(TaskListingOptions)
+def list_(kind: str | None, names: tuple[str, ...], options: TaskListingOptions) -> None:
+    """List what there is of a kind, or explain what NAME is.
+
+    KIND: tasks, models, agents, metrics, venues, data, runners, tools, cards, plugins, commands, or
+    one that a plugin adds; without it the kinds are listed. `ktdeval tasks`, `models` and `agents`
+    are short forms.
     """
-    kind = row["kind"]
-    header = (row["name"], row["beside"], "SUMMARY")
-
-    @example(f"ktdeval {kind}", f"ktdeval {kind} show {row['name_example']}")
-    @click.group(
-        kind,
-        cls=_Listing,
-        invoke_without_command=True,
-        subcommand_metavar="[NAME… | show NAME]",
-        help=row["help"],
-    )
-    @json_option
-    @config_option("plugin")
-    @click.pass_context
-    def listing(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) -> None:
-        if context.invoked_subcommand is None:
-            _list(kind, open_plugins(plugin or ()), as_json, header, ())
-
-    @listing.command("list", hidden=True, help=row["help"])
-    @click.argument("names", nargs=-1, shell_complete=complete_names(kind))
-    @json_option
-    @config_option("plugin")
-    @click.pass_context
-    def list_names(context: click.Context, /, names: tuple[str, ...], **_: Any) -> None:
-        plugins = open_plugins(inherited(context, "plugin") or ())
-        as_json = bool(inherited(context, "as_json"))
-        patterns = [name for name in names if name not in ("list", "ls")]
-        _list(kind, plugins, as_json, header, patterns)
-
-    @example(f"ktdeval {kind} show {row['name_example']}")
-    @listing.command("show", help=row["show_help"])
-    @click.argument("name", shell_complete=complete_names(kind))
-    @json_option
-    @config_option("plugin")
-    @click.pass_context
-    def show(context: click.Context, /, name: str, **_: Any) -> None:
-        plugins = open_plugins(inherited(context, "plugin") or ())
-        as_json = bool(inherited(context, "as_json"))
-        if kind in _SHOWN:
-            _SHOWN[kind](plugins, name, as_json)
-            return
-
-        # `openai/gpt-…` has the parameters of its provider.
-        if kind == "models" and name not in plugins.specs(kind):
-            name, *_rest = plugins.model_spec_name(name)
-
-        _show_params(plugins, kind, name, as_json)
-
-    return listing
+    plugins = _loaded(kind, options)
+    kinds = _kinds(plugins)
+    if kind is None:
+        _print_kinds(kinds, options.as_json)
+    elif kind in kinds:
+        _list(kind, plugins, names, options)
+    else:
+        near = near_matches(kind, kinds)
+        raise UsageError(f"list: no kind {kind!r}{near}; kinds are {', '.join(kinds)}")
 
 
-tasks, models, agents, metrics, venues = map(
-    _listing, csv_rows(Path(__file__).with_name("listings.csv"))
+def _loaded(kind: str | None, options: ListingOptions) -> Plugins:
+    """Return the plugins; a listing of them shows itself what is broken, without warnings."""
+    if kind == "plugins":
+        return load_plugins(options.plugin or ())
+    return open_plugins(options.plugin or ())
+
+
+def _kinds(plugins: Plugins) -> dict[str, str]:
+    """Return what is listed of each kind, also of those that plugins add."""
+    kinds = {kind: row["summary"] for kind, row in _ROWS.items()}
+    for words, spec in plugins.specs("commands").items():
+        first, _, kind = words.partition(" ")
+        if first == "list" and kind:
+            kinds[kind] = spec.summary
+
+    return kinds
+
+
+def _print_kinds(kinds: Mapping[str, str], as_json: bool) -> None:
+    if as_json:
+        print_json([{"name": kind, "summary": summary} for kind, summary in kinds.items()])
+        return
+
+    print_table(("KIND", "SUMMARY"), kinds.items())
+
+
+# ---- short forms
+
+
+@example("ktdeval tasks", "ktdeval tasks ktdfin", "ktdeval tasks show blinded_open_research")
+@click.command("tasks")
+@click.argument("names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("tasks"))
+@options_of(TaskListingOptions)
+def tasks(names: tuple[str, ...], options: TaskListingOptions) -> None:
+    """List families of tasks and what the ends of names mean: what `--tasks` takes.
+
+    With NAME, the tasks of a family, group or glob, or one task: its resolved config, with its data
+    card and its sources. The word `show` before NAME may be left out.
+    """
+    _list("tasks", _loaded("tasks", options), names, options)
+
+
+@example("ktdeval models", "ktdeval models show builtin/momentum")
+@click.command("models")
+@click.argument(
+    "names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("models")
 )
+@options_of(ListingOptions)
+def models(names: tuple[str, ...], options: ListingOptions) -> None:
+    """List models: what `--model` takes. PROVIDER/… stands for any model of a provider.
+
+    With NAME, its parameters with type, default and meaning. The word `show` before NAME may be
+    left out.
+    """
+    _list("models", _loaded("models", options), names, options)
+
+
+@example("ktdeval agents", "ktdeval agents show react")
+@click.command("agents")
+@click.argument(
+    "names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("agents")
+)
+@options_of(ListingOptions)
+def agents(names: tuple[str, ...], options: ListingOptions) -> None:
+    """List agent scaffolds: what `--agent` takes.
+
+    With NAME, its parameters with type, default and meaning. The word `show` before NAME may be
+    left out.
+    """
+    _list("agents", _loaded("agents", options), names, options)
+
+
+# ---- one in full
+
+
+def _show(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
+    """Print one thing of a kind in full."""
+    if kind in _SHOWN:
+        _SHOWN[kind](plugins, name, as_json)
+        return
+
+    # `openai/gpt-…` has the parameters of its provider.
+    if kind == "models" and name not in plugins.specs(kind):
+        name, *_rest = plugins.model_spec_name(name)
+
+    _show_params(plugins, kind, name, as_json)
 
 
 def _show_metric(plugins: Plugins, name: str, as_json: bool) -> None:
@@ -168,6 +263,7 @@ def _print_whole(facts: Mapping[str, Any], as_json: bool) -> None:
     click.echo(text, nl=False)
 
 
+#: Kinds that are not shown by their parameters, and what shows one of them
 _SHOWN = {"tasks": _show_task, "metrics": _show_metric, "venues": _show_venue}
 
 
@@ -194,59 +290,61 @@ def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
     print_table(("NAME", "TYPE", "DEFAULT", meaning), rows)
 
 
-@example("ktdeval plugins")
-@click.command()
-@json_option
-@config_option("plugin")
-def plugins(as_json: bool, plugin: tuple[str, ...] | None) -> None:
+def _list_plugins(plugins: Plugins, names: Sequence[str], as_json: bool) -> None:
     """List plugins, what each offers, and plugins that fail to load and are therefore skipped."""
-    loaded = load_plugins(plugin or ())  # no warnings: the listing itself shows what is broken
-    offers: dict[str, list[str]] = {name: [] for name in loaded.info}
+    offers: dict[str, list[str]] = {name: [] for name in plugins.info}
     for kind in KINDS:
-        for name in loaded.specs(kind):
-            offers[loaded.owner(kind, name)].append(f"{kind}:{name}")
+        for name in plugins.specs(kind):
+            offers[plugins.owner(kind, name)].append(f"{kind}:{name}")
 
-    listed = [*loaded.info.values(), *_unloaded(loaded)]
+    listed = {info.name: info for info in [*plugins.info.values(), *_unloaded(plugins)]}
+    chosen = _chosen("plugin", listed, names)
     if as_json:
         print_json(
             [
                 {
                     **info._asdict(),
                     "offers": offers.get(info.name, []),
-                    "error": loaded.broken.get(info.name),
+                    "error": plugins.broken.get(info.name),
                 }
-                for info in listed
+                for info in chosen
             ]
         )
         return
 
     rows = []
-    for info in listed:
-        row = _plugin_row(info, offers.get(info.name, []), loaded.broken.get(info.name))
+    for info in chosen:
+        row = _plugin_row(info, offers.get(info.name, []), plugins.broken.get(info.name))
         rows.append(row)
 
     print_table(("PLUGIN", "FROM", "OFFERS"), rows)
 
 
-@example("ktdeval commands")
-@click.command()
-@json_option
-@config_option("plugin")
-def commands(as_json: bool, plugin: tuple[str, ...] | None) -> None:
+def _list_commands(plugins: Plugins, names: Sequence[str], as_json: bool) -> None:
     """List all commands by what they are for, each with what it does."""
     from ktdeval.cli.main import command_groups, command_summaries
 
-    of_plugins = open_plugins(plugin or ()).specs("commands")
+    of_plugins = plugins.specs("commands")
     summaries = command_summaries(of_plugins)
-    rows = []
-    for group, names in command_groups(of_plugins).items():
-        for name in names:
-            rows.append((name, group, summaries[name]))
+    rows = {}
+    for group, members in command_groups(of_plugins).items():
+        for name in members:
+            rows[name] = (name, group, summaries[name])
 
+    chosen = _chosen("command", rows, names)
     if as_json:
-        print_json([dict(zip(("name", "group", "summary"), row, strict=True)) for row in rows])
+        print_json([dict(zip(("name", "group", "summary"), row, strict=True)) for row in chosen])
     else:
-        print_table(("COMMAND", "GROUP", "SUMMARY"), rows)
+        print_table(("COMMAND", "GROUP", "SUMMARY"), chosen)
+
+
+def _chosen(kind: str, listed: Mapping[str, T], names: Sequence[str]) -> list[T]:
+    """Return what is listed under names, or all. Raises UsageError: nothing is called so."""
+    for name in names:
+        if name not in listed:
+            raise UsageError(f"unknown {kind} {name!r}{near_matches(name, list(listed))}")
+
+    return [listed[name] for name in names or listed]
 
 
 def _unloaded(loaded: Plugins) -> list[PluginInfo]:
@@ -286,24 +384,57 @@ def _plugin_row(info: PluginInfo, offers: Sequence[str], error: str | None) -> t
     return info.name, origin or "--plugin", ", ".join(parts) or "nothing"
 
 
-def _list(
-    kind: str,
-    plugins: Plugins,
-    as_json: bool,
-    header: tuple[str, str, str],
-    patterns: Sequence[str],
-) -> None:
-    """Print the things of a kind that patterns select, or all of them."""
-    specs = list(plugins.specs(kind).values())
-    if patterns:
-        names = plugins.resolve_tasks(patterns) if kind == "tasks" else patterns
-        specs = [plugins.spec(kind, name) for name in names]
+def _list(kind: str, plugins: Plugins, given: Sequence[str], options: ListingOptions) -> None:
+    """Print what there is of a kind; with one name that thing in full, with several these.
 
+    The word `show` before names says nothing more.
+    """
+    names = list(given)
+    if names and names[0] in _WORDS_BEFORE:
+        del names[0]
+
+    if kind in _LISTS:
+        _LISTS[kind](plugins, names, options.as_json)
+        return
+
+    if len(names) == 1 and _is_one(kind, plugins, names[0]):
+        _show(plugins, kind, names[0], options.as_json)
+        return
+
+    specs = list(plugins.specs(kind).values())
+    every = getattr(options, "every", False)
+    if kind == "tasks" and not (names or every or options.as_json):
+        width = WIDTH
+        if sys.stdout.isatty():
+            width = min(WIDTH, terminal_width())
+
+        click.echo("\n".join(family_lines(specs, width)))
+        return
+
+    if names:
+        resolved = plugins.resolve_tasks(names) if kind == "tasks" else names
+        specs = [plugins.spec(kind, name) for name in resolved]
+
+    _print_specs(kind, plugins, specs, options.as_json)
+
+
+def _is_one(kind: str, plugins: Plugins, name: str) -> bool:
+    """Whether a name is that of one thing, which is shown in full: of tasks, no family, no glob."""
+    if kind != "tasks" or name in plugins.specs(kind):
+        return True
+
+    return name.endswith(COMPACT) and name.removesuffix(COMPACT) in plugins.specs(kind)
+
+
+def _print_specs(kind: str, plugins: Plugins, specs: Sequence[Spec], as_json: bool) -> None:
+    """Print things of a kind: JSON, groups for a reader at a terminal, or one a line."""
+    row = _ROWS[kind]
     if as_json:
         print_json([spec_json(plugins, kind, spec) for spec in specs])
     elif kind in _HEADINGS and sys.stdout.isatty():
         _print_grouped(kind, specs)
     else:
+        header = (row["name"], row["beside"], "SUMMARY")
         print_table(header, [_spec_row(kind, spec) for spec in specs])
 
 
@@ -343,8 +474,10 @@ def _spec_row(kind: str, spec: Spec) -> tuple[str, str, str]:
     if kind == "models" and "/" not in label:
         label = f"{label}/…"  # a provider: any of its models may follow
 
-    details: Sequence[str] = spec.groups
-    if kind != "tasks":
+    details: Sequence[str] = ()
+    if kind == "tasks":
+        details = spec.groups
+    elif _ROWS[kind]["beside"]:
         details = [field.name for field in params_of(spec)]
 
     return label, " ".join(details), spec.summary
@@ -370,3 +503,10 @@ def spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
         value[key] = config.get(key)
 
     return value
+
+
+#: Kinds that are no Specs of plugins, and what lists them
+_LISTS: Mapping[str, Callable[[Plugins, Sequence[str], bool], None]] = {
+    "plugins": _list_plugins,
+    "commands": _list_commands,
+}

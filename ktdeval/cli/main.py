@@ -82,7 +82,7 @@ class KtdevalGroup(LazyGroup):
         for title, names in command_groups(_plugin_commands(ctx)).items():
             rows.append((title, ", ".join(names)))
 
-        heading = "Commands (ktdeval COMMAND --help; what each does: ktdeval commands)"
+        heading = "Commands (ktdeval COMMAND --help; what each does: ktdeval list commands)"
         with formatter.section(heading):
             formatter.write_dl(rows, col_max=24)
 

@@ -49,8 +49,10 @@ WORDS = "ktdeval.words"  #: key of the words of the command line, in the `meta` 
 #: Kind of the names that a field takes
 _NAMES = {
     "model": "models",
+    "models": "models",
     "tasks": "tasks",
     "agent": "agents",
+    "agents": "agents",
     "metrics": "metrics",
     "windows": "windows",
     "runner": "runners",
@@ -235,21 +237,37 @@ def flag(
     name: str = "",
     type: click.ParamType[Any] | None = None,
     metavar: str = "",
-    names: str = "",
+    complete: Completer | None = None,
 ) -> Any:
     """Return a dataclass field that `options_of` makes an option of.
 
     `default`: of an option that is not given; without one it must be given. `name`: the option's
-    name where it isn't that of the field with dashes. `type`: click's type of the values where the
-    field's own type does not say it, such as `OutputPath("file")`; a tuple's option may then be
-    repeated, and commas are part of its values. `metavar`: what help calls the value. `names`: the
-    kind of the names that it takes, such as "tasks", which a shell completes.
+    name where it isn't that of the field with dashes, also two of them: `--yes -y`. `type`: click's
+    type of the values where the field's own type does not say it, such as `OutputPath("file")`; a
+    tuple's option may then be repeated, and commas are part of its values. `metavar`: what help
+    calls the value. `complete`: what completes it in a shell.
     """
-    metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar, "names": names}
+    metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar}
+    metadata["complete"] = complete
     if name:
         metadata["flag"] = name
 
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def run_flag(name: str) -> Any:
+    """Return a dataclass field that `options_of` makes the option of `ktdeval run` of that name of.
+
+    None, where it is not given, means the value that a run was made with.
+    """
+    fields = {field.name: field for field in dataclasses.fields(RunConfig)}
+    return dataclasses.field(default=None, metadata=fields[name].metadata)
+
+
+def given_of(options: Any) -> dict[str, Any]:
+    """Return the options that were given, by name: those that are neither None nor empty."""
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def options_of(kind: type[Any]) -> Callable[[F], F]:
@@ -325,6 +343,16 @@ class MarketOptions:
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PluginOption:
+    """Option of commands that use what plugins offer."""
+
+    plugin: tuple[str, ...] | None = run_flag("plugin")
+
+
+JsonOption = JsonOptions
+
+
 def inherited(context: click.Context | None, name: str) -> Any:
     """Return the value of an option that may come before or after a subcommand's name.
 
@@ -360,7 +388,7 @@ def field_option(
         return click.Argument([field.name], required=False, metavar=flag)
 
     settings = _value_settings(field, hint)
-    completer = _completer(field, hint)
+    completer = field.metadata.get("complete") or _completer(field, hint)
     if completer is not None:
         settings["shell_complete"] = completer
 
@@ -372,15 +400,12 @@ def field_option(
     elif isinstance(settings.get("type"), OutputPath):
         settings["default"] = field.default  # tested before work begins, as a path that is given
 
-    return click.Option([flag, field.name], help=help_text, **settings)
+    return click.Option([*flag.split(), field.name], help=help_text, **settings)
 
 
 def _completer(field: dataclasses.Field[Any], hint: Any) -> Completer | None:
     """Return what completes the values of a field, or None."""
     name = field.name
-    names = field.metadata.get("names")
-    if names:
-        return complete_names(names)
     if name == "data":
         return complete_data
     if name in _NAMES:
@@ -409,6 +434,7 @@ def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
 
 def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     """Return click's settings for the values of a field: how they are read and shown in help."""
+    hint = _if_given(hint)
     own = field.metadata.get("metavar")
     given_type = field.metadata.get("type")
     if given_type is not None:
@@ -440,10 +466,16 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     if hint is bool:
         return {"is_flag": True, "flag_value": True}
 
-    # An optional value is read as the type that it has if it is given.
-    scalar = next((part for part in get_args(hint) if part is not type(None)), hint)
-    by_type = _METAVARS.get(scalar.__name__, field.name.upper())
-    return {"type": scalar, "metavar": own or _METAVARS.get(field.name, by_type)}
+    by_type = _METAVARS.get(hint.__name__, field.name.upper())
+    return {"type": hint, "metavar": own or _METAVARS.get(field.name, by_type)}
+
+
+def _if_given(hint: Any) -> Any:
+    """Return the type of an optional value where it is given: `X` of `X | None`."""
+    parts = get_args(hint)
+    if type(None) not in parts:
+        return hint
+    return next(part for part in parts if part is not type(None))
 
 
 def _choices(hint: Any) -> tuple[str, ...]:

@@ -345,9 +345,7 @@ class Plugins:
         if name not in specs and kind == "tasks" and (made := self._compact(name)):
             return made
         if name not in specs:
-            listing = (
-                kind if kind in ("tasks", "models", "agents", "metrics", "data") else "plugins"
-            )
+            listing = kind if kind in ("tasks", "models", "agents") else f"list {kind}"
             near = near_matches(name, specs) or f"; see `ktdeval {listing}`"
             raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._skipped()}")
 

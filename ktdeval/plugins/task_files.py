@@ -15,13 +15,14 @@ A task file is a mapping with these keys:
     default_windows   list of window names used when the user names none
     defaults          mapping: config of every variant
     compact           mapping: most of each of these in a compact prompt; none: there is no such
+    suffixes          mapping: end of a variant's name, such as _flat -> what it means
     variants          mapping: task name -> overrides of `defaults`
 
 The config of a variant is `defaults` with the variant's overrides merged in (mappings merge key by
 key, anything else replaces), together with `family`, `version`, `data_card`, `sources`, `windows`
-and `default_windows`, which a variant may override as well. `summary`, `groups` and `extends` are
-read here and do not enter it. A variant that says `extends: NAME` starts from the config of task
-NAME, which may belong to another plugin, and is built by that task's maker.
+and `default_windows`, which a variant may override as well. `summary`, `groups`, `suffixes` and
+`extends` are read here and do not enter it. A variant that says `extends: NAME` starts from the
+config of task NAME, which may belong to another plugin, and is built by that task's maker.
 
 Metrics are rows: one CSV table per family, with columns name, formula, unit, better, low, high,
 source, summary.
@@ -63,6 +64,7 @@ _FILE_HINTS: dict[str, Any] = {
     **dict.fromkeys(("family", "version", "summary"), str),
     **dict.fromkeys(("groups", "default_windows"), tuple[str, ...]),
     **dict.fromkeys(("data_card", "windows", "defaults", "compact", "variants"), dict[str, Any]),
+    "suffixes": dict[str, str],
     "sources": tuple[Any, ...],
 }
 _NAMES = ("family", "version", "extends")
@@ -85,6 +87,8 @@ class Variant:
     summary: str  #: its line in listings; "" takes the extended task's
     groups: tuple[str, ...]
     compact: PlainConfig  #: most of each option in a compact prompt
+    family_summary: str  #: line of its family; "" where the file has none
+    suffixes: Mapping[str, str]  #: meanings of ends of names in the file
 
 
 def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
@@ -164,8 +168,21 @@ def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -
         )
     )
 
-    compact = content.get("compact", {})
-    return Variant(name, where, layers, overrides.get("extends"), summary, tuple(groups), compact)
+    family_summary = ""
+    if own.get("family", content["family"]) == content["family"]:
+        family_summary = str(content.get("summary", ""))
+
+    return Variant(
+        name,
+        where,
+        layers,
+        overrides.get("extends"),
+        summary,
+        tuple(groups),
+        content.get("compact", {}),
+        family_summary,
+        content.get("suffixes", {}),
+    )
 
 
 def task_maker(task: str, config: str) -> TaskMaker:

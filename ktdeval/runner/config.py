@@ -72,7 +72,7 @@ class RunConfig:
         ),
     )
     metrics: tuple[str, ...] = option(
-        (), help="further metrics besides the task's own (see `ktdeval metrics`)"
+        (), help="further metrics besides the task's own (see `ktdeval list metrics`)"
     )
     set: Parameters = option(
         factory=dict,
@@ -162,7 +162,7 @@ class RunConfig:
     certificate: str | None = option(
         None, help="certificate of the mask (see `ktdeval certify`), for the cards that it covers"
     )
-    runner: str = option("local", help="execution backend (see `ktdeval plugins`)")
+    runner: str = option("local", help="execution backend (see `ktdeval list runners`)")
     concurrency: int = option(1, help="episodes run at once", minimum=1, maximum=10_000)
     dry_run: bool = option(
         False, help="print what the run would ask, cost and take, as `ktdeval plan`, and stop"

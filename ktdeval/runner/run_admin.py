@@ -252,7 +252,7 @@ def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
     is_left = files.is_complete and (files.journal or JOURNAL in files.files)
     if is_left:
         name = JOURNAL_FOLDER if files.journal else JOURNAL
-        problem = "its episode has ended; `ktdeval store compact` deletes it"
+        problem = "its episode has ended; `ktdeval files compact` deletes it"
         yield Finding(f"{folder}/{name}", "half-written", problem)
         return
 
@@ -303,7 +303,7 @@ def _call_findings(run: RunFolder) -> Iterator[Finding]:
             return
 
         for key in remote.calls.state().leftovers:
-            problem = "a compacted file holds it, too; `ktdeval store compact` deletes it"
+            problem = "a compacted file holds it, too; `ktdeval files compact` deletes it"
             yield Finding(key.removeprefix(remote.prefix), "half-written", problem)
 
     if run.manifest.request_settings is None:

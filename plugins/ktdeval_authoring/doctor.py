@@ -228,7 +228,7 @@ def _folder(name: str, folder: Path) -> Check:
 
     detail = f"{folder}, {free / 1e9:.1f} GB free"
     if free < LEAST_FREE_BYTES:
-        fix = "free space, or `ktdeval cache prune`"
+        fix = "free space, or `ktdeval files prune`"
         return Check(name=name, state="broken", detail=detail, fix=fix)
     return Check(name=name, state="ok", detail=detail)
 

@@ -15,6 +15,7 @@ from ktdeval.cli import (
     JsonOptions,
     Number,
     RunPath,
+    complete_names,
     example,
     flag,
     json_option,
@@ -302,7 +303,7 @@ class CohortsOptions(LevelOptions, CommonOptions, JsonOptions):
     task: str | None = flag(
         None,
         metavar="NAME",
-        names="tasks",
+        complete=complete_names("tasks"),
         help=(
             "task of exposures and figures, where cards are of several [default: that of most"
             " models]"
@@ -443,7 +444,10 @@ class PowerOptions(LevelOptions, JsonOptions):
         1, type=click.IntRange(1), metavar="N", help="tests that share alpha (Bonferroni)"
     )
     metric: str = flag(
-        "total_return", metavar="NAME", names="metrics", help="metric to estimate from cards"
+        "total_return",
+        metavar="NAME",
+        complete=complete_names("metrics"),
+        help="metric to estimate from cards",
     )
 
 

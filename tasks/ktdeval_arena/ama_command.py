@@ -120,7 +120,7 @@ def _cells(rated: Agreement) -> list[str]:
     "--venue",
     required=True,
     metavar="VENUE",
-    help="venue whose closes end the days (see `ktdeval venues`)",
+    help="venue whose closes end the days (see `ktdeval list venues`)",
 )
 @click.option(
     "--assets",

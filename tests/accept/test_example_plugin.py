@@ -70,7 +70,7 @@ def python(
 
 
 def test_the_installed_example_is_found_with_all_it_offers(site: Path, repository: Path) -> None:
-    done = python(site, "-m", "ktdeval", "plugins", "--json")
+    done = python(site, "-m", "ktdeval", "list", "plugins", "--json")
     (entry,) = (entry for entry in json.loads(done.stdout) if entry["name"] == "ktdeval_example")
     assert (entry["distribution"], entry["version"], done.stderr) == (
         "ktdeval-example-plugin",

@@ -27,7 +27,7 @@ _TASK = ("--tasks", "blinded_open_research", "--windows", "W1", "--limit", "1")
 
 #: By format: the command that opens its sample, with `{}` for where it was unpacked
 OPENED_BY = {
-    "file of calls": ("cache", "ls", "--file", "{}/replies.sqlite"),
+    "file of calls": ("files", "list", "{}/replies.sqlite"),
     "run folder": ("view", "{}/run", "--out", "{}/pages"),
     "card": ("card", "show", "{}/card.json"),
     "grid": ("grid", "status", "{}/grid"),

@@ -338,7 +338,7 @@ def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_se
     for run in ("one", "two"):
         (tmp_path / run).mkdir()
         with pytest.raises(
-            ProviderError, match=r"calls no tools, however it is asked .*`ktdeval cache prune`"
+            ProviderError, match=r"calls no tools, however it is asked .*`ktdeval files prune`"
         ):
             RemoteAccess(model, config, PRICE, tmp_path / run, RunSignals(StopSignal()))
     is_fixed = True

@@ -1,4 +1,4 @@
-"""`ktdeval cache`: what is kept, whether it is whole, and removing it, in the words of the command
+"""`ktdeval files` on the cache: what is kept, whether it is whole, and removing it, in the words of the command
 line.
 """
 
@@ -58,15 +58,14 @@ def shared(folder: Path) -> Path:
 
 
 def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tmp_path):
-    header, first, second, total, arrays = terminal.text("cache", "ls").splitlines()
+    header, first, second, total, arrays = terminal.text("files", "list", "cache").splitlines()
     assert header.split("  ")[0] == "MODEL"
     assert first.split()[:2] == ["anthropic/opus-7", "2"]
     assert second.split()[:2] == ["openai/gpt-9", "3"]
     assert second.split()[3:] == ["3,000", "61", aged(40)[:10], aged(1)[:10]]
     assert total == f"{shared}: 5 replies, {shared.stat().st_size:,} bytes on disk"
     assert arrays == f"{shared.parent}/arrays: 0 entries of arrays, 0 bytes on disk"
-    assert terminal.text("cache") == terminal.text("cache", "ls")
-    listing = terminal.report("cache", "ls")
+    listing = terminal.report("files", "list", "cache")
     assert (listing["file"], listing["file_bytes"]) == (str(shared), shared.stat().st_size)
     uses = [
         (use["provider"], use["model"], use["replies"], use["input_tokens"])
@@ -75,20 +74,18 @@ def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tm
     assert uses == [("anthropic", "opus-7", 2, 2000), ("openai", "gpt-9", 3, 3000)]
     with CallDatabase(tmp_path / "run" / "replies.sqlite") as cache:
         cache.put([CacheEntry(sha256_hex("a"), "vllm", "qwen", Reply("hold"), aged(0))])
-    assert "vllm/qwen" in terminal.text(
-        "cache", "ls", "--file", tmp_path / "run" / "replies.sqlite"
-    )
-    assert "vllm/qwen" not in terminal.text("cache", "ls")
+    assert "vllm/qwen" in terminal.text("files", "list", tmp_path / "run" / "replies.sqlite")
+    assert "vllm/qwen" not in terminal.text("files", "list", "cache")
 
 
 def test_before_the_first_entry_the_cache_is_empty_and_no_file_is_made(terminal, folder):
-    assert terminal.text("cache", "ls").splitlines() == [
+    assert terminal.text("files", "list", "cache").splitlines() == [
         f"{folder}/replies.sqlite: 0 replies, 0 bytes on disk",
         f"{folder}/arrays: 0 entries of arrays, 0 bytes on disk",
     ]
-    assert terminal.report("cache", "ls")["models"] == []
-    assert "0 replies checked, all unchanged" in terminal.text("cache", "verify")
-    assert "removed 0 replies" in terminal.text("cache", "prune", "--all")
+    assert terminal.report("files", "list", "cache")["models"] == []
+    assert "0 replies checked, all unchanged" in terminal.text("files", "check", "cache")
+    assert "removed 0 replies" in terminal.text("files", "prune", "--all")
     assert not folder.exists()
 
 
@@ -104,16 +101,16 @@ def test_prune_removes_entries_by_its_options_and_a_dry_run_reports_the_same(
     terminal, shared, options
 ):
     count = PRUNES[options]
-    planned = terminal.report("cache", "prune", *options, "--dry-run")
+    planned = terminal.report("files", "prune", *options, "--dry-run")
     assert (planned["replies"], planned["dry_run"]) == (count, True)
-    assert "5 replies" in terminal.text("cache", "ls")
+    assert "5 replies" in terminal.text("files", "list", "cache")
     words = "1 reply" if count == 1 else f"{count} replies"
     assert (
-        terminal.text("cache", "prune", *options)
+        terminal.text("files", "prune", *options)
         == f"{shared}: removed {words}, {planned['bytes']:,} bytes\n"
     )
-    assert f"{5 - count} repl" in terminal.text("cache", "ls")
-    assert "all unchanged" in terminal.text("cache", "verify")
+    assert f"{5 - count} repl" in terminal.text("files", "list", "cache")
+    assert "all unchanged" in terminal.text("files", "check", "cache")
 
 
 UNCLEAR = "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all"
@@ -131,11 +128,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("options", REFUSED)
 def test_prune_needs_an_option_that_selects_entries(terminal, shared, options):
-    assert REFUSED[options] in terminal.refusal("cache", "prune", *options)
+    assert REFUSED[options] in terminal.refusal("files", "prune", *options)
     near = "matches no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?"
-    code, out, err = terminal.call("cache", "prune", "--model", "openai/gpt9")
+    code, out, err = terminal.call("files", "prune", "--model", "openai/gpt9")
     assert (code, "removed 0 replies" in out, near in err) == (0, True, True)
-    assert "5 replies" in terminal.text("cache", "ls")
+    assert "5 replies" in terminal.text("files", "list", "cache")
 
 
 def damage(path: Path) -> None:
@@ -146,13 +143,15 @@ def damage(path: Path) -> None:
 
 def problems(terminal: Terminal, *words: str) -> str:
     """What `verify` prints of a cache with problems."""
-    code, out, err = terminal.call("cache", "verify", *words)
+    code, out, err = terminal.call("files", "check", "cache", *words)
     assert (code, err) == (1, "")
     return out
 
 
 def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
-    assert terminal.text("cache", "verify") == f"{shared}: 5 replies checked, all unchanged\n"
+    assert (
+        terminal.text("files", "check", "cache") == f"{shared}: 5 replies checked, all unchanged\n"
+    )
     damage(shared)
     *findings, verdict = problems(terminal).splitlines()
     assert sorted(findings) == sorted(
@@ -168,8 +167,8 @@ def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
         )
     connection.close()
     assert (
-        len(terminal.report("cache", "ls")["models"])
-        == len(terminal.text("cache", "ls").splitlines()) - 3
+        len(terminal.report("files", "list", "cache")["models"])
+        == len(terminal.text("files", "list", "cache").splitlines()) - 3
         == 2
     )
 
@@ -201,23 +200,46 @@ def test_files_that_are_no_cache_are_one_line(terminal, tmp_path):
     connection.close()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
-    for command in (("ls",), ("verify",), ("prune", "--all")):
+    for command in (("list",), ("check",), ("prune", "--all")):
         assert "is no plain file; choose another file" in terminal.refusal(
-            "cache", *command, "--file", tmp_path / "pipe"
+            "files", *command, tmp_path / "pipe"
         )
-        assert "file is not a database" in terminal.refusal("cache", *command, "--file", notes)
+        assert "file is not a database" in terminal.refusal("files", *command, notes)
         assert "of another application and is left as it is" in terminal.refusal(
-            "cache", *command, "--file", other
+            "files", *command, other
         )
-        assert "no such file" in terminal.refusal(
-            "cache", *command, "--file", tmp_path / "nothing.sqlite"
-        )
-        assert "is a directory" in terminal.refusal("cache", *command, "--file", tmp_path)
         assert "the file is empty; delete it" in terminal.refusal(
-            "cache", *command, "--file", tmp_path / "empty"
+            "files", *command, tmp_path / "empty"
         )
-        assert "'--file': the path is empty" in terminal.refusal("cache", *command, "--file", "")
+        assert "the path is empty" in terminal.refusal("files", *command, "")
     assert (notes.read_text(), (tmp_path / "empty").read_bytes()) == (
         "buy low, sell high\n" * 99,
         b"",
     )
+
+
+def test_a_place_that_is_not_there_or_of_the_other_kind_is_one_line(terminal, tmp_path):
+    missing = tmp_path / "nothing.sqlite"
+    assert f"{missing}: no run here" in terminal.refusal("files", "list", missing)
+    assert "no such file" in terminal.refusal("files", "prune", "--all", missing)
+    assert "is a directory" in terminal.refusal("files", "prune", "--all", tmp_path)
+
+
+def test_the_word_cache_is_the_shared_cache_and_a_folder_of_that_name_is_not(
+    terminal, shared, tmp_path, monkeypatch
+):
+    (tmp_path / "cache").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert str(shared) in terminal.text("files", "list", "cache")
+    assert f"{tmp_path}/cache: no run here" in terminal.refusal("files", "list", "./cache")
+
+
+def test_options_that_choose_episodes_are_refused_of_a_cache(terminal, shared):
+    refused = terminal.refusal("files", "list", shared, "--seed", "1")
+    assert f"--seed chooses episodes of runs, and {shared} is a cache" in refused
+
+
+def test_the_old_option_of_a_cache_file_says_what_carries_it(terminal, shared):
+    code, out, err = terminal.call("cache", "ls", "--file", shared)
+    assert (code, out) == (2, "")
+    assert "no such option --file; name a cache file as the argument" in err

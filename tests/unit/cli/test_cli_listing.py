@@ -44,7 +44,7 @@ LIGHT = """
 import sys
 import ktdeval, ktdeval.api, ktdeval.plugins.registry, ktdeval.runner.config
 from ktdeval.cli.main import main
-for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json", "models", "agents", "metrics", "plugins"):
+for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json", "models", "agents", "list metrics", "list plugins"):
     if words:
         main(words.split())
     print("after", words.replace(" ", "_") or "import", *sys.modules, file=sys.stderr)
@@ -61,7 +61,7 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
     }
     assert {words: modules & HEAVY for words, modules in loaded.items() if modules & HEAVY} == {}
     assert "yaml" not in loaded["--help"], "help reads no task file"
-    assert "zoneinfo" not in loaded["metrics"], "only the list of plugins makes venues"
+    assert "zoneinfo" not in loaded["list_metrics"], "only the list of plugins makes venues"
 
 
 # ---- help
@@ -75,21 +75,23 @@ def test_terms_of_other_suites_get_the_term_of_this_one(
 
 
 def test_listings_take_names_groups_and_the_word_list(terminal: Terminal) -> None:
-    assert terminal.text("tasks", "list") == terminal.text("tasks")
+    assert (
+        terminal.text("tasks", "list") == terminal.text("tasks") == terminal.text("list", "tasks")
+    )
     shown = terminal.text("tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
     assert {line.split()[0] for line in shown if not line.startswith(" ")} >= {
         "blinded_open_research",
         "qfinzero_planning",
     }
-    assert len(shown) < len(terminal.text("tasks").splitlines()) / 2
+    assert len(shown) < len(terminal.text("tasks", "--all").splitlines()) / 2
     assert terminal.text("tasks", "--json", "blinded_*", "ktdfin") == terminal.text(
         "tasks", "blinded_*", "ktdfin", "--json"
     )
     assert re.search(
         r"sharpe/1: [^$]+range +-∞ … ∞\n[^$]+headline +yes\n",
-        terminal.text("metrics", "show", "sharpe"),
+        terminal.text("list", "metrics", "sharpe"),
     )
-    assert terminal.report("metrics", "show", "sharpe")["unit"] == "annualised ratio"
+    assert terminal.report("list", "metrics", "sharpe")["unit"] == "annualised ratio"
 
 
 def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) -> None:
@@ -127,9 +129,9 @@ def test_help_fits_one_screen_and_names_every_command(terminal: Terminal) -> Non
 
 
 def test_commands_are_listed_by_group_with_what_they_do(terminal: Terminal) -> None:
-    head, *lines = terminal.text("commands").splitlines()
+    head, *lines = terminal.text("list", "commands").splitlines()
     assert head.split() == ["COMMAND", "GROUP", "SUMMARY"]
-    listed = json.loads(terminal.text("commands", "--json"))
+    listed = json.loads(terminal.text("list", "commands", "--json"))
     assert [line.split()[0] for line in lines] == [entry["name"] for entry in listed]
     assert {"run", "compare", "leaderboard"} <= {entry["name"] for entry in listed}
     assert all(entry["summary"] for entry in listed)
@@ -166,7 +168,7 @@ def test_a_group_without_a_command_prints_its_help_as_it_is(
 
 
 def test_tasks_are_listed_in_full(terminal: Terminal) -> None:
-    head, *lines = terminal.text("tasks").splitlines()
+    head, *lines = terminal.text("tasks", "--all").splitlines()
     assert head.split() == ["TASK", "GROUPS", "SUMMARY"]
     assert [line.split()[0] for line in lines] == sorted(
         json.loads((REPOSITORY / "tests/golden/every_task.json").read_text())
@@ -180,7 +182,7 @@ def test_tasks_are_listed_in_full(terminal: Terminal) -> None:
 def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(
     terminal: Terminal,
 ) -> None:
-    entries = {kind: terminal.report(kind) for kind in (*LISTINGS, "data")}
+    entries = {kind: terminal.report("list", kind) for kind in (*LISTINGS, "data", "venues")}
     for listed in entries.values():
         assert listed
         assert all("name" in entry for entry in listed)
@@ -227,10 +229,12 @@ def test_options_may_stand_before_or_after_show(tmp_path: Path, terminal: Termin
 def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
-    piped = {kind: terminal.text(kind) for kind in ("agents", "models", "tasks")}
+    words = {"agents": ["agents"], "models": ["models"], "tasks": ["tasks", "--all"]}
+    piped = {kind: terminal.text(*each) for kind, each in words.items()}
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    shown = {kind: terminal.text(kind) for kind in piped}
+    assert max(map(len, terminal.text("tasks").splitlines())) <= 60
+    shown = {kind: terminal.text(*each) for kind, each in words.items()}
     for kind, text in shown.items():
         assert max(map(len, text.splitlines())) <= 60 < max(map(len, piped[kind].splitlines()))
 
@@ -270,8 +274,8 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
         " (wreck.py:1)"
     )
     assert err == f"ktdeval: warning: plugin wreck is skipped: {reason}\n"
-    assert "BROKEN: can't be imported: ModuleNotFoundError" in terminal.text("plugins")
-    entries = {entry["name"]: entry for entry in terminal.report("plugins")}
+    assert "BROKEN: can't be imported: ModuleNotFoundError" in terminal.text("list", "plugins")
+    entries = {entry["name"]: entry for entry in terminal.report("list", "plugins")}
     wreck = entries["wreck"]
     assert (wreck["distribution"], wreck["version"], wreck["error"]) == ("wreck", "1.2", reason)
     assert entries["ktdeval_builtin"]["error"] is None
@@ -296,7 +300,7 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of
     )
     assert terminal.text("hello") == "hello\n"
     assert "Others" in terminal.text("--help")
-    assert "Says hello." in terminal.text("commands")
+    assert "Says hello." in terminal.text("list", "commands")
     advertise(
         tmp_path,
         "adds",
@@ -304,16 +308,16 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of
         monkeypatch,
         adds_command=code + hook.format(name="tasks"),
     )
-    for words in ("--help", "plugins"):
+    for words in (["--help"], ["list", "plugins"]):
         assert (
             "command 'tasks' is offered by ktdeval itself and by plugin adds_command"
-            in terminal.refusal(words)
+            in terminal.refusal(*words)
         )
     kind = (code + hook.format(name="trading")).replace("commands", "cards")
     advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=kind)
     assert (
         "card kind 'trading' is offered by ktdeval itself and by plugin adds_command"
-        in terminal.refusal("plugins")
+        in terminal.refusal("list", "plugins")
     )
 
 

@@ -32,10 +32,10 @@ def test_new_words_name_a_command_and_old_ones_none(old: tuple[str, ...]) -> Non
     def find(words: tuple[str, ...]) -> click.Command | None:
         command: click.Command | None = cli
         for word in words:
-            if word.startswith("-"):  # an option after the command
-                break
-            if not isinstance(command, click.Group):
+            if command is None:
                 return None
+            if not isinstance(command, click.Group):  # its options and arguments follow
+                break
             command = command.get_command(click.Context(command, info_name="ktdeval"), word)
 
         return command

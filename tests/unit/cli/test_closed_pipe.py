@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-COMMANDS = [["models"], ["--help"], ["commands"], ["tasks", "--json"]]
+COMMANDS = [["models"], ["--help"], ["list", "commands"], ["tasks", "--json"]]
 
 
 @pytest.mark.slow

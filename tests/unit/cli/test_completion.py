@@ -57,7 +57,7 @@ def test_options_need_no_run_and_load_no_plugin(
 
 
 def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
-    assert {"commands", "compare", "completion"} <= set(typing.words("ktdeval com"))
+    assert {"compare", "completion"} <= set(typing.words("ktdeval com"))
     assert typing.words("ktdeval --model builtin/mom") == ["builtin/momentum"]
     assert typing.words("ktdeval --model openai_") == ["openai_compatible/"]
     assert typing.words("ktdeval --metrics brier,information_") == ["brier,information_ratio"]
@@ -66,6 +66,8 @@ def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
     assert "W2,W2" not in windows, "a name is given once"
     assert typing.words("ktdeval compare --metric total_r") == ["total_return"]
     assert typing.words("ktdeval tasks bright_mem") == ["bright_memory_only"]
+    assert typing.words("ktdeval list me") == ["metrics"]
+    assert typing.words("ktdeval list metrics total_r") == ["total_return"]
     assert typing.words("ktdeval grid ktd-fin-") == ["ktd-fin-appendix-j"]
     assert "--models" in typing.words("ktdeval grid --mo")
     assert typing.words("ktdeval data build synthetic_u") == ["synthetic_us"]

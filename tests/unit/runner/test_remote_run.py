@@ -233,7 +233,7 @@ def test_cards_and_folders_of_runs_are_named_by_url_too(ran: Site) -> None:
     above, _, name = ran.url.rpartition("/")
     card = ran.call("reader", "card", "validate", f"{ran.url}/cards/{TASK}.json")
     assert card.out.startswith(f"{ran.url}/cards/{TASK}.json: valid")
-    listed = ran.call("reader", "store", "list", above, "--json")
+    listed = ran.call("reader", "files", "list", above, "--json")
     assert ran.url in {row["run"] for row in json.loads(listed.out)}
     missing = ran.call("reader", "card", "show", f"{above}/none-{name}")
     assert f"{above}/none-{name}: no run here" in error_line(missing)
@@ -271,7 +271,7 @@ def test_only_texts_with_a_scheme_are_urls() -> None:
 
 
 def test_episodes_are_listed_and_filtered_by_the_plan_and_their_state(ran: Site) -> None:
-    rows = json.loads(ran.call("admin", "store", "list", ran.url, "--json").out)
+    rows = json.loads(ran.call("admin", "files", "list", ran.url, "--json").out)
     assert [row["state"] for row in rows] == ["complete"] * SEEDS
     assert {row["run"] for row in rows} == {ran.url}
     for words, count in (
@@ -281,12 +281,12 @@ def test_episodes_are_listed_and_filtered_by_the_plan_and_their_state(ran: Site)
         (("--state", "planned"), 0),
         (("--task", TASK, "--window", WINDOW), SEEDS),
     ):
-        out = ran.call("admin", "store", "list", ran.url, "--json", *words).out
+        out = ran.call("admin", "files", "list", ran.url, "--json", *words).out
         assert len(json.loads(out)) == count
 
 
 def test_a_whole_run_checks_and_nothing_is_fetched_from_a_local_copy(ran: Site) -> None:
-    done = ran.call("admin", "store", "check", ran.url)
+    done = ran.call("admin", "files", "check", ran.url)
     assert (done.code, done.out) == (0, f"{ran.url}: every file is as the records say\n")
 
 
@@ -298,7 +298,7 @@ def test_each_kind_of_damage_is_found_and_told_from_what_is_only_in_the_way(ran:
     ran.store.replace(left, b"{}\n")
     ran.store.replace("episodes/feed/ledger.parquet", b"")
     ran.store.replace("notes.txt", b"")
-    done = ran.call("admin", "store", "check", ran.url, "--json")
+    done = ran.call("admin", "files", "check", ran.url, "--json")
     found = {entry["key"]: entry["kind"] for entry in json.loads(done.out)["findings"]}
     assert done.code == 1
     assert found == {
@@ -315,7 +315,7 @@ def test_compacting_deletes_what_is_held_twice_and_a_folder_is_checked_and_compa
 ) -> None:
     left = episode_key(ran, MARK).replace(MARK, "journal/000001.jsonl")
     ran.store.replace(left, b"{}\n")
-    assert ran.call("admin", "store", "compact", ran.url).code == 0
+    assert ran.call("admin", "files", "compact", ran.url).code == 0
     assert left not in ran.list_keys()
 
     folder = brought(ran.url)
@@ -328,7 +328,7 @@ def test_compacting_deletes_what_is_held_twice_and_a_folder_is_checked_and_compa
 
     journal = next(copy.glob("episodes/*")) / JOURNAL
     journal.write_bytes(b"")
-    assert "half-written" in ran.call("admin", "store", "check", copy).out
-    assert ran.call("admin", "store", "compact", copy).code == 0
+    assert "half-written" in ran.call("admin", "files", "check", copy).out
+    assert ran.call("admin", "files", "compact", copy).code == 0
     assert not journal.exists()
-    assert ran.call("admin", "store", "check", copy).code == 0
+    assert ran.call("admin", "files", "check", copy).code == 0

@@ -232,7 +232,7 @@ def test_a_ledger_without_a_duty_has_no_column_of_them(tmp_path: Path) -> None:
 
 
 def test_the_command_shows_the_dated_duties_of_a_venue(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["venues", "show", "a_share", "--json"]) == 0
+    assert main(["list", "venues", "a_share", "--json"]) == 0
     duties = json.loads(capsys.readouterr().out)["duties"]
     (halved,) = [row for row in duties if row["first"] == "2023-08-28"]
     assert (halved["kind"], halved["side"], halved["bps"], halved["last"]) == (
@@ -241,5 +241,5 @@ def test_the_command_shows_the_dated_duties_of_a_venue(capsys: pytest.CaptureFix
         5.0,
         None,
     )
-    assert main(["venues", "show", "crypto_spot", "--json"]) == 0
+    assert main(["list", "venues", "crypto_spot", "--json"]) == 0
     assert "duties" not in json.loads(capsys.readouterr().out)

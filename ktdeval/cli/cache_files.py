@@ -1,28 +1,31 @@
-"""`ktdeval cache`: list, prune and verify the cache of model replies."""
+"""What `ktdeval files` does with the cache of model replies: list it, check it, prune it.
+
+A reply is stored under the hash of its request, so that no call is paid twice. Runs share one file
+in the cache folder, unless they were started with `--cache run` or `--cache FILE`. The folder also
+keeps arrays that follow from markets alone, which runs map into memory and make again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli.examples import example
-from ktdeval.cli.options import FilePath, Number, json_option, warn
+from ktdeval.cli.options import warn
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.values.fields import near_matches
 
 if TYPE_CHECKING:
     from ktdeval.calls.cache_admin import CacheAdmin, Checked, ModelUse
+    from ktdeval.cli.files import PruneOptions
     from ktdeval.market.array_cache import ArrayCache
 
 _MEGABYTE = 1_000_000
-_MOST_DAYS = 36_500
-_MOST_MEGABYTES = 1_000_000_000
 _SHOWN_FINDINGS = 100
 _HEADER = (
     "MODEL",
@@ -35,39 +38,7 @@ _HEADER = (
 )
 
 
-_file_option = click.option(
-    "--file",
-    "file",
-    type=FilePath(dir_okay=False),
-    metavar="FILE",
-    help="a cache file; default: the shared one",
-)
-
-
-@example("ktdeval cache ls")
-@click.group(
-    name="cache", invoke_without_command=True, subcommand_metavar="[ls|prune|verify [OPTIONS]]"
-)
-@click.pass_context
-def cache(context: click.Context) -> None:
-    """List, prune or verify the cache of model replies. Without a subcommand it lists.
-
-    The cache folder also keeps arrays that follow from markets alone (prices, factors), which runs
-    map into memory: `ls` lists them, `prune --arrays` removes them, and runs make them again.
-
-    A reply is stored under the hash of its request, so that no call is paid twice. Runs share one
-    file in the cache folder ($KTDEVAL_CACHE_DIR, or the user's own), unless they were started with
-    `--cache run` or `--cache FILE`; name such a file with --file.
-    """
-    if context.invoked_subcommand is None:
-        context.invoke(ls)
-
-
-@example("ktdeval cache ls --json")
-@cache.command("ls", short_help="List the cached replies by model.")
-@_file_option
-@json_option
-def ls(file: Path | None, as_json: bool) -> None:
+def list_cache(file: Path | None, as_json: bool) -> None:
     """List the cached replies by provider and model: number, bytes, tokens, first and last day."""
     uses: list[ModelUse] = []
     with _opened(file) as (path, admin):
@@ -120,71 +91,42 @@ def _row(use: ModelUse) -> tuple[str, ...]:
     return (f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day)
 
 
-@example("ktdeval cache prune --older-than 90")
-@cache.command("prune", short_help="Remove replies.")
-@_file_option
-@click.option(
-    "--older-than",
-    type=Number(0, _MOST_DAYS),
-    metavar="DAYS",
-    help="replies received more than DAYS days ago",
-)
-@click.option(
-    "--model",
-    metavar="GLOB",
-    help="only replies of models that match, such as 'openai/*'; alone: all of them",
-)
-@click.option(
-    "--max-size",
-    type=Number(0, _MOST_MEGABYTES),
-    metavar="MB",
-    help="the oldest replies, until at most MB megabytes are left",
-)
-@click.option("--all", "everything", is_flag=True, help="all replies")
-@click.option("--arrays", is_flag=True, help="arrays of markets instead of replies; all of them")
-@click.option("--dry-run", is_flag=True, help="only count what would be removed")
-@json_option
-def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **chosen: Any) -> None:
-    """Remove the replies that --older-than, --model and --max-size select together, or --all.
-
-    Asking for a removed reply again costs money again. Finished runs don't need the cache.
-    """
+def prune_cache(file: Path | None, options: PruneOptions) -> None:
+    """Remove the replies that options select. Raises UsageError: they don't go together."""
     from datetime import UTC, datetime
 
     from ktdeval.calls.cache_admin import Pruned, PruneRule
 
-    older_than = chosen["older_than"]
-    model = chosen["model"]
-    max_size = chosen["max_size"]
-    is_selected = any(value is not None for value in (older_than, model, max_size))
-    if chosen["arrays"]:
-        if everything or is_selected or file is not None:
+    selected = (options.older_than, options.model, options.max_size)
+    is_selected = any(value is not None for value in selected)
+    if options.arrays:
+        if options.everything or is_selected or file is not None:
             raise UsageError("--arrays: removes arrays alone; leave the other options out")
-        _prune_arrays(dry_run, as_json)
+        _prune_arrays(options.dry_run, options.as_json)
         return
 
-    if everything == is_selected:  # neither, or both
+    if options.everything == is_selected:  # neither, or both
         raise UsageError(
             "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all by"
             " itself"
         )
 
     max_bytes = None
-    if max_size is not None:
-        max_bytes = round(max_size * _MEGABYTE)
+    if options.max_size is not None:
+        max_bytes = round(options.max_size * _MEGABYTE)
 
-    rule = PruneRule(model or "*", older_than, max_bytes)
+    rule = PruneRule(options.model or "*", options.older_than, max_bytes)
     pruned = Pruned(0, 0)
     with _opened(file) as (path, admin):
         if admin is not None:
-            _warn_of_glob(model, admin.models())
-            pruned = admin.prune(rule, datetime.now(UTC), dry_run)
+            _warn_of_glob(options.model, admin.models())
+            pruned = admin.prune(rule, datetime.now(UTC), options.dry_run)
 
-    if as_json:
-        print_json({"file": str(path), "dry_run": dry_run, **pruned._asdict()})
+    if options.as_json:
+        print_json({"file": str(path), "dry_run": options.dry_run, **pruned._asdict()})
         return
 
-    action = "would remove" if dry_run else "removed"
+    action = "would remove" if options.dry_run else "removed"
     click.echo(f"{path}: {action} {count(pruned.replies, 'reply')}, {pruned.bytes:,} bytes")
 
 
@@ -205,12 +147,8 @@ def _prune_arrays(dry_run: bool, as_json: bool) -> None:
     click.echo(f"{arrays.folder}: {action} {len(entries):,} {noun} of arrays, {total:,} bytes")
 
 
-@example("ktdeval cache verify")
-@cache.command("verify", short_help="Check the file and every reply in it.")
-@_file_option
-@json_option
-def verify(file: Path | None, as_json: bool) -> int:
-    """Check the file and every reply in it. Exits with 1 if something is wrong.
+def check_cache(file: Path | None, as_json: bool) -> int:
+    """Check the file and every reply in it. Return 1 if something is wrong.
 
     A damaged reply is never used: its call is made again, and the new reply replaces it.
     """
@@ -271,7 +209,7 @@ def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
         with CacheAdmin(path) as admin:
             yield path, admin
     elif file is not None:
-        raise StoreError(f"{path}: no such file; `ktdeval cache ls` alone shows the shared cache")
+        raise StoreError(f"{path}: no such file; `ktdeval files list cache` shows the shared one")
     else:
         yield path, None
 

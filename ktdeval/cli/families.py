@@ -1,0 +1,164 @@
+"""Families of tasks, and what the ends of their names mean: the short form of `ktdeval tasks`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ktdeval.hookspecs import COMPACT, Spec
+
+WIDTH = 100  #: most columns of a line, where no terminal is narrower
+_GAP = "  "
+
+MASK_SUFFIXES = {
+    "_bright": "real names and days",
+    "_stock_blind": "hidden names, real days",
+    "_date_blind": "real names, hidden days",
+    "_blinded": "hidden names and days",
+    "_rebased": "prices rebased to 100",
+}
+"""Ends of names that say what a mask hides; no end means that names and days are hidden."""
+
+_OF_ALL = {**MASK_SUFFIXES, COMPACT: "any task in fewer tokens"}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tasks that belong together, as one line of a listing."""
+
+    name: str  #: what `--tasks` takes for all of them
+    summary: str
+    specs: tuple[Spec, ...]
+    #: narrower groups, each with its tasks; `--tasks` takes them too
+    groups: Mapping[str, tuple[Spec, ...]]
+
+
+def family_of(spec: Spec) -> str:
+    """Return the family of a task: its first group, which is the `family` of a task file; without
+    groups the task is a family of its own.
+    """
+    return next(iter(spec.groups), spec.name)
+
+
+def families(specs: Iterable[Spec]) -> list[Family]:
+    """Return the families of tasks by name; each task is in one."""
+    by_name: dict[str, list[Spec]] = {}
+    for spec in specs:
+        by_name.setdefault(family_of(spec), []).append(spec)
+
+    found = []
+    for name in sorted(by_name):
+        own = by_name[name]
+        groups: dict[str, list[Spec]] = {}
+        for spec in own:
+            for group in spec.groups[1:]:
+                groups.setdefault(group, []).append(spec)
+
+        narrower = {group: tuple(groups[group]) for group in sorted(groups)}
+        found.append(Family(name, _summary(own), tuple(own), narrower))
+
+    return found
+
+
+def _summary(specs: Sequence[Spec]) -> str:
+    """Return the line of a family: that of its task file, else of its first task."""
+    for spec in specs:
+        for variant in reversed(spec.extra.get("lineage", ())[-1:]):
+            if variant.family_summary:
+                return str(variant.family_summary)
+
+    return specs[0].summary
+
+
+def suffixes_of(specs: Iterable[Spec]) -> dict[str, str]:
+    """Return what the ends of names of tasks mean: those of masks, then those that task files
+    declare. Of two files that declare one, the first counts.
+    """
+    meanings = dict(_OF_ALL)
+    for spec in specs:
+        for variant in spec.extra.get("lineage", ()):
+            for suffix, meaning in variant.suffixes.items():
+                meanings.setdefault(suffix, meaning)
+
+    return meanings
+
+
+def split_name(name: str, suffixes: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """Return a task's name without its suffixes, and these, in their order."""
+    longest_first = sorted(suffixes, key=len, reverse=True)
+    found: list[str] = []
+    while True:
+        end = next((each for each in longest_first if name.endswith(each)), "")
+        if not end or end == name:
+            return name, tuple(reversed(found))
+
+        found.append(end)
+        name = name.removesuffix(end)
+
+
+def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
+    """Return a line for each family and each narrower group, and what ends of names mean; a line
+    takes at most `width` columns.
+    """
+    suffixes = suffixes_of(specs)
+    rows = [("FAMILY", "TASKS", "SUMMARY")]
+    for family in families(specs):
+        rows.append((family.name, str(len(family.specs)), family.summary))
+        for group, own in family.groups.items():
+            bases = _bases(family.name, own, suffixes)
+            rows.append((f"{_GAP}{group}", str(len(own)), ", ".join(bases)))
+
+    used = {end for spec in specs for end in split_name(spec.name, suffixes)[1]}
+    meanings = [(end, suffixes[end]) for end in sorted({*used, COMPACT})]
+    lines = [
+        *_aligned(rows),
+        "",
+        "Ends of names:",
+        *_in_columns(meanings, width),
+        "",
+        "Tasks of a family: ktdeval tasks FAMILY; all: --all",
+        "A task in full: ktdeval tasks TASK",
+    ]
+    return [_cut(line, width) for line in lines]
+
+
+def _aligned(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield rows of name, number and text as lines; numbers are flush right."""
+    names, numbers, _texts = zip(*rows, strict=True)
+    name_width = max(map(len, names))
+    number_width = max(map(len, numbers))
+    for name, number, text in rows:
+        yield f"{name:<{name_width}}{_GAP}{number:>{number_width}}{_GAP}{text}"
+
+
+def _bases(family: str, specs: Iterable[Spec], suffixes: Iterable[str]) -> list[str]:
+    """Return the names of tasks without their suffixes and the family's name, each once."""
+    known = list(suffixes)
+    bases: dict[str, None] = {}
+    for spec in specs:
+        base, _ = split_name(spec.name, known)
+        bases[base.removeprefix(f"{family}_")] = None
+
+    return list(bases)
+
+
+def _in_columns(meanings: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+    """Yield the lines of suffixes with their meanings: in two columns, where these fit."""
+    column = max(len(suffix) for suffix, _ in meanings) + len(_GAP)
+    cells = [f"{suffix:<{column}}{meaning}" for suffix, meaning in meanings]
+    room = max(map(len, cells)) + len(_GAP)
+    if len(_GAP) + room + room - len(_GAP) > width:
+        for cell in cells:
+            yield f"{_GAP}{cell}"
+        return
+
+    half = (len(cells) + 1) // 2
+    for left, right in zip(cells[:half], [*cells[half:], ""], strict=False):
+        yield f"{_GAP}{left:<{room}}{right}".rstrip()
+
+
+def _cut(line: str, width: int) -> str:
+    """Return a line of at most `width` columns."""
+    if len(line) <= width:
+        return line
+    return f"{line[: width - 1]}…"

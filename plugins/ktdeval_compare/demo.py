@@ -4,11 +4,20 @@ key.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from ktdeval.cli import OutputPath, check_finished, example, line_width, run_shown
+from ktdeval.cli import (
+    OutputPath,
+    check_finished,
+    example,
+    flag,
+    line_width,
+    options_of,
+    run_shown,
+)
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig
 
@@ -18,18 +27,23 @@ MEMORY_WINDOWS = ("W3", "W4")
 STRATEGIES = ("equal_weight", "low_volatility", "momentum", "reversal", "random")
 
 
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """Options of `demo`."""
+
+    out: Path = flag(
+        Path("ktdeval-runs/demo"),
+        type=OutputPath("folder"),
+        metavar="DIR",
+        help="where the runs go; what is finished there is not run again",
+    )
+    quiet: bool = flag(False, help="no progress bar")
+
+
 @example("ktdeval demo")
 @click.command()
-@click.option(
-    "--out",
-    type=OutputPath("folder"),
-    default=Path("ktdeval-runs/demo"),
-    show_default=True,
-    metavar="DIR",
-    help="where the runs go; what is finished there is not run again",
-)
-@click.option("--quiet", is_flag=True, help="no progress bar")
-def demo(out: Path, quiet: bool) -> None:
+@options_of(DemoOptions)
+def demo(options: DemoOptions) -> None:
     """Show what masks and attribution are for: remembering is no skill, and a return is not
     selection.
 
@@ -44,7 +58,7 @@ def demo(out: Path, quiet: bool) -> None:
     from ktdeval_compare.paper_tables import paper_frame, table_of, write_table
 
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
-    memory = _run("builtin/memory", MASKED, MEMORY_WINDOWS, out, quiet)
+    memory = _run("builtin/memory", MASKED, MEMORY_WINDOWS, options)
     frame = paper_frame("ktdfin-3", [memory])
     click.echo(write_table(table_of("ktdfin-3"), frame, "text", line_width()))
     click.echo(
@@ -56,7 +70,7 @@ def demo(out: Path, quiet: bool) -> None:
         "2. Does it select, or ride the market and its factors? Five strategies without any"
         " knowledge, 548 days.\n"
     )
-    runs = [_run(f"builtin/{name}", RANKED, (), out, quiet) for name in STRATEGIES]
+    runs = [_run(f"builtin/{name}", RANKED, (), options) for name in STRATEGIES]
     parts = list(luck_parts(luck(load_entrants(runs), ())))
     first = parts[: parts.index("")]
     click.echo("\n".join(lines_of(first, line_width())))
@@ -65,14 +79,14 @@ def demo(out: Path, quiet: bool) -> None:
     )
 
 
-def _run(model: str, tasks: str, windows: tuple[str, ...], out: Path, quiet: bool) -> Path:
+def _run(model: str, tasks: str, windows: tuple[str, ...], options: DemoOptions) -> Path:
     config = RunConfig(
         model=model,
         tasks=(tasks,),
         windows=windows,
         mask_key="0" * 32,
-        out=str(out / model.partition("/")[2]),
-        quiet=quiet,
+        out=str(options.out / model.partition("/")[2]),
+        quiet=options.quiet,
     )
     result = run_shown(config, load_plugins())
     check_finished(result)

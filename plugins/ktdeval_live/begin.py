@@ -104,8 +104,7 @@ def _check_future(schedules: dict[str, Schedule], clock: Clock) -> None:
         if cutoff is not None and cutoff <= clock.now():
             raise UsageError(
                 f"first: decisions on {one.sessions[0].day} had to be committed before"
-                f" {in_text(cutoff)}, which is past; choose a later day, or `ktdeval live replay`"
-                " for past days"
+                f" {in_text(cutoff)}, which is past; choose a later day, or rehearse it with --replay"
             )
 
 

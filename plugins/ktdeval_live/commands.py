@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath, example, open_plugins, plugin_option, print_grid
+from ktdeval.cli import (
+    FilePath,
+    OutputPath,
+    PluginOptions,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+    print_grid,
+)
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval_live.ask import ask as ask_entry
 from ktdeval_live.begin import begin, join as join_test
@@ -17,7 +27,7 @@ from ktdeval_live.evidence import PROVES
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.page.build import live_page
 from ktdeval_live.page.write import site_folder, write_page
-from ktdeval_live.plan import load_entrant, load_plan
+from ktdeval_live.plan import LivePlan, load_entrant, load_plan
 from ktdeval_live.processes import ProcessAsker, end_after
 from ktdeval_live.publishing import publish as publish_chain, publish_evidence, reveal
 from ktdeval_live.repeating import repeat_test
@@ -35,13 +45,24 @@ from ktdeval_live.step import AT_ONCE, LiveStep, StepReport
 from ktdeval_live.trust import NOBODY, authority_words, load_trust
 from ktdeval_live.verifying import check_verified, verify_test
 
-_CLOCK = click.option(
-    "--clock",
-    type=FilePath(),
-    metavar="FILE",
-    help="rehearsals only: take the time from this file, such as 2026-01-05T21:30:00+00:00",
-)
 _FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockOptions:
+    """Where the time of a command comes from."""
+
+    clock: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help="rehearsals only: take the time from this file, such as 2026-01-05T21:30:00+00:00",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedOptions(ClockOptions, PluginOptions):
+    """Options of a command that runs parts of plugins at a time."""
 
 
 @example("ktdeval live status my-test")
@@ -50,16 +71,40 @@ def live() -> None:
     """Run forward tests that can be proved afterwards."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(TimedOptions):
+    """Options of `live init`."""
+
+    out: Path = flag(type=OutputPath("folder"), metavar="DIR", help="folder of the test")
+    replay: bool = flag(False, help="run the whole plan on past days at once, as a rehearsal")
+
+
 @example("ktdeval live init PLAN.yaml --out my-test")
 @live.command()
 @click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
-@click.option("--out", type=OutputPath("folder"), required=True, help="folder of the test")
-@_CLOCK
-@plugin_option
-def init(plan: Path, out: Path, clock: Path | None, extra: tuple[str, ...]) -> None:
-    """Begin a forward test from a plan."""
+@options_of(InitOptions)
+def init(plan: Path, options: InitOptions) -> None:
+    """Begin a forward test from a plan, or rehearse all of it with --replay.
+
+    With --replay the days of each market with the source `stored` come one after the other, each at
+    its close. A rehearsal is marked as such everywhere, and is never on a board's live page.
+    """
     loaded = load_plan(plan)
-    folder = begin(loaded, out, open_plugins(extra), _clock(clock, loaded.kind))
+    plugins = open_plugins(options.extra)
+    if options.replay:
+        if options.clock is not None:
+            raise UsageError("--replay goes from close to close by itself; leave --clock out")
+
+        folder = replay_plan(loaded, options.out, plugins, lambda line: click.echo(line))
+        click.echo(f"{folder.path}: all days are done")
+        return
+
+    folder = begin(loaded, options.out, plugins, _clock(options.clock, loaded.kind))
+    _print_begun(loaded, folder)
+
+
+def _print_begun(loaded: LivePlan, folder: LiveFolder) -> None:
+    """Print what a new test will do first, and what it can show."""
     click.echo(f"{folder.path}: {loaded.kind} test {loaded.name}, {loaded.first} to {loaded.last}")
     for market in loaded.markets:
         first = folder.schedule(market).sessions[0]
@@ -82,44 +127,47 @@ def init(plan: Path, out: Path, clock: Path | None, extra: tuple[str, ...]) -> N
 @live.command()
 @_FOLDER
 @click.argument("entrant", type=FilePath(), metavar="ENTRANT.yaml")
-@_CLOCK
-@plugin_option
-def join(folder: Path, entrant: Path, clock: Path | None, extra: tuple[str, ...]) -> None:
+@options_of(TimedOptions)
+def join(folder: Path, entrant: Path, options: TimedOptions) -> None:
     """Let an entrant join a test that has begun, from the next day on: nothing is filled in."""
     test = LiveFolder(folder)
     with test.lock():
-        time = _clock(clock, test.plan.kind)
-        joined = join_test(test, load_entrant(entrant), open_plugins(extra), time)
+        time = _clock(options.clock, test.plan.kind)
+        joined = join_test(test, load_entrant(entrant), open_plugins(options.extra), time)
     click.echo(f"{joined.name} joins; its first fills are on {joined.first}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOptions(TimedOptions):
+    """Options of `live step`."""
+
+    at_once: int = flag(
+        AT_ONCE,
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="entrants asked side by side, each in a process of its own",
+    )
 
 
 @example("ktdeval live step my-test")
 @live.command()
 @_FOLDER
-@click.option(
-    "--at-once",
-    type=click.IntRange(1, 1000),
-    default=AT_ONCE,
-    show_default=True,
-    help="entrants asked side by side, each in a process of its own",
-)
-@_CLOCK
-@plugin_option
-def step(folder: Path, at_once: int, clock: Path | None, extra: tuple[str, ...]) -> None:
+@options_of(StepOptions)
+def step(folder: Path, options: StepOptions) -> None:
     """Do what is due now: freeze data, ask, commit, publish, record gaps.
 
     Run it as often as you like, by cron or by hand; what is done is not done again.
     """
     test = LiveFolder(folder)
-    plugins = open_plugins(extra)
-    time = _clock(clock, test.plan.kind)
+    plugins = open_plugins(options.extra)
+    time = _clock(options.clock, test.plan.kind)
 
-    words = [] if clock is None else ["--clock", str(clock)]
-    for name in extra:
+    words = [] if options.clock is None else ["--clock", str(options.clock)]
+    for name in options.extra:
         words += ["--plugin", name]
 
     with test.lock():
-        report = LiveStep(test, plugins, time, ProcessAsker(test, words), at_once).run()
+        report = LiveStep(test, plugins, time, ProcessAsker(test, words), options.at_once).run()
 
     _print_report(report, time.now())
     if report.problems:
@@ -140,30 +188,14 @@ def _print_report(report: StepReport, now: datetime) -> None:
         click.echo(f"nothing is due at {in_text(now)}")
 
 
-@example("ktdeval live replay PLAN.yaml --out week")
-@live.command()
-@click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
-@click.option("--out", type=OutputPath("folder"), required=True, help="folder of the rehearsal")
-@plugin_option
-def replay(plan: Path, out: Path, extra: tuple[str, ...]) -> None:
-    """Run a whole plan on past days, as a rehearsal.
-
-    The days of each market with the source `stored` come one after the other, each at its close.
-    A rehearsal is marked as such everywhere, and is never on a board's live page.
-    """
-    plugins = open_plugins(extra)
-    folder = replay_plan(load_plan(plan), out, plugins, lambda line: click.echo(line))
-    click.echo(f"{folder.path}: all days are done")
-
-
 @example("ktdeval live status my-test")
 @live.command()
 @_FOLDER
-@_CLOCK
-def status(folder: Path, clock: Path | None) -> None:
+@options_of(ClockOptions)
+def status(folder: Path, options: ClockOptions) -> None:
     """Show where a test stands: days decided and missed, and what is due next."""
     test = LiveFolder(folder)
-    now = _clock(clock, test.plan.kind).now()
+    now = _clock(options.clock, test.plan.kind).now()
     columns = ("market", "days", "frozen", "next close", "next cutoff")
     print_grid(columns, market_rows(test, now), left=("market",))
     click.echo("")
@@ -175,15 +207,15 @@ def status(folder: Path, clock: Path | None) -> None:
 @example("ktdeval live settle my-test")
 @live.command()
 @_FOLDER
-@plugin_option
-def settle(folder: Path, extra: tuple[str, ...]) -> None:
+@options_of(PluginOptions)
+def settle(folder: Path, options: PluginOptions) -> None:
     """Execute the whole chain again on the data as known now, and write its cards.
 
     Returns are given with positions held on days without a decision, with those days flat, and as
     bounds. Intervals hold however often one looks.
     """
     test = LiveFolder(folder)
-    plugins = open_plugins(extra)
+    plugins = open_plugins(options.extra)
     with test.lock():
         settled = settle_test(test, plugins, SystemClock().now())
         paths = write_cards(test, settled.cards)
@@ -210,26 +242,32 @@ def settle(folder: Path, extra: tuple[str, ...]) -> None:
         click.echo(f"{path}: {', '.join(card.labels) or 'no label'}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(PluginOptions):
+    """Options of `live verify`."""
+
+    trusted: Path | None = flag(
+        None,
+        name="--trust",
+        type=FilePath(),
+        metavar="FILE",
+        help="roots of time authorities that you trust: a file in PEM, or a board.yaml",
+    )
+
+
 @example("ktdeval live verify my-test")
 @live.command()
 @_FOLDER
-@click.option(
-    "--trust",
-    "trusted",
-    type=FilePath(),
-    metavar="FILE",
-    help="roots of time authorities that you trust: a file in PEM, or a board.yaml",
-)
-@plugin_option
-def verify(folder: Path, trusted: Path | None, extra: tuple[str, ...]) -> None:
+@options_of(VerifyOptions)
+def verify(folder: Path, options: VerifyOptions) -> None:
     """Verify a test: chain, data, deadlines, evidence, and each decision from its replies.
 
     Stamps prove when decisions were made only if you trust their authority: get its root
     certificate from the authority itself, never from the test, and name it with --trust.
     """
-    trust = NOBODY if trusted is None else load_trust(trusted)
+    trust = NOBODY if options.trusted is None else load_trust(options.trusted)
     test = LiveFolder(folder)
-    result = verify_test(test, open_plugins(extra), SystemClock().now(), trust)
+    result = verify_test(test, open_plugins(options.extra), SystemClock().now(), trust)
     for finding in result.findings:
         click.echo(finding.line())
 
@@ -246,26 +284,32 @@ def verify(folder: Path, trusted: Path | None, extra: tuple[str, ...]) -> None:
     click.echo(f"as far as {result.until}; evidence: {result.level}: {PROVES[result.level]}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(TimedOptions):
+    """Options of `live publish`."""
+
+    out: Path | None = flag(
+        None,
+        type=OutputPath("folder"),
+        metavar="DIR",
+        help="folder of the page [default: site/ in the folder of the test]",
+    )
+
+
 @example("ktdeval live publish my-test")
 @live.command()
 @_FOLDER
-@click.option(
-    "--out",
-    type=OutputPath("folder"),
-    help="folder of the page (default: site/ in the folder of the test)",
-)
-@_CLOCK
-@plugin_option
-def publish(folder: Path, out: Path | None, clock: Path | None, extra: tuple[str, ...]) -> None:
+@options_of(PublishOptions)
+def publish(folder: Path, options: PublishOptions) -> None:
     """Publish what the record has gained, and write the live page.
 
     What could not be published before is tried again. The page is made from public data alone, as
     static files that ask nothing of the network.
     """
     test = LiveFolder(folder)
-    site = site_folder(test, out)
-    plugins = open_plugins(extra)
-    time = _clock(clock, test.plan.kind)
+    site = site_folder(test, options.out)
+    plugins = open_plugins(options.extra)
+    time = _clock(options.clock, test.plan.kind)
     with test.lock():
         problem = _published(test, time)
         path = write_page(live_page(test, plugins, time.now()), site)
@@ -292,49 +336,53 @@ def _published(test: LiveFolder, clock: Clock) -> KtdevalError | None:
     return None
 
 
+@dataclass(frozen=True, kw_only=True)
+class RepeatOptions(TimedOptions):
+    """Options of `live repeat`."""
+
+    times: int = flag(3, type=click.IntRange(1, 100), metavar="N", help="repeats of each day")
+
+
 @example("ktdeval live repeat my-test --times 3")
 @live.command()
 @_FOLDER
-@click.option(
-    "--times", type=click.IntRange(1, 100), default=3, show_default=True, help="repeats of each day"
-)
-@_CLOCK
-@plugin_option
-def repeat(folder: Path, times: int, clock: Path | None, extra: tuple[str, ...]) -> None:
+@options_of(RepeatOptions)
+def repeat(folder: Path, options: RepeatOptions) -> None:
     """Ask the entrants again on past days, and show how often they decide the same.
 
     Each day is asked on the inputs that were frozen then. The calls cost as much as those of the
     test. Repeats are no part of the record: they stay in its private folder.
     """
     test = LiveFolder(folder)
-    plugins = open_plugins(extra)
-    time = _clock(clock, test.plan.kind)
-    rows = [agreement_row(found) for found in repeat_test(test, plugins, time, times)]
+    plugins = open_plugins(options.extra)
+    time = _clock(options.clock, test.plan.kind)
+    found = repeat_test(test, plugins, time, options.times)
+    rows = [agreement_row(each) for each in found]
     columns = ("entrant", "market", "days", "repeats", "failed", "same sides %", "same orders %")
     print_grid(columns, rows, left=("entrant", "market"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions(TimedOptions):
+    """Options of `live ask`."""
+
+    limit_s: float | None = flag(None, help="end this process after so many seconds")
 
 
 @live.command(hidden=True)
 @_FOLDER
 @click.argument("decision", nargs=3, metavar="ENTRANT MARKET DAY")
-@_CLOCK
-@click.option("--limit-s", type=float, help="end this process after so many seconds")
-@plugin_option
-def ask(
-    folder: Path,
-    decision: tuple[str, str, str],
-    clock: Path | None,
-    limit_s: float | None,
-    extra: tuple[str, ...],
-) -> None:
+@options_of(AskOptions)
+def ask(folder: Path, decision: tuple[str, str, str], options: AskOptions) -> None:
     """Ask one entrant for one decision; `step` does this."""
-    if limit_s is not None:
-        end_after(limit_s)
+    if options.limit_s is not None:
+        end_after(options.limit_s)
 
     entrant, market, day = decision
     test = LiveFolder(folder)
     entry = Entry(test.plan, test.plan.entrant(entrant), market)
-    ask_entry(test, entry, day, open_plugins(extra), _clock(clock, test.plan.kind))
+    time = _clock(options.clock, test.plan.kind)
+    ask_entry(test, entry, day, open_plugins(options.extra), time)
 
 
 def _clock(path: Path | None, kind: str) -> Clock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,13 +14,16 @@ from msgspec import UNSET
 from ktdeval.cards import clean
 from ktdeval.cli import (
     FilePath,
+    JsonOptions,
+    MarketOptions,
+    PluginOptions,
     RunPath,
-    complete_data,
     example,
+    flag,
     grid_lines,
     line_width,
     open_plugins,
-    plugin_option,
+    options_of,
 )
 from ktdeval.secrets.redaction import hide_secrets, secrets_of
 from ktdeval.values.jsonio import dumps_pretty
@@ -34,49 +38,36 @@ _INDENT = "    "  #: of a table below its title
 _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
 
 
+@dataclass(frozen=True, kw_only=True)
+class RationaleOptions(MarketOptions, PluginOptions, JsonOptions):
+    """Options of `rationale`."""
+
+    examples: int = flag(
+        0,
+        type=click.IntRange(0, 1000),
+        metavar="N",
+        help="show the first N different mentions of each category under each mask",
+    )
+    embeddings: bool = flag(
+        False, help="also look for sentences that resemble planted leaks in other words"
+    )
+    model: Path | None = flag(
+        None,
+        name="--embedding-model",
+        type=FilePath(),
+        metavar="DIR",
+        help=(
+            "folder of a model2vec model for --embeddings [default: letter groups, which know"
+            " spelling only]"
+        ),
+    )
+
+
 @example("ktdeval rationale ktdeval-runs/my-run")
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
-@click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
-@click.option(
-    "--examples",
-    type=click.IntRange(0, 1000),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="show the first N different mentions of each category under each mask",
-)
-@click.option(
-    "--embeddings",
-    is_flag=True,
-    help="also look for sentences that resemble planted leaks in other words",
-)
-@click.option(
-    "--embedding-model",
-    "model",
-    type=FilePath(),
-    metavar="DIR",
-    help=(
-        "folder of a model2vec model for --embeddings [default: letter groups, which know spelling"
-        " only]"
-    ),
-)
-@click.option(
-    "--data",
-    metavar="DATA",
-    shell_complete=complete_data,
-    help="the market, where it has moved since the run: a snapshot folder or data provider",
-)
-@plugin_option
-def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
-    runs: tuple[Path, ...],
-    as_json: bool,
-    examples: int,
-    embeddings: bool,
-    model: Path | None,
-    data: str | None,
-    extra: tuple[str, ...],
-) -> None:
+@options_of(RationaleOptions)
+def rationale(runs: tuple[Path, ...], options: RationaleOptions) -> None:
     """Count what models name in their reasons, by mask, and what hiding the stock or the date
     removes.
 
@@ -84,10 +75,10 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
     are codes, companies, brands, sectors, dates, events, hindsight and recognition. Secrets of the
     environment are removed from examples.
     """
-    plugins = open_plugins(extra)
+    plugins = open_plugins(options.extra)
     similarity: SimilarityLinter | str | None = None
-    if embeddings or model is not None:
-        encoder = choose_encoder(model)
+    if options.embeddings or options.model is not None:
+        encoder = choose_encoder(options.model)
         if isinstance(encoder, str):
             similarity = encoder
         else:
@@ -95,8 +86,8 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
 
     # Secret variables are selected once, so that texts are not compared with all variables.
     redact = partial(hide_secrets, secrets=secrets_of(os.environ))
-    report = make_report(runs, plugins, Options(examples, data, redact, similarity))
-    if as_json:
+    report = make_report(runs, plugins, Options(options.examples, options.data, redact, similarity))
+    if options.as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:
         click.echo("\n".join(_report_lines(report, line_width())))

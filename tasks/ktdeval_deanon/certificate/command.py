@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,74 +15,71 @@ from ktdeval.cli import (
     FilePath,
     OutputPath,
     RunPath,
-    complete_names,
     config_option,
     example,
+    flag,
     open_plugins,
+    options_of,
 )
 from ktdeval.errors import UsageError, VerificationError, explained
+from ktdeval.plugins.registry import Plugins
 from ktdeval.values.jsonio import dumps_pretty, make_folder, write_atomic
 from ktdeval.values.temporary import filling
 
 if TYPE_CHECKING:
     from ktdeval_deanon.certificate.certify import OnProbe
 
-_FILE = FilePath(dir_okay=False)
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyOptions:
+    """Options of `certify`, besides those of a run."""
+
+    task: str | None = flag(
+        None, metavar="NAME", names="tasks", help="the trading task whose mask is put to the test"
+    )
+    exam: str = flag(
+        "",
+        metavar="NAME",
+        names="tasks",
+        help="the scoring task that asks; default: the one that asks about the task",
+    )
+    probes: int | None = flag(
+        None,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="probes in all, the first of each window; default: all",
+    )
+    seed: int = flag(0, type=click.IntRange(min=0, max=2**62), metavar="N", help="of the probe set")
+    runs: tuple[Path, ...] = flag(
+        (),
+        name="--attackers",
+        type=RunPath(),
+        metavar="RUN",
+        help="run of that scoring task; give it once for each model",
+    )
+    out: Path | None = flag(
+        None, type=OutputPath("file"), metavar="FILE", help="where the certificate goes"
+    )
+    save_probes: Path | None = flag(
+        None,
+        type=OutputPath("folder"),
+        metavar="DIR",
+        help="write payloads.jsonl, and gold.jsonl with the true answers",
+    )
+    recorded: Path | None = flag(
+        None,
+        name="--verify",
+        type=FilePath(dir_okay=False),
+        metavar="FILE",
+        help="check this certificate instead: attack its probe set again",
+    )
 
 
 @example("ktdeval certify --task blinded_open_research --attackers attack --out certificate.json")
 @click.command("certify", short_help="Attack a mask and write its certificate, or verify one.")
-@click.option(
-    "--task",
-    metavar="NAME",
-    shell_complete=complete_names("tasks"),
-    help="the trading task whose mask is put to the test",
-)
-@config_option("data", "data_args", "windows", "mask_key")
-@click.option(
-    "--probes",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="probes in all, the first of each window; default: all",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=2**62),
-    default=0,
-    metavar="N",
-    help="of the probe set [default: 0]",
-)
-@click.option(
-    "--exam",
-    default="",
-    metavar="NAME",
-    shell_complete=complete_names("tasks"),
-    help="the scoring task that asks; default: the one that asks about the task",
-)
-@click.option(
-    "--attackers",
-    "runs",
-    type=RunPath(),
-    multiple=True,
-    metavar="RUN",
-    help="run of that scoring task; give it once for each model",
-)
-@click.option("--out", type=OutputPath("file"), metavar="FILE", help="where the certificate goes")
-@click.option(
-    "--save-probes",
-    type=OutputPath("folder"),
-    metavar="DIR",
-    help="write payloads.jsonl, and gold.jsonl with the true answers",
-)
-@click.option(
-    "--verify",
-    "recorded",
-    type=_FILE,
-    metavar="FILE",
-    help="check this certificate instead: attack its probe set again",
-)
-@config_option("plugin")
-def certify(task: str | None, out: Path | None, recorded: Path | None, **options: Any) -> None:
+@options_of(CertifyOptions)
+@config_option("data", "data_args", "windows", "mask_key", "plugin")
+def certify(options: CertifyOptions, plugin: tuple[str, ...] | None, **of_run: Any) -> None:
     """Draw probes of a task's mask, put them to attackers, and write the certificate.
 
     Attackers without a language model always run: the exact matcher, which looks the shown numbers
@@ -88,10 +87,12 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
     scoring task (such as deanon_probe); name these with --attackers. What is certified is the
     channel to a model, not to a database.
     """
-    if recorded is not None:
-        _verify(recorded, task, out, options)
+    plugins = open_plugins(plugin or ())
+    if options.recorded is not None:
+        _verify(options.recorded, options, of_run, plugins)
         return
 
+    task, out = options.task, options.out
     if task is None or out is None:
         raise UsageError(
             f"{'--task NAME' if task is None else '--out FILE'} is missing; or give --verify FILE"
@@ -100,20 +101,23 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
     # not at the top, so that help is quick
     from ktdeval_deanon.certificate.certify import CertifyConfig, certify as make
 
-    arguments = {
-        name: value
-        for name, value in options.items()
-        if value is not None and name not in ("plugin", "save_probes")
-    }
-    make_folder(out.parent, "choose another --out")
-    certified = make(
-        CertifyConfig(task, **arguments), open_plugins(options["plugin"] or ()), _progress()
+    given = {name: value for name, value in of_run.items() if value is not None}
+    config = CertifyConfig(
+        task,
+        exam=options.exam,
+        probes=options.probes,
+        seed=options.seed,
+        runs=options.runs,
+        **given,
     )
+    make_folder(out.parent, "choose another --out")
+    certified = make(config, plugins, _progress())
     write_atomic(out, dumps_pretty(certified.certificate.plain))
     print_lines(card_lines(certified.certificate))
     click.echo(f"\ncertificate  {out}")
 
-    if folder := options["save_probes"]:
+    folder = options.save_probes
+    if folder is not None:
         with (
             explained(f"{folder}: can't write", "choose another --save-probes"),
             filling(folder) as fresh,
@@ -127,22 +131,22 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
     click.echo(f"verify       ktdeval certify --verify {out}")
 
 
-def _verify(recorded: Path, task: str | None, out: Path | None, options: dict[str, Any]) -> None:
-    if task is not None or out is not None:
+def _verify(
+    recorded: Path, options: CertifyOptions, of_run: Mapping[str, Any], plugins: Plugins
+) -> None:
+    if options.task is not None or options.out is not None:
         raise UsageError(
             "--verify takes what to attack from the certificate; leave --task and --out out"
         )
 
     from ktdeval_deanon.certificate.certify import verify_certificate
 
-    moved = {name: options[name] for name in ("data", "data_args") if options[name] is not None}
-    difference = verify_certificate(
-        recorded, open_plugins(options["plugin"] or ()), moved, options["runs"], _progress()
-    )
+    moved = {name: of_run[name] for name in ("data", "data_args") if of_run[name] is not None}
+    difference = verify_certificate(recorded, plugins, moved, options.runs, _progress())
     if difference is not None:
         raise VerificationError(f"{recorded}: does not verify: {difference}")
 
-    if options["runs"]:
+    if options.runs:
         click.echo(
             f"{recorded}: verified (probes attacked again, models' answers follow from their"
             " recorded replies)"

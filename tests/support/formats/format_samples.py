@@ -92,7 +92,7 @@ def _make_all(work: Path) -> dict[str, list[str]]:
     )  # fmt: skip
     _make_market(work)
     (work / "plan.yaml").write_text(_PLAN)
-    _run("live", "replay", "plan.yaml", "--out", "test", cwd=work)
+    _run("live", "init", "plan.yaml", "--out", "test", "--replay", cwd=work)
     _make_board(work)
     return {
         "file of calls": ["replies.sqlite"],

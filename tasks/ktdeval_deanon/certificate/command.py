@@ -15,6 +15,7 @@ from ktdeval.cli import (
     FilePath,
     OutputPath,
     RunPath,
+    complete_names,
     config_option,
     example,
     flag,
@@ -35,12 +36,15 @@ class CertifyOptions:
     """Options of `certify`, besides those of a run."""
 
     task: str | None = flag(
-        None, metavar="NAME", names="tasks", help="the trading task whose mask is put to the test"
+        None,
+        metavar="NAME",
+        complete=complete_names("tasks"),
+        help="the trading task whose mask is put to the test",
     )
     exam: str = flag(
         "",
         metavar="NAME",
-        names="tasks",
+        complete=complete_names("tasks"),
         help="the scoring task that asks; default: the one that asks about the task",
     )
     probes: int | None = flag(

@@ -36,6 +36,7 @@ from ktdeval.harness.tools import (
     Tool as Tool,
     tool as tool,
 )
+from ktdeval.harness.traits import AgentTraits as AgentTraits, ModelTraits as ModelTraits
 from ktdeval.hookspecs import Spec as Spec, hookimpl as hookimpl
 from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.quality import RawMarket as RawMarket
@@ -64,6 +65,7 @@ from ktdeval.tasks.scoring import (
 )
 from ktdeval.tasks.spec import EpisodeSpec as EpisodeSpec, Window as Window
 from ktdeval.tasks.task import Scene as Scene, Task as Task
+from ktdeval.tasks.traits import TaskTraits as TaskTraits
 from ktdeval.trading.ledger import Ledger as Ledger
 from ktdeval.trading.types import Order as Order, TradingConfig as TradingConfig
 from ktdeval.values.fields import option as option

@@ -14,7 +14,6 @@ from ktdeval.calls.batches import (
     BatchResults as BatchResults,
     BatchState as BatchState,
     BatchTag as BatchTag,
-    HasBatches as HasBatches,
     Result as Result,
 )
 from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount, Drawing as Drawing
@@ -22,7 +21,6 @@ from ktdeval.calls.call_log import read_calls as read_calls
 from ktdeval.calls.context import (
     Context as Context,
     ContextExceeded as ContextExceeded,
-    StatesContext as StatesContext,
 )
 from ktdeval.calls.http_errors import (
     Caller as Caller,

@@ -1,6 +1,6 @@
 """Batch interface of a provider: many requests at once, answered within a day at a lower price.
 
-An adapter has one as its `batches` (`HasBatches`). It makes one attempt of each thing it is asked
+An adapter names one in its traits (`ModelTraits.batches`). It makes one attempt of each thing it is asked
 to do, as `RemoteModel.reply` does; the suite waits, repeats, records and pays.
 """
 
@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, cast
 from ktdeval.calls.prices import Price
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.messages import ModelRequest, Reply
+from ktdeval.harness.traits import model_traits
 
 EXPIRED = "batch_expired"
 CANCELLED = "batch_cancelled"
@@ -98,12 +99,8 @@ class Batches(Protocol):
         """Return the results of a batch that is over."""
 
 
-class HasBatches(Protocol):
-    """Remote model whose provider may have a batch interface."""
-
-    batches: Batches | None  #: None where it has none that the adapter speaks
-
-
 def batches_of(model: object) -> Batches | None:
-    """Return the batch interface of a model; None where it has none."""
-    return cast("Batches | None", getattr(model, "batches", None))
+    """Return the batch interface that a model's traits name; None where there is none that the
+    adapter speaks.
+    """
+    return cast("Batches | None", model_traits(model).batches)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from ktdeval.calls.prompt_size import (
     FEWEST_TOKENS,
@@ -19,6 +19,7 @@ from ktdeval.calls.prompt_size import (
 )
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Usage
+from ktdeval.harness.traits import model_traits
 from ktdeval.plugins.plugin_import import call_through
 from ktdeval.values.yamlio import load_yaml
 
@@ -69,21 +70,14 @@ def given_context(tokens: int | None) -> Context | None:
 # ---- what a server states
 
 
-@runtime_checkable
-class StatesContext(Protocol):
-    """Optional part of a remote model whose server states the model's context free of charge."""
-
-    def served_context(self, timeout_s: float) -> Context | None:
-        """Ask the server; None where it states no context."""
-
-
 def stated_context(model: RemoteModel) -> Context | None:
     """Return the context that a model's server states; None where it states none."""
-    if not isinstance(model, StatesContext):
+    ask_server = model_traits(model).served_context
+    if ask_server is None:
         return None
 
     where = f"model {model.provider}/{model.name}: served_context()"
-    stated = call_through(model.served_context, where, _PATIENCE_S)
+    stated = call_through(ask_server, where, _PATIENCE_S)
     return stated if isinstance(stated, Context) else None
 
 

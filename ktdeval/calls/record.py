@@ -27,7 +27,7 @@ from ktdeval.harness.messages import (
     Usage,
     encodable,
 )
-from ktdeval.harness.model_parts import SendsRouting
+from ktdeval.harness.traits import model_traits
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval.values.typed import converted, from_plain, to_plain
 
@@ -68,6 +68,16 @@ _MOST_REPLY_BYTES = 1 << 28
 _LEVEL = 3
 
 
+def routing_of(model: object) -> dict[str, str]:
+    """Return what a remote model's traits say that it sends besides its settings: organisation,
+    project, route; empty before `connect`.
+    """
+    routing = model_traits(model).routing
+    if routing is None:
+        return {}
+    return dict(routing())
+
+
 def request_key(model: RemoteModel, request: ModelRequest) -> str:
     """Return the SHA-256 of model and request in hexadecimal digits: the key of the cache.
 
@@ -83,7 +93,7 @@ def request_key(model: RemoteModel, request: ModelRequest) -> str:
             params[name] = value
 
     who: dict[str, JsonValue] = {"endpoint": model.endpoint}
-    routing = dict(model.routing()) if isinstance(model, SendsRouting) else {}
+    routing = routing_of(model)
     if routing:
         who["caller"] = routing
 

@@ -1,9 +1,8 @@
 """Public names of the harness: messages, tools, agents and the session of a step."""
 
-from ktdeval.harness.action import SUBMIT_TOOL as SUBMIT_TOOL
+from ktdeval.harness.action import SUBMIT_TOOL as SUBMIT_TOOL, SubmissionForm as SubmissionForm
 from ktdeval.harness.agent import (
     Agent as Agent,
-    AsksModels as AsksModels,
     Decision as Decision,
     HarnessConfig as HarnessConfig,
     Lesson as Lesson,
@@ -38,18 +37,6 @@ from ktdeval.harness.messages import (
     ToolSpec as ToolSpec,
     Usage as Usage,
     with_distinct_ids as with_distinct_ids,
-)
-from ktdeval.harness.model_parts import (
-    CallsNobody as CallsNobody,
-    ChecksFirstStep as ChecksFirstStep,
-    ChecksRequests as ChecksRequests,
-    DrawsChance as DrawsChance,
-    NeedsLessons as NeedsLessons,
-    PinsArguments as PinsArguments,
-    PresetsRun as PresetsRun,
-    RecallsPredictions as RecallsPredictions,
-    RecallsVectors as RecallsVectors,
-    SendsRouting as SendsRouting,
 )
 from ktdeval.harness.phases import (
     decide_in_phases as decide_in_phases,
@@ -93,6 +80,12 @@ from ktdeval.harness.tools import (
     call as call,
     json_tool as json_tool,
     tool as tool,
+)
+from ktdeval.harness.traits import (
+    AgentTraits as AgentTraits,
+    ModelTraits as ModelTraits,
+    agent_traits as agent_traits,
+    model_traits as model_traits,
 )
 from ktdeval.harness.written_calls import (
     read_blocks as read_blocks,

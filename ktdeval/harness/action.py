@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from jsonschema import Draft202012Validator
 
@@ -75,38 +76,32 @@ class Reading:
     unknown_assets: int = 0  #: orders whose stock_id is no asset
 
 
-class SubmissionForm(Protocol):
+class SubmissionForm(ABC):
     """Form that a model submits with, and its reader: an action in trading, an answer in
     scoring.
     """
 
     tool: ToolSpec
 
+    @abstractmethod
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Any text gives a Reading."""
 
-
-@runtime_checkable
-class FitsStep(Protocol):
-    """Form whose tool says, at each step, what the rules say of that step."""
-
-    def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
-        """Return the tool of a step that shows `state`. `researches`: research tools may show more
-        assets than that.
+    def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
+        """Return the tool of a step that shows `state`: the same at every step, unless a form says
+        in it what the rules say of that step. `researches`: research tools may show more assets
+        than that.
         """
+        return self.tool
 
-
-@runtime_checkable
-class ReadsText(Protocol):
-    """Form that may take a reply without a call for a submission."""
-
-    def arguments_of(self, text: str) -> str | None:
-        """Return the arguments of the submit tool that a plain text stands for; None where the form
-        takes none.
+    def arguments_of(self, _text: str, /) -> str | None:
+        """Return the arguments of the submit tool that a reply without a call stands for; None
+        where the form takes no plain text, as most.
         """
+        return None
 
 
-class ActionForm:
+class ActionForm(SubmissionForm):
     """Reads submissions under one mask. Make one per episode: the schema is compiled once."""
 
     def __init__(

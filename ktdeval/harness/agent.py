@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.observation.state import ObservedState
@@ -209,22 +209,13 @@ def decision_problem(decision: Any) -> str:
 
 class Agent(Protocol):
     """Scaffold around a model. Pure except for the session: equal observation, memory and replies
-    give an equal decision.
+    give an equal decision. Its `traits`, if it has any, are `AgentTraits`.
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Must hold (empty action, provenance `fallback`) without a valid
         submission, and let ModelError rise.
         """
-
-
-@runtime_checkable
-class AsksModels(Protocol):
-    """Agent that asks other models besides the run's own."""
-
-    #: names of these models, each once: `PROVIDER/NAME`, or `PROVIDER/NAME(option=value,…)` with
-    #: parameters of its own. A request asks one of them by the same text (`ModelRequest.model`).
-    further_models: tuple[str, ...]
 
 
 @dataclass(slots=True)

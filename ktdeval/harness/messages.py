@@ -167,7 +167,7 @@ class ModelRequest:
     step: int | None = None
     #: who of an agent's team asks; recorded with the call, and sent to nobody
     role: str | None = None
-    #: which model is asked, of those that the agent declares (`AsksModels`); None: the run's own.
+    #: which model is asked, of those that the agent declares (`AgentTraits`); None: the run's own.
     #: Recorded with the call; a model need not look at it
     model: str | None = None
     #: handle -> what the model itself predicts of each name today; None of a model that predicts
@@ -396,7 +396,7 @@ class Model(Protocol):
     """Turns messages and tools into a reply; raises `ModelError` when the call itself failed.
 
     A model that asks a network is a `RemoteModel`, one that ranks a market a `Predictor`, too.
-    `ktdeval.harness.model_parts` and `ktdeval.tasks.task_parts` declare what else it may have.
+    Its `traits`, if it has any, are `ModelTraits`.
     """
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -426,8 +426,7 @@ class RemoteModel(Protocol):
     """A `Model` whose calls cost money and can fail for reasons of the network. The suite puts a
     cache, budgets, a concurrency limit and retries in front of one, so an adapter makes exactly one
     attempt per `reply` and switches off whatever its SDK would retry by itself. Making the object
-    needs no key, no SDK and no network. Optional parts: `SendsRouting`, and
-    `ktdeval.calls.StatesContext`.
+    needs no key, no SDK and no network.
     """
 
     #: whose limits its calls share, such as `openai`; also the provider of the price table

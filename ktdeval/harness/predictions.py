@@ -11,7 +11,7 @@ import numpy as np
 
 from ktdeval.errors import PluginError
 from ktdeval.harness.messages import Model, ModelRequest, Predictor
-from ktdeval.harness.model_parts import RecallsPredictions
+from ktdeval.harness.traits import model_traits
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.values.ties import places
 
@@ -42,8 +42,9 @@ def predictions_of(
     nothing. `first`: the step's first request; `history`: style factors of so many latest days.
     Raises PluginError: not a number for each name.
     """
-    if isinstance(model, RecallsPredictions):
-        recorded = model.recorded_predictions(first)
+    recall = model_traits(model).recorded_predictions
+    if recall is not None:
+        recorded = recall(first)
         if recorded is None:
             return None
 

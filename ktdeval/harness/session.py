@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.errors import ModelError, PluginError
-from ktdeval.harness.action import FitsStep, ReadsText, breaking
+from ktdeval.harness.action import breaking
 from ktdeval.harness.agent import (
     Agent,
     Decision,
@@ -36,12 +36,12 @@ from ktdeval.harness.messages import (
     sound,
     with_distinct_ids,
 )
-from ktdeval.harness.model_parts import DrawsChance, RecallsVectors
 from ktdeval.harness.predictions import FactorHistory, Predictions, predictions_of
 from ktdeval.harness.reading import with_offered_names
 from ktdeval.harness.session_parts import NamedModel, SessionParts
 from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.harness.tools import call
+from ktdeval.harness.traits import model_traits
 from ktdeval.observation.state import NOTHING_SHOWN, ObservedState
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, CountsRecord
@@ -164,8 +164,7 @@ class GuardedSession:
         self._memory_on_failure = memory
         self._observed = state
         form = self._parts.form
-        if isinstance(form, FitsStep):
-            self._submit_tool = form.tool_for(state or NOTHING_SHOWN, bool(self._parts.tools))
+        self._submit_tool = form.tool_for(state or NOTHING_SHOWN, bool(self._parts.tools))
 
         try:
             decision = agent.decide(observation, self, memory)
@@ -366,8 +365,7 @@ class GuardedSession:
         public function of the window.
         """
         seed = self._parts.chance_seed
-        draws = isinstance(model, DrawsChance) and model.draws_chance
-        if seed is None or not draws:
+        if seed is None or not model_traits(model).draws_chance:
             return None
         return derive_seed(seed, self._step, self._calls)
 
@@ -457,7 +455,7 @@ class GuardedSession:
         where the form takes no plain text.
         """
         form = self._parts.form
-        if not isinstance(form, ReadsText) or not text.strip():
+        if not text.strip():
             return None
 
         arguments = form.arguments_of(text)
@@ -484,8 +482,7 @@ class GuardedSession:
         record: dict[str, JsonValue] = {"texts": [sha256_hex(text) for text in texts]}
         self._embedded.append(record)
         try:
-            model = self._parts.model
-            recall = model.recorded_vectors if isinstance(model, RecallsVectors) else ask
+            recall = model_traits(self._parts.model).recorded_vectors or ask
             vectors = list(recall(texts))
         except ModelError as error:
             record["error"] = error.kind

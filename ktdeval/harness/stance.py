@@ -13,7 +13,14 @@ from typing import Any, Literal, NamedTuple
 
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.action import SUBMIT_TOOL, Reading, count_attempts, problem, read_valid
+from ktdeval.harness.action import (
+    SUBMIT_TOOL,
+    Reading,
+    SubmissionForm,
+    count_attempts,
+    problem,
+    read_valid,
+)
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.messages import ToolSpec, encodable
 from ktdeval.harness.reading import with_side_words
@@ -142,7 +149,7 @@ def stance_schema(min_reason_chars: int, labels: Sequence[str] = ()) -> dict[str
     return decisions_of(schema, labels)
 
 
-class StanceForm:
+class StanceForm(SubmissionForm):
     """Form of decisions under one mask; `today` sets what they apply to, `StanceRule` what they
     mean. A position that is already on the side decided on stays as it is, whatever its weight:
     only a change of side trades, at once or in parts. If `today` gives a `Rebuild`, the decisions

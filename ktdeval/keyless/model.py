@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ktdeval.harness.messages import ModelRequest, Reply
+from ktdeval.harness.traits import ModelTraits
 from ktdeval.keyless.conversation import Call, Conversation
 from ktdeval.keyless.ordering import Row
 from ktdeval.keyless.portfolio import Intent
@@ -24,10 +25,13 @@ class KeylessModel:
 
     closing = "Research done."
 
-    is_free = True  # it calls nobody
-
     def __init__(self, _name: str = "") -> None:
         """Make a model without parameters, under any name."""
+
+    @property
+    def traits(self) -> ModelTraits:
+        """It calls nobody, and says what it needs of a step."""
+        return ModelTraits(is_free=True, step_problem=self._step_problem)
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request."""
@@ -55,7 +59,7 @@ class KeylessModel:
         explained = self.explained(conversation, intents)
         return conversation.submit(orders, conversation.reason(explained))
 
-    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
         """Return what the model needs and a step does not give, to complete its name; None where it
         can act.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
@@ -12,6 +13,15 @@ from ktdeval.market.snapshot import DayArray
 from ktdeval.values.fields import near_matches
 
 _MARGIN = np.timedelta64(14, "D")  # makes room for ranges of one day
+
+
+@dataclass(frozen=True)
+class Window:
+    """An evaluation window; dates are ISO days, both ends included."""
+
+    name: str
+    first: str
+    last: str
 
 
 def parse_day(

@@ -1,5 +1,5 @@
 """Contracts of what plugins make: the members that a `Task`, a `Model` and so on must have, as their
-Protocols and dataclasses declare them.
+Protocols and dataclasses declare them, and what these may say of themselves in their traits.
 
 A contract is imported when something of its kind is made, so that listings import none.
 """
@@ -7,6 +7,7 @@ A contract is imported when something of its kind is made, so that listings impo
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib
 import inspect
 import sys
@@ -34,6 +35,17 @@ CONTRACTS = {
 }
 """Kind of what plugins make -> public name of the class that declares it."""
 
+TRAITS = {
+    "tasks": "ktdeval.api.TaskTraits",
+    "scoring tasks": "ktdeval.api.TaskTraits",
+    "models": "ktdeval.api.ModelTraits",
+    "models behind a network": "ktdeval.api.ModelTraits",
+    "agents": "ktdeval.api.AgentTraits",
+}
+"""Kind of what plugins make -> public name of the record of its `traits`."""
+
+_LEAST_ALIKE = 0.8  # of two names, as difflib measures it
+
 
 class Contract(NamedTuple):
     """What an object of one kind must be."""
@@ -44,12 +56,18 @@ class Contract(NamedTuple):
     python: type | None
 
 
+def _named(name: str) -> type:
+    """Return the class of a public name."""
+    module, _, class_name = name.rpartition(".")
+    python: type = getattr(importlib.import_module(module), class_name)
+    return python
+
+
 @cache
 def contract_of(kind: str) -> Contract:
     """Return the contract of a kind of `CONTRACTS`."""
     name = CONTRACTS[kind]
-    module, _, class_name = name.rpartition(".")
-    python: type = getattr(importlib.import_module(module), class_name)
+    python = _named(name)
     members = dict(_members_of(python))
     return Contract(name, members, None if members else python)
 
@@ -115,3 +133,70 @@ def fault_of(kind: Kind, value: Any, path: str) -> Fault | None:
                     return fault
 
     return None
+
+
+@cache
+def _kinds_of_traits(record: Any) -> Mapping[str, Kind]:
+    """Return the kind of each field of a record of traits."""
+    return {
+        field.name: _kind_of_member(record, field.name, field.type)
+        for field in dataclasses.fields(record)
+    }
+
+
+def traits_problem(kind: str, instance: Any) -> str:
+    """Return what is wrong with the traits of an object: they are another class, one has another
+    type, or the object has one as an attribute of its own, where nobody reads it; empty where
+    nothing is.
+    """
+    if kind not in TRAITS:
+        return ""
+
+    own = type(instance).__name__
+    record = _named(TRAITS[kind])
+    stated = getattr(instance, "traits", None)
+    if stated is not None and not isinstance(stated, record):
+        return f"traits of {own} must be a {TRAITS[kind]}, was {type(stated).__name__}"
+
+    fields = _kinds_of_traits(record)
+    if stated is not None:
+        for name, kind_of_trait in fields.items():
+            fault = fault_of(kind_of_trait, getattr(stated, name), name)
+            if fault is not None:
+                return f"{name} of {own}'s traits must be {fault.expected}, was {fault.value!r:.60}"
+
+    for name in dir(instance):
+        if name in fields:
+            return (
+                f"{own} has {name!r}, which only its traits can say: traits ="
+                f" {record.__name__}({name}=…)"
+            )
+
+    return ""
+
+
+def near_trait_problem(kind: str, instance: Any) -> str:
+    """Return which attribute of an object nobody reads, but looks like a misspelt trait; empty where
+    none does.
+    """
+    if kind not in TRAITS:
+        return ""
+
+    own = type(instance).__name__
+    record = _named(TRAITS[kind])
+    fields = _kinds_of_traits(record)
+    known = contract_of(kind).members.keys() | fields.keys() | {"traits"}
+    for name in dir(instance):
+        if name.startswith("_") or name in known:
+            continue
+
+        near = difflib.get_close_matches(name, ["traits", *fields], 1, _LEAST_ALIKE)
+        if near == ["traits"]:
+            return f"{own} has {name!r}, which nothing reads: did you mean 'traits'?"
+        if near:
+            return (
+                f"{own} has {name!r}, which nothing reads: did you mean traits ="
+                f" {record.__name__}({near[0]}=…)?"
+            )
+
+    return ""

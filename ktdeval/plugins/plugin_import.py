@@ -21,7 +21,7 @@ import pluggy
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.hookspecs import HOOKS, Spec, hookspec, ktdeval_event
 from ktdeval.plugins.author_code import place_of
-from ktdeval.plugins.contracts import Contract, contract_of, fault_of
+from ktdeval.plugins.contracts import Contract, contract_of, fault_of, traits_problem
 from ktdeval.values.kinds import Rule, mismatch as mismatch
 from ktdeval.values.misfit import near_matches
 from ktdeval.values.rules import has_text
@@ -319,14 +319,15 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
     """Check an object that a plugin made for a name of a kind before anything is paid for, since
     most are used only later. Raises PluginError, which `where` (kind, name and plugin) starts: an
     attribute or method is missing or of another type, or a task, tool, metric or card kind has
-    another name, or a task or metric one that no file can have.
+    another name, or a task or metric one that no file can have; or the traits of a task, model or
+    agent are wrong.
     """
-    if kind == "tasks" and hasattr(instance, "samples"):
-        kind = "scoring tasks"
-    elif kind == "models" and hasattr(instance, "connect"):
-        kind = "models behind a network"
-
+    kind = kind_of_made(kind, instance)
     _check_members(contract_of(kind), instance, where)
+    problem = call_foreign(traits_problem, f"{where}: traits", kind, instance)
+    if problem:
+        raise PluginError(f"{where}: {problem}")
+
     own = type(instance).__name__
     if (
         kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues")
@@ -340,6 +341,15 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
             f"{where}: the name can't be a file's; use up to 120 of A-Z, a-z, 0-9, `_`, `-`, and"
             " `.` but at the start"
         )
+
+
+def kind_of_made(kind: str, instance: Any) -> str:
+    """Return the kind of `CONTRACTS` of an object that a plugin made for a kind of names."""
+    if kind == "tasks" and hasattr(instance, "samples"):
+        return "scoring tasks"
+    if kind == "models" and hasattr(instance, "connect"):
+        return "models behind a network"
+    return kind
 
 
 def _check_members(contract: Contract, instance: Any, where: str) -> None:

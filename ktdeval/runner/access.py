@@ -26,8 +26,8 @@ from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.calls.tally import CallCounter
 from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
-from ktdeval.harness.model_parts import CallsNobody
 from ktdeval.harness.protocols import ProtocolModel
+from ktdeval.harness.traits import model_traits
 from ktdeval.plugins.plugin_import import call_foreign, call_through
 from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.config import RunConfig
@@ -286,7 +286,7 @@ def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
     requested = config.tool_protocol
     if requested == "auto" or requested == "native":
         return None
-    if isinstance(model, CallsNobody) and model.is_free is True:
+    if model_traits(model).is_free:
         raise UsageError(
             f"--tool-protocol {requested}: {config.model} takes tools as they are; leave the"
             " option out"
@@ -379,7 +379,7 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
 
         return batches.price(price)
 
-    if isinstance(model, CallsNobody) and model.is_free is True:
+    if model_traits(model).is_free:
         for name in ("price", "price_table"):
             if getattr(config, name):
                 raise UsageError(
@@ -394,7 +394,7 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
             raise ConfigError(
                 f"--{name.replace('_', '-')}: {config.model} makes its calls by itself, so that no"
                 " limit can be kept; leave the option out, or make the model a"
-                " ktdeval.api.RemoteModel (one that calls nobody: is_free = True)"
+                " ktdeval.api.RemoteModel (one that calls nobody: traits = ModelTraits(is_free=True))"
             )
 
     return choose_price(config.model, config.price, config.price_table)

@@ -29,7 +29,8 @@ from ktdeval.runner.models import session_models
 from ktdeval.runner.seen import SeenBooks
 from ktdeval.runner.store import LEDGER
 from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.tasks.task import HasForm, HasLessons, Scene, Task
+from ktdeval.tasks.task import Scene, Task
+from ktdeval.tasks.traits import task_traits
 from ktdeval.trading.account import Settlement, open_account, value_minor
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import (
@@ -286,13 +287,15 @@ class TradingEpisode:
         lens = scene.lens
         rules = parts.tape.rules
         self._seen = SeenBooks(lens, parts.snapshot, parts.tape, parts.task.trading)
+        traits = task_traits(parts.task)
+        self._lessons = traits.lessons
         #: whether the first step begins with the task's lessons
-        self.has_warm_up = isinstance(scene, HasLessons)
+        self.has_warm_up = traits.lessons is not None
         form: SubmissionForm
-        if isinstance(scene, HasForm):
-            form = scene.form
-        else:
+        if traits.submission_form is None:
             form = ActionForm(parts.task.harness, lens, rules.scales, rules.shorts)
+        else:
+            form = traits.submission_form(scene)
 
         self._session_parts = SessionParts(
             model=parts.model,
@@ -388,10 +391,9 @@ class TradingEpisode:
 
     def _teach(self, step: int, view: MarketView) -> Callable[[], Iterable[Lesson]] | None:
         """Return what makes the lessons of a warm-up, at the first step of a task with one."""
-        scene = self._scene
-        if step > 0 or not self.has_warm_up or not isinstance(scene, HasLessons):
+        if step > 0 or not self.has_warm_up or self._lessons is None:
             return None
-        return partial(scene.lessons, view)
+        return partial(self._lessons, self._scene, view)
 
     def _history(self, view: MarketView, days: int) -> FactorHistory:
         """Style factors of today's index members over the latest days, in an order that says

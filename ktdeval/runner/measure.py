@@ -25,6 +25,7 @@ from ktdeval.calls.prompt_size import (
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.harness.messages import NO_TOOL, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.session import TranscriptEntry
+from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.calendar import window_rows
 from ktdeval.observation.tables import as_object
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
@@ -32,7 +33,7 @@ from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Task
-from ktdeval.tasks.task_parts import UsualToolCalls
+from ktdeval.tasks.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
 from ktdeval.values.jsonio import JsonValue, dumps_canonical
@@ -90,6 +91,7 @@ class MeasuringModel:
         self.requests = 0
         self.sent = PromptBytes()
         self.largest = PromptBytes()
+        self.traits = ModelTraits(recorded_vectors=self._vectors)
 
     def reply(self, request: ModelRequest) -> Reply:
         """Count one request and answer it."""
@@ -122,7 +124,7 @@ class MeasuringModel:
             arguments = self._answer(tool.parameters, request)
         return self._call(tool.name, arguments)
 
-    def recorded_vectors(self, texts: Sequence[str]) -> list[str]:
+    def _vectors(self, texts: Sequence[str]) -> list[str]:
         """Return a vector for each text, so that no service is asked for a plan."""
         return [_VECTOR] * len(texts)
 
@@ -258,8 +260,9 @@ def measure_steps(
 
 
 def _research_calls(task: Any, behaviour: Behaviour) -> int:
-    if isinstance(task, UsualToolCalls) and 0 < behaviour.research_share < 1:
-        return task.usual_tool_calls
+    usual_tool_calls = task_traits(task).usual_tool_calls
+    if usual_tool_calls is not None and 0 < behaviour.research_share < 1:
+        return usual_tool_calls()
 
     most: int = task.harness.max_tool_calls
     return round(behaviour.research_share * most)

@@ -10,12 +10,10 @@ from typing import cast
 from ktdeval.calls.context import Context, given_context, stated_context
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.cards.fields.cutoff import Cutoff, CutoffEntry, NoCutoff, listed_cutoff
-from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
-from ktdeval.harness.agent import AsksModels
+from ktdeval.errors import ConfigError, KtdevalError, UsageError
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
-from ktdeval.harness.model_parts import CallsNobody, PinsArguments, PresetsRun
 from ktdeval.harness.session_parts import NamedModel
-from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel
@@ -89,14 +87,11 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
     on this machine and the run's own does not, or the other way round.
     """
     agent = plugins.make_agent(config.agent, config.agent_args)
-    if not isinstance(agent, AsksModels):
+    names = agent_traits(agent).further_models
+    if not names:
         return ()
 
     where = f"agent {config.agent}"
-    names = agent.further_models
-    if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
-        raise PluginError(f"{where}: further_models must be a tuple of names, was {names!r:.80}")
-
     own = own_model(config, plugins)
     found = []
     for name in dict.fromkeys(names):
@@ -117,23 +112,23 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
 
 def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugins) -> RunModel:
     """Return one further model of a run."""
-    if isinstance(own, PresetsRun):  # it repeats a run, with the replies of all its models
+    if (
+        model_traits(own).recorded_settings is not None
+    ):  # it repeats a run, with the replies of all its models
         choice = FurtherModel(asked_as, config.model, dict(config.model_args))
         return RunModel(choice, own, FREE)
 
     name, own_args = split_model(asked_as)
     args = {**_shared_args(name, own, config, plugins), **own_args}
     model = plugins.make_model(name, args)
-    if isinstance(model, PresetsRun):
+    traits = model_traits(model)
+    if traits.recorded_settings is not None:
         raise UsageError(
             f"agent {config.agent}: {name} repeats a recorded run, and can only be the run's own"
             " --model"
         )
 
-    if isinstance(model, PinsArguments):
-        where = f"model {name}: recorded_args must be a mapping"
-        args |= call_foreign(dict, where, model.recorded_args)
-
+    args |= traits.recorded_args
     return RunModel(FurtherModel(asked_as, name, args), model, _price(name, model, config))
 
 
@@ -160,7 +155,7 @@ def _shared_args(
 
 def _price(name: str, model: Model, config: RunConfig) -> Price | None:
     """Return the price of a further model; `--price` is that of the run's own."""
-    if isinstance(model, CallsNobody) and model.is_free is True:
+    if model_traits(model).is_free:
         return FREE
 
     remote = as_remote(model)

@@ -14,6 +14,7 @@ from ktdeval.cards.fields.cutoff import run_cutoff
 from ktdeval.cards.fields.task import NEVER_RANKED
 from ktdeval.errors import DataError, PluginError, UsageError
 from ktdeval.harness.messages import ToolProtocol
+from ktdeval.harness.traits import model_traits
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign
@@ -30,7 +31,7 @@ from ktdeval.tasks.scoring import (
 )
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.tasks.task import Task, describe_task
-from ktdeval.tasks.task_parts import ChecksWindows, NeverRanked
+from ktdeval.tasks.traits import task_traits
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue, content_hash
@@ -59,8 +60,9 @@ def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
     is never ranked.
     """
     description = describe_task(task, plugins.tools(task.tools))
-    if isinstance(task, NeverRanked):
-        description[NEVER_RANKED] = task.never_ranked
+    never_ranked = task_traits(task).never_ranked
+    if never_ranked:
+        description[NEVER_RANKED] = never_ranked
 
     if not is_scoring(task):
         return description
@@ -118,7 +120,8 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
 
 def _check_windows(config: RunConfig, model: object, tasks: Iterable[Task]) -> None:
     """Raise UsageError if windows are unknown, or the model refuses one."""
-    if not isinstance(model, ChecksWindows):
+    window_problem = model_traits(model).window_problem
+    if window_problem is None:
         return
 
     where = f"model {config.model}: window_problem()"
@@ -127,7 +130,7 @@ def _check_windows(config: RunConfig, model: object, tasks: Iterable[Task]) -> N
             if window is None:
                 continue
 
-            problem = call_foreign(model.window_problem, where, window)
+            problem = call_foreign(window_problem, where, window)
             if problem:
                 raise UsageError(str(problem))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.harness.messages import ModelRequest, Reply
-from ktdeval.harness.model_parts import ChecksFirstStep, ChecksRequests, NeedsLessons
+from ktdeval.harness.traits import model_traits
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.episode import TradingEpisode
@@ -59,8 +59,8 @@ def check_model(
     """Raise UsageError where a model says that it can't act on a task of these episodes; it names
     the models that could.
 
-    A model says so by `step_problem(requests)`, of all requests of a first step, or by
-    `request_problem(request)`, of one.
+    A model says so by its traits: `step_problem`, of all requests of a first step, or
+    `request_problem`, of one.
     """
     if not _says_what_it_needs(model):
         return
@@ -79,7 +79,8 @@ def check_model(
 
 
 def _says_what_it_needs(model: object) -> bool:
-    return isinstance(model, ChecksRequests | ChecksFirstStep)
+    traits = model_traits(model)
+    return traits.request_problem is not None or traits.step_problem is not None
 
 
 class _FirstStep:
@@ -95,7 +96,7 @@ class _FirstStep:
 
     def shown_to(self, model: object) -> Sequence[ModelRequest]:
         """Return what a model would be sent."""
-        with_lessons = isinstance(model, NeedsLessons) and model.needs_lessons
+        with_lessons = model_traits(model).needs_lessons
         if with_lessons not in self._requests:
             spec = self._spec
             where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
@@ -112,15 +113,16 @@ def _problem(name: str, model: object, requests: Sequence[ModelRequest]) -> str 
     if not requests:
         return None
 
-    if isinstance(model, ChecksRequests):
+    traits = model_traits(model)
+    if traits.request_problem is not None:
         where = f"model {name}: request_problem()"
         for request in requests:
-            problem = call_foreign(model.request_problem, where, request)
+            problem = call_foreign(traits.request_problem, where, request)
             if problem:
                 return str(problem)
 
-    if isinstance(model, ChecksFirstStep):
-        problem = call_foreign(model.step_problem, f"model {name}: step_problem()", requests)
+    if traits.step_problem is not None:
+        problem = call_foreign(traits.step_problem, f"model {name}: step_problem()", requests)
         if problem:
             return f"{name} {problem}"
 

@@ -17,9 +17,9 @@ from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.cards.fields.cutoff import Cutoff, CutoffEntry, NoCutoff, latest_cutoff, run_cutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.messages import Model, RemoteModel, ToolProtocol, as_remote
-from ktdeval.harness.model_parts import PinsArguments, PresetsRun
+from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.plugin_import import call_foreign, call_through
+from ktdeval.plugins.plugin_import import call_through
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.access import (
     ModelAccess,
@@ -522,25 +522,19 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
     """Return the config completed by the model's own settings.
 
     Its parameters get `--base-url` and what pins the model (its `recorded_args`), those of the agent
-    what pins the agent. Settings that
-    recorded replies were made with (its `recorded_settings(tasks)`) apply where the config has
-    defaults. Raises UsageError: a model has no address, or is given two.
+    what pins the agent. Settings that recorded replies were made with (its `recorded_settings`)
+    apply where the config has defaults. Raises UsageError: a model has no address, or is given two.
     """
     config = with_address(config, plugins)
-    model = own_model(config, plugins)
-    pins = call_foreign(
-        dict,
-        f"model {config.model}: recorded_args must be a mapping",
-        model.recorded_args if isinstance(model, PinsArguments) else {},
-    )
-    config = replace(config, model_args={**config.model_args, **pins})
+    traits = model_traits(own_model(config, plugins))
+    config = replace(config, model_args={**config.model_args, **traits.recorded_args})
     config = _with_agent_pins(config, plugins)
-    if not isinstance(model, PresetsRun):
+    if traits.recorded_settings is None:
         return config
 
     where = f"model {config.model}: recorded_settings()"
     tasks = tuple(choose_tasks(config, plugins))
-    recorded = call_through(model.recorded_settings, where, tasks)
+    recorded = call_through(traits.recorded_settings, where, tasks)
     defaults = RunConfig(model=config.model, tasks=config.tasks)
     changes = {}
     for name, value in recorded.items():
@@ -552,12 +546,7 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
 
 def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
     """Return the config with what pins the agent (its `recorded_args`) among its parameters."""
-    agent = plugins.make_agent(config.agent, config.agent_args)
-    if not isinstance(agent, PinsArguments):
-        return config
-
-    where = f"agent {config.agent}: recorded_args must be a mapping"
-    pins = call_foreign(dict, where, agent.recorded_args)
+    pins = agent_traits(plugins.make_agent(config.agent, config.agent_args)).recorded_args
     return replace(config, agent_args={**config.agent_args, **pins})
 
 

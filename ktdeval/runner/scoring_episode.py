@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
 
 from ktdeval.errors import PluginError
-from ktdeval.harness.action import Reading, read_valid
+from ktdeval.harness.action import Reading, SubmissionForm, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.messages import CallParams, Model, ToolSpec, encodable
 from ktdeval.harness.session import GuardedSession
@@ -30,7 +30,7 @@ from ktdeval.values.fields import build
 from ktdeval.values.jsonio import JsonObject, JsonValue, dumps_canonical, loads_strict
 
 
-class AnswerForm:
+class AnswerForm(SubmissionForm):
     """Reads answers, JSON objects that follow a form's schema, where a trading step has its
     submission form.
     """
@@ -41,7 +41,7 @@ class AnswerForm:
         self._text_field = text_field
         self._validator = Draft202012Validator(tool.parameters)
 
-    def arguments_of(self, text: str) -> str | None:
+    def arguments_of(self, text: str, /) -> str | None:
         """Return an answer whose one field is the text; None where the sample takes no text."""
         if not self._text_field:
             return None

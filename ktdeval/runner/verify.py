@@ -30,6 +30,7 @@ from ktdeval.cards.fields.provenance import made_at
 from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError, VerificationError
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.session import TranscriptEntry
+from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
@@ -65,6 +66,9 @@ class RecordedModel:
         self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: of the step that is run
         self.embedded: deque[Mapping[str, JsonValue]] = deque()  #: likewise
         self.predicted: Mapping[str, float] | None = None  #: likewise
+        self.traits = ModelTraits(
+            recorded_vectors=self._vectors, recorded_predictions=self._predictions
+        )
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
         """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError:
@@ -76,7 +80,7 @@ class RecordedModel:
         reply = exchange.get("reply")
         return build(Reply, reply if isinstance(reply, Mapping) else {}, "reply")
 
-    def recorded_vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
+    def _vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
         """Return the next recorded vectors; errors as of `reply`."""
         record = _next(
             self.embedded, "the agent asks for vectors once more than the transcript has them"
@@ -84,7 +88,7 @@ class RecordedModel:
         vectors = record.get("vectors")
         return list(map(str, vectors)) if isinstance(vectors, Sequence) else []
 
-    def recorded_predictions(self, first: ModelRequest) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
+    def _predictions(self, first: ModelRequest) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
         """Return the step's recorded predictions; None of a model that predicts nothing."""
         return self.predicted
 

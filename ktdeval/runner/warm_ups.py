@@ -22,7 +22,7 @@ from ktdeval.runner.measure import (
 from ktdeval.runner.window_notes import first_day_of_warm_up
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.tasks.task import Task
-from ktdeval.tasks.task_parts import WarmsUp
+from ktdeval.tasks.traits import task_traits
 
 WarmUpRates = Mapping[Window | None, Mapping[str, StepRate]]
 """By window and scenario, what comes before the first step of an episode; None: an episode that has
@@ -63,11 +63,12 @@ def warm_up_rates(
     """Return what the warm-ups of a task's episodes take, in all scenarios the same questions."""
     none = dict.fromkeys(ASSUMED, NOTHING)
     rates: dict[Window | None, Mapping[str, StepRate]] = {None: none}
+    says_when = task_traits(task).warm_up_from is not None
     for spec in specs:
         if spec.window is None or spec.window in rates:
             continue
 
-        if isinstance(task, WarmsUp) and first_day_of_warm_up(task, spec.window) is None:
+        if says_when and first_day_of_warm_up(task, spec.window) is None:
             rates[spec.window] = none
         else:
             size = measure_warm_up(spec, factory)

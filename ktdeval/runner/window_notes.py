@@ -8,7 +8,7 @@ from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.tasks.task import Task
-from ktdeval.tasks.task_parts import WarmsUp
+from ktdeval.tasks.traits import task_traits
 
 
 def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
@@ -34,9 +34,10 @@ def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
 
 def first_day_of_warm_up(task: Task, window: Window) -> str | None:
     """Return the first day of a window's warm-up; None if it has none, or the task doesn't say."""
-    if not isinstance(task, WarmsUp):
+    warm_up_from = task_traits(task).warm_up_from
+    if warm_up_from is None:
         return None
 
     where = f"task {task.name}: warm_up_from()"
-    first_day: str | None = call_foreign(task.warm_up_from, where, window)
+    first_day: str | None = call_foreign(warm_up_from, where, window)
     return first_day

@@ -30,9 +30,6 @@ from ktdeval.tasks.spec import (
     Window as Window,
 )
 from ktdeval.tasks.task import (
-    HasForm as HasForm,
-    HasLessons as HasLessons,
-    ListsByMarket as ListsByMarket,
     MaskedConfig as MaskedConfig,
     QuestionsConfig as QuestionsConfig,
     Scene as Scene,
@@ -42,15 +39,7 @@ from ktdeval.tasks.task import (
     describe_task as describe_task,
     windows_of as windows_of,
 )
-from ktdeval.tasks.task_parts import (
-    ChecksWindows as ChecksWindows,
-    NeedsAShares as NeedsAShares,
-    NeedsAssets as NeedsAssets,
-    NeedsMinutes as NeedsMinutes,
-    NeverRanked as NeverRanked,
-    UsualToolCalls as UsualToolCalls,
-    WarmsUp as WarmsUp,
-)
+from ktdeval.tasks.traits import TaskTraits as TaskTraits, task_traits as task_traits
 from ktdeval.tasks.unanswered import (
     BOUNDS as BOUNDS,
     UNANSWERED as UNANSWERED,

@@ -18,7 +18,7 @@ from ktdeval.masking.lens import Lens, MaskKind
 from ktdeval.stats.intervals import Interval
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Task, TaskVariant
-from ktdeval.tasks.task_parts import NeedsAShares, NeedsAssets, NeedsMinutes
+from ktdeval.tasks.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import Provenance
 from ktdeval.values.jsonio import JsonValue
@@ -150,7 +150,7 @@ class SampleSet(Protocol):
 
 class ScoringTask(TaskVariant, Protocol):
     """A scoring task variant. Without `windows` it asks about no market, and a run of it opens
-    none. `ktdeval.tasks.task_parts` declares what else it may have.
+    none.
     """
 
     mask: MaskKind | None  #: None where the task asks about no market
@@ -179,26 +179,26 @@ def needs_market(task: Any) -> bool:
 
 
 def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
-    """Return why a task can't be about a market; None where it can. `ktdeval.tasks.task_parts`
-    declares what a task may need.
+    """Return why a task can't be about a market, by what its traits say that it needs; None where
+    it can.
     """
     task_name = task.name
     name = snapshot.meta.name
-    if isinstance(task, NeedsAssets):
-        for code in task.needs_assets:
-            if code not in snapshot.asset_index:
-                return (
-                    f"{task_name} is about {code}, which {name} has not: import it, or choose"
-                    " other --data"
-                )
+    traits = task_traits(task)
+    for code in traits.needs_assets:
+        if code not in snapshot.asset_index:
+            return (
+                f"{task_name} is about {code}, which {name} has not: import it, or choose other"
+                " --data"
+            )
 
-    if isinstance(task, NeedsMinutes) and task.needs_minutes and not snapshot.minutes:
+    if traits.needs_minutes and not snapshot.minutes:
         return (
             f"{task_name} shows bars within days; {name} has none: import some (--minutes), or"
             " choose other --data"
         )
 
-    if isinstance(task, NeedsAShares) and task.needs_a_shares:
+    if traits.needs_a_shares:
         lacks = _not_of_a_shares(snapshot)
         if lacks:
             return (

@@ -12,19 +12,10 @@ from typing import Annotated, Protocol
 import msgspec
 
 from ktdeval.errors import StoreError
+from ktdeval.market.calendar import Window as Window
 from ktdeval.values.fields import to_mapping
 from ktdeval.values.jsonio import JsonValue, content_hash
 from ktdeval.values.seeds import derive_seed
-
-
-@dataclass(frozen=True)
-class Window:
-    """An evaluation window; dates are ISO days, both ends included."""
-
-    name: str
-    first: str
-    last: str
-
 
 _WITHOUT_MARKET: Mapping[str, JsonValue] = {
     "snapshot": "",

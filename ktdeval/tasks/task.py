@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self
 
 from ktdeval.errors import ConfigError
-from ktdeval.harness.action import SubmissionForm
-from ktdeval.harness.agent import HarnessConfig, Lesson, Observation
+from ktdeval.harness.agent import HarnessConfig, Observation
 from ktdeval.harness.tools import Tool
 from ktdeval.market.calendar import parse_day, window_rows
 from ktdeval.market.snapshot import MarketSnapshot, MarketView
@@ -189,37 +188,10 @@ class Scene(Protocol):
         """Return the object that research tools get as their first argument at this step."""
 
 
-@runtime_checkable
-class HasForm(Protocol):
-    """Scene whose submissions have a form of their own, which turns them into orders."""
-
-    form: SubmissionForm
-
-
-@runtime_checkable
-class HasLessons(Protocol):
-    """A scene with a warm-up: days before the first step, shown with what came after them to agents
-    that learn.
-    """
-
-    def lessons(self, view: MarketView) -> Iterable[Lesson]:
-        """Return them, oldest first; `view` is that of the first step, and nothing after its day is
-        shown.
-        """
-
-
-@runtime_checkable
-class ListsByMarket(Protocol):
-    """Scene whose table of candidates depends on the day's market, and on no position in an asset
-    that it lists anyway. So many accounts can share it.
-    """
-
-    #: whether positions in other assets are added to the table
-    adds_positions: bool
-
-
 class TaskVariant(Protocol):
-    """Members that trading and scoring tasks share."""
+    """Members that trading and scoring tasks share. Its `traits`, if it has any, are
+    `ktdeval.tasks.TaskTraits`.
+    """
 
     name: str
     version: FilledText

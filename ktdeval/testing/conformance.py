@@ -37,6 +37,7 @@ from ktdeval.tasks.scoring import (
 )
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.tasks.task import Task
+from ktdeval.tasks.traits import task_traits
 from ktdeval.testing.findings import ConformanceError
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
@@ -190,10 +191,28 @@ def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
         )
         poisoned = _observe(task, spec, _poisoned(market, row), row, step)
         expect(texts == poisoned, f"{where}: the observation changes when later days do")
-        guard = LeakGuard(task.scene(spec, market).lens, market)
+        scene = task.scene(spec, market)
+        _check_scene(task, scene)
+        guard = LeakGuard(scene.lens, market)
 
         for text in texts:
             guard.check(text)
+
+
+def _check_scene(task: Task, scene: Any) -> None:
+    """Check that what a scene has beyond its contract is named in the traits of its task."""
+    traits = task_traits(task)
+    named = {
+        "form": traits.submission_form,
+        "lessons": traits.lessons,
+        "adds_positions": traits.adds_positions,
+    }
+    for name, trait in named.items():
+        expect(
+            trait is not None or getattr(scene, name, None) is None,
+            f"task {task.name}: its scene has {name!r}, which only the traits of the task can say"
+            f" (ktdeval.api.TaskTraits)",
+        )
 
 
 def _check_declaration(task: Task) -> None:

@@ -17,8 +17,11 @@ from jsonschema.exceptions import SchemaError
 
 from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.harness.messages import ModelRequest, Reply, as_remote
+from ktdeval.harness.traits import model_traits
 from ktdeval.hookspecs import Spec
 from ktdeval.market.manifest import with_id
+from ktdeval.plugins.contracts import near_trait_problem
+from ktdeval.plugins.plugin_import import kind_of_made
 from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.runner.plan import target_task_of
 from ktdeval.tasks.scoring import is_scoring
@@ -54,17 +57,27 @@ def check_made_without_arguments(spec: Spec) -> None:
         )
 
 
+def check_trait_names(kind: str, made: Any) -> None:
+    """Raise ConformanceError if an attribute of a task, model or agent looks like a misspelt
+    trait.
+    """
+    problem = near_trait_problem(kind_of_made(kind, made), made)
+    if problem:
+        raise ConformanceError(f"{problem} Else begin its name with an underscore")
+
+
 def call_model(trial: Trial, spec: Spec) -> None:
     """Check that a model answers requests of every form, and acts in an episode."""
     name = spec.name if "/" in spec.name else f"{spec.name}/check"
     model = trial.plugins.make_model(name)
+    check_trait_names("models", model)
     remote = as_remote(model)
     if remote is not None:
         dumps_canonical(remote.settings())
         raise NotCalled("asks a network, so only its declaration and its settings are checked")
 
     counted = _Counted(model)
-    deterministic = not getattr(model, "draws_chance", False)
+    deterministic = not model_traits(model).draws_chance
     check_model(counted, deterministic=deterministic)
     if counted.failures == counted.calls:
         raise ConformanceError(
@@ -100,7 +113,7 @@ def call_agent(trial: Trial, spec: Spec) -> None:
     """Check that an agent decides, equally twice; that it holds if the model submits nothing; and
     that it lets a failed call rise.
     """
-    trial.plugins.make_agent(spec.name)
+    check_trait_names("agents", trial.plugins.make_agent(spec.name))
     first = trial.with_agent(spec.name, "submits")
     if first != trial.with_agent(spec.name, "submits"):
         raise ConformanceError(
@@ -126,6 +139,7 @@ def call_agent(trial: Trial, spec: Spec) -> None:
 def call_task(trial: Trial, spec: Spec) -> None:
     """Check a task's declaration and samples or observations, then play a short episode of it."""
     task: Any = trial.plugins.make_task(spec.name)
+    check_trait_names("tasks", task)
     entries = list(trial.entries(task, TrialModel()))  # NotCalled, before the checks take a market
     if not is_scoring(task):
         trial.plugins.tools(task.tools)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness.messages import Model, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.smallest import smallest_value
+from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.execute import EpisodeFactory
@@ -33,7 +34,7 @@ class TrialModel:
     submits the smallest form. `writes text`: never calls a tool. `fails`: each call fails.
     """
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def __init__(self, conduct: Conduct = "submits") -> None:
         self._conduct = conduct

@@ -13,6 +13,7 @@ from ktdeval.harness import (
     Decision,
     Message,
     ModelRequest,
+    ModelTraits,
     Observation,
     Reply,
     StepSession,
@@ -41,8 +42,9 @@ class ElectedModel:
     """
 
     def __init__(self, _name: str, params: ElectedParams) -> None:
-        #: whether the run has nothing to price; the tokens of others' replies are their providers'
-        self.is_free = all(voter.is_free for voter in params.voters)
+        # The tokens of others' replies are their providers'; here there is nothing to price.
+        is_free = all(voter.is_free for voter in params.voters)
+        self.traits = ModelTraits(is_free=is_free)
 
     def reply(self, _request: ModelRequest) -> NoReturn:
         """Refuse. Raises ProviderError: only records have its replies."""

@@ -4,7 +4,7 @@ task's own form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from ktdeval.errors import ConfigError
 from ktdeval.harness import (
     NO_TOOL,
+    AgentTraits,
     Decision,
     Lesson,
     Message,
@@ -71,7 +72,7 @@ def make_own_team(params: FileParams) -> TeamAgent:
         )
 
     agent = _made(path.stem, team, params)
-    agent.recorded_args = {"content": content}
+    agent.traits = replace(agent.traits, recorded_args={"content": content})
     return agent
 
 
@@ -182,9 +183,8 @@ class TeamAgent:
         self._team = team
         self._quick_model = quick_model
         self._warm_up_days = warm_up_days
-        #: models besides the run's own that the team asks
-        self.further_models = () if quick_model is None else (quick_model,)
-        self.recorded_args: Mapping[str, JsonValue] = {}  #: what pins the team's file
+        further = () if quick_model is None else (quick_model,)
+        self.traits = AgentTraits(further_models=further)
         self._words = wordings()
         #: sources whose documents a role is not shown, by role
         self._hidden: dict[str, frozenset[str]] = {}

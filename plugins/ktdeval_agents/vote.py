@@ -7,7 +7,14 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from ktdeval.errors import ConfigError, StoreError
-from ktdeval.harness import Agent, Decision, Observation, StepSession, submission_object
+from ktdeval.harness import (
+    Agent,
+    AgentTraits,
+    Decision,
+    Observation,
+    StepSession,
+    submission_object,
+)
 from ktdeval.trading import DECIDED
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue, dumps_canonical
@@ -56,8 +63,7 @@ class VoteAgent:
             raise ConfigError("agents: name at least one team that votes")
 
         models = _models(given.models)
-        #: models that voters ask, each once
-        self.further_models = tuple(dict.fromkeys(models))
+        self.traits = AgentTraits(further_models=tuple(dict.fromkeys(models)))
         self._voters: list[_Voter] = []
         for agent, model in product(given.agents, models or (None,)):
             if agent not in TEAMS:

@@ -41,6 +41,7 @@ class Listener:
 
     def __init__(self, recorded: RecordedModel) -> None:
         self._recorded = recorded
+        self.traits = recorded.traits  #: its predictions and vectors
         self._calls: list[ModelCall] = []
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -48,14 +49,6 @@ class Listener:
         reply = self._recorded.reply(request)
         self._calls.append(ModelCall(request, reply))
         return reply
-
-    def recorded_vectors(self, texts: Sequence[str]) -> list[str]:
-        """Return the next recorded vectors; errors as of `RecordedModel`."""
-        return self._recorded.recorded_vectors(texts)
-
-    def recorded_predictions(self, first: ModelRequest) -> Mapping[str, float] | None:
-        """Return the step's recorded predictions."""
-        return self._recorded.recorded_predictions(first)
 
     def take(self) -> tuple[ModelCall, ...]:
         """Return the calls since the last time, and forget them."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ktdeval.harness import CallsNobody
+from ktdeval.harness import model_traits
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import (
     RunConfig,
@@ -59,7 +59,7 @@ def estimate_grid(
         pruned += len(cells) - len(kept)
         left = [cell for cell in kept if not is_done(system, cell)]
         model = own_model(system.config, plugins)
-        is_free = isinstance(model, CallsNobody) and model.is_free is True
+        is_free = model_traits(model).is_free
 
         of_model = sums.setdefault(
             system.model.short, _Sums(0, is_free, {name: [] for name in SCENARIOS})

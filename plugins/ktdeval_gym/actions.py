@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from ktdeval.errors import DataError, ModelError, UsageError, explained
-from ktdeval.harness import ModelRequest, Reply
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval.observation import ObservedAsset, ObservedLimits, ObservedState
 from ktdeval.trading import Side
@@ -197,8 +197,6 @@ def orders_of(state: ObservedState, weights: Sequence[float], why: str) -> list[
 class ActionsModel:
     """Submits recorded actions, step by step."""
 
-    is_free = True
-
     def __init__(self, _name: str, params: ActionsParams) -> None:
         """Read the actions. Raises DataError: there are none; UsageError: not those that the
         parameters pin.
@@ -209,7 +207,7 @@ class ActionsModel:
                 f"gym/actions: {params.file} has the SHA-256 {digest}, not {params.sha256}; name the"
                 " file that was meant"
             )
-        self.recorded_args: Mapping[str, JsonValue] = {"sha256": digest}
+        self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 
     def reply(self, request: ModelRequest) -> Reply:
         """Return the submission of a step, or the next round of calls. Raises ModelError: there is

@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any
 
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.harness import ModelRequest, Reply
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
@@ -147,7 +147,7 @@ def mean_score(records: Sequence[AnswerRecord]) -> float | None:
 class _Channel:
     """Model that passes requests to the caller and returns its replies."""
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def __init__(self, replies: Queue[Reply | None], requests: Queue[_Asked | _Ended]) -> None:
         self._replies = replies

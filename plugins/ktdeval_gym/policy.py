@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, ProviderError, UsageError, explained
-from ktdeval.harness import HoldRule, ModelRequest, Reply
+from ktdeval.harness import HoldRule, ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import NO_ACCOUNT, SUBMIT, Conversation
 from ktdeval.market import FloatArray
 from ktdeval.tasks import Window
@@ -153,20 +153,18 @@ class PolicyModel:
     request, not on labels or days.
     """
 
-    is_free = True  # it calls no provider
-
     def __init__(self, _name: str, params: PolicyParams) -> None:
         """Read the policy. Raises DataError as `read_policy`; UsageError if it is not the policy that
         the parameters pin.
         """
         self._policy = read_policy(user_path(params.policy))
         content = self._policy.content
-        self.recorded_args = {
+        pins = {
             "sha256": self._policy.sha256,
             "trained": f"{content.first}:{content.last}",
         }
 
-        for name, actual in self.recorded_args.items():
+        for name, actual in pins.items():
             pinned = getattr(params, name)
             if pinned not in (None, actual):
                 raise UsageError(
@@ -174,16 +172,24 @@ class PolicyModel:
                     " that was meant"
                 )
 
-    def window_problem(self, window: Window) -> str | None:
+        self.traits = ModelTraits(
+            is_free=True,
+            recorded_args=pins,
+            window_problem=self._window_problem,
+            request_problem=self._request_problem,
+            step_problem=self._step_problem,
+        )
+
+    def _window_problem(self, window: Window) -> str | None:
         """Return why a window can't be evaluated: it does not lie after the days of training."""
         problem = overlap(self._policy.content.first, self._policy.content.last, window)
         return problem and f"rl/policy: {problem}"
 
-    def request_problem(self, request: ModelRequest) -> str | None:
+    def _request_problem(self, request: ModelRequest) -> str | None:
         """Return why a task can't be answered: the policy can't decide on it. None if it can."""
         return self._problem(Conversation(request))
 
-    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
         """Return why a step can't be answered: it asks for no submission. None if it can."""
         if any(Conversation(request).is_submission for request in requests):
             return None
@@ -206,7 +212,7 @@ class PolicyModel:
         )
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the submission. Raises ProviderError as of `request_problem`."""
+        """Return the submission. Raises ProviderError as of `_problem`."""
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("No research.")

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.harness import Decision as Decided
+from ktdeval.harness import Decision as Decided, SubmissionForm
 from ktdeval.market import window_rows
 from ktdeval.observation import ObservedLimits, ObservedState
 from ktdeval.runner import EpisodeFactory
-from ktdeval.tasks import HasForm, ListsByMarket, Window
+from ktdeval.tasks import Window, task_traits
 from ktdeval.trading import Action, CountsRecord, Order, StepRecord, known_breaches
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_gym.actions import Decision, bounded, decided, moves, tradables
@@ -100,15 +100,18 @@ class TaskWindow:
         self._others: dict[tuple[int, int], _Figures] = {}
         self._listings: dict[tuple[int, frozenset[int]], _Listing] = {}
         self._cash_only = _Books(self)
-        self._adds_positions: bool | None = None  #: None where the scene does not say
-        if isinstance(self.scene, ListsByMarket):
-            self._adds_positions = self.scene.adds_positions
+        traits = task_traits(opened.task)
+        self._adds_positions = traits.adds_positions
+        #: form of decisions of the task's own; None where it asks for orders
+        self.submission_form: SubmissionForm | None = None
+        if traits.submission_form is not None:
+            self.submission_form = traits.submission_form(self.scene)
         self.form = form_of(opened, self.state(0, self._cash_only))
 
     @property
     def has_form(self) -> bool:
         """Whether the task asks for decisions, by a form of its own."""
-        return isinstance(self.scene, HasForm)
+        return self.submission_form is not None
 
     def state(self, step: int, books: _Books) -> ObservedState:
         """Return the state that the task shows an account at a close."""
@@ -315,10 +318,10 @@ class DecisionPortfolio(_Account):
     def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
         """Settle decisions."""
         labels = [asset.label for asset in tradables(self._state)]
-        scene = self._window.scene
-        assert isinstance(scene, HasForm)
+        form = self._window.submission_form
+        assert form is not None  # the task asks for decisions
         text = dumps_canonical(decided(labels, taken[: len(labels)], _REASON))
-        reading = scene.form.read(text)
+        reading = form.read(text)
         submission = reading.submission
         if submission.action is None:
             raise DataError(f"task {self._window.opened.task.name}: {submission.feedback}")

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.harness import ModelRequest, Reply
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import Conversation
 from ktdeval.market import MarketSnapshot
 from ktdeval.observation import ObservedState
@@ -38,7 +38,7 @@ class _AskedError(BaseException):
 class _Actor:
     """Model that submits the action of an environment, or raises what it is asked."""
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def __init__(self) -> None:
         self.action: Sequence[Decision | float] | None = None

@@ -18,7 +18,7 @@ from ktdeval.runner import (
     describe_any,
     with_address,
 )
-from ktdeval.tasks import EpisodeSpec, Task, Window, is_scoring
+from ktdeval.tasks import EpisodeSpec, Task, Window, is_scoring, task_traits
 from ktdeval.trading import StepRecord
 from ktdeval.values.fields import build
 from ktdeval.values.jsonio import JsonValue, content_hash
@@ -65,7 +65,7 @@ class Entry:
         task = plugins.make_task(name)
         if is_scoring(task):
             raise ConfigError(f"markets: {self.market}: the task {name} does not trade")
-        if getattr(task, "needs_minutes", False):
+        if task_traits(task).needs_minutes:
             raise ConfigError(
                 f"markets: {self.market}: the task {name} shows bars within the day, and the days of"
                 " a forward test are daily bars"

@@ -9,11 +9,9 @@ task shows nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from itertools import accumulate, chain, groupby
-from typing import Any, Literal, cast
-
-import numpy as np
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import Any, cast
 
 from ktdeval.attribution import FACTORS
 from ktdeval.errors import ConfigError, UsageError
@@ -38,11 +36,8 @@ from ktdeval.keyless import (
     sell_short,
     standing,
     table_columns,
-    worth,
 )
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.seeds import derive_seed
 from ktdeval.values.ties import whole_groups
 from ktdeval_models.chaos import ChaosModel
 from ktdeval_models.params import (
@@ -53,20 +48,14 @@ from ktdeval_models.params import (
     RandomParams,
     RankParams,
 )
-
-SCREENS = (
-    "MOM_12_1",
-    "-RV_60",
-    "ILLIQ",
-    "REV_ON",
-    "-MOM_ID",
-    "SKEW",
-    "CORR_PV",
-    "HIGH_52W",
-    "-CV_VOL",
+from ktdeval_models.random_model import (
+    RandomModel,
+    names_are_shown,
+    screened_places,
+    stock_ids,
 )
+
 MOST_FACTORS = 6  # of one screen
-MOST_PARTS = 20  # equal parts of an account, by which random buys are sized
 _NEAREST = {"MOM_12_1": "return_60d_pct", "RV_60": "volatility_20d_pct"}
 
 
@@ -84,11 +73,6 @@ def _is_shown(columns: Collection[str], name: str) -> bool:
     """Whether `_figure` finds this figure in a table with these columns."""
     nearest = "close" if name == "ILLIQ" else _NEAREST.get(name)
     return name in columns or nearest in columns
-
-
-def _stock_ids(rows: Iterable[Row]) -> list[str]:
-    """Return the names in rows, in their order."""
-    return [row["stock_id"] for row in rows]
 
 
 class Hold(KeylessModel):
@@ -126,9 +110,9 @@ class BuyAndHold(Hold):
 
         limits = state["constraints"]
         if "weights" in limits:
-            return _buy_to_hold(_stock_ids(rows), 1.0 / len(rows))
+            return _buy_to_hold(stock_ids(rows), 1.0 / len(rows))
 
-        held = set(_stock_ids(conversation.rows(state["positions"])))
+        held = set(stock_ids(conversation.rows(state["positions"])))
         vacant = int(limits["max_positions"]) - len(held)
         if vacant <= 0:
             return []
@@ -148,7 +132,7 @@ class BuyAndHold(Hold):
         for group in whole_groups(groups, vacant):
             weight = part if len(group) == 1 else certain.share(part, len(group))
             if weight > 0.0 and cash >= part / 2:
-                bought.append(_buy_to_hold(_stock_ids(group), weight))
+                bought.append(_buy_to_hold(stock_ids(group), weight))
                 cash -= weight * len(group)
 
         return equal_first(bought)
@@ -169,7 +153,7 @@ class FirstListed(Hold):
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
         """Whether the prompt lists names."""
-        return _names_are_shown(conversations)
+        return names_are_shown(conversations)
 
     def __init__(self, params: FirstListedParams) -> None:
         self.params = params
@@ -180,7 +164,7 @@ class FirstListed(Hold):
         if conversation.rows(state["positions"]):
             return []
 
-        candidates = _stock_ids(conversation.rows(state.get("candidates")))
+        candidates = stock_ids(conversation.rows(state.get("candidates")))
         listed = candidates or state.get("universe", ())
         limits = state["constraints"]
         count = min(self.params.positions, int(limits["max_positions"]), len(listed))
@@ -190,168 +174,6 @@ class FirstListed(Hold):
         part = min(self.params.invested / count, float(limits["max_weight"]))
         reason = "among the first listed"
         return [Intent(stock, "BUY", part, 0.5, reason) for stock in listed[:count]]
-
-
-class RandomModel(KeylessModel):
-    """Model that sells holdings and buys shown names at random, from a seed.
-
-    It is the baseline that a strategy has to beat at its own turnover.
-
-    In memory_only the shown names are the universe, so it draws labels there. Elsewhere it draws
-    from names in the order of their figures; names that are equal in all figures are drawn as one.
-    Draws depend only on `ModelRequest.chance_seed`, with one stream for each phase of a step. That
-    seed differs between the calls of a step, so only the orders of the submission count.
-    """
-
-    draws_chance = True
-    needs = (
-        "names to draw from: candidates or a universe in the prompt, or the tool screen_candidates"
-    )
-
-    def __init__(self, params: RandomParams) -> None:
-        self.params = params
-
-    def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether names are shown, or can be looked up."""
-        return _names_are_shown(conversations) or is_offered(conversations, "screen_candidates")
-
-    def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """Return the calls for the market and for a ranking by a random factor."""
-        index = int(_chance(conversation, "screen").integers(len(SCREENS)))
-        screen: dict[str, JsonValue] = {"factors": [SCREENS[index]], "k": 30}
-        return [("get_market_context", {}), ("screen_candidates", screen)]
-
-    def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Return a few random sells and buys."""
-        if not conversation.is_submission:
-            return []
-
-        # The order of the draws fixes every recorded result.
-        chance = _chance(conversation, "orders")
-        state = conversation.state
-        held = conversation.holdings
-        sells = []
-        for group in _by_worth(held):
-            if chance.random() < self.params.sell_probability:
-                sells.append(group)
-
-        names = self._names(conversation, set(_stock_ids(held)))
-        vacant = state["constraints"]["max_positions"] - len(held) + sum(map(len, sells))
-        buys = int(chance.integers(self.params.max_buys + 1))
-        count = max(0, min(buys, len(names), vacant))
-        drawn = [names[index] for index in chance.permutation(len(names))[:count]]
-        picks = list(whole_groups(drawn, vacant))
-
-        intents = []
-        for group in sells:
-            confidence = _confidence(chance)
-            for row in group:
-                side: Literal["BUY", "SELL"] = "SELL" if row["weight"] >= 0 else "BUY"
-                reason = "sold by the toss of a coin"
-                intents.append(Intent(row["stock_id"], side, 0.0, confidence, reason))
-
-        return [*intents, *self._bought(conversation, picks, chance)]
-
-    def _names(self, conversation: Conversation, held: Set[str]) -> list[list[str]]:
-        """Return groups of names that are not held and may be bought.
-
-        They are in the screen's order, or in the order of their figures if there is no screen.
-        """
-        result = conversation.result("screen_candidates")
-        screened = conversation.rows(result.get("candidates"))
-        candidates = conversation.rows(conversation.state.get("candidates"))
-        groups: Sequence[Sequence[Row]]
-        if screened:
-            groups = Ranking(buyable(screened), None, "", _screened_places(result)).groups
-        elif candidates:
-            groups = standing(buyable(candidates))
-        else:
-            universe = conversation.state.get("universe", ())
-            return [[stock] for stock in universe if stock not in held]
-
-        fresh = []
-        for group in groups:
-            stocks = [stock for stock in _stock_ids(group) if stock not in held]
-            if stocks:
-                fresh.append(stocks)
-
-        return fresh
-
-    def _bought(
-        self,
-        conversation: Conversation,
-        picks: Sequence[Sequence[str]],
-        chance: np.random.Generator,
-    ) -> list[Intent]:
-        """Return the orders that open positions, long or short, at random weights.
-
-        Equal names share one weight.
-        """
-        limits = conversation.state["constraints"]
-        certain = Certain(conversation)
-        limit = min(self._largest_weight(conversation), limits["max_weight"])
-        shorts = 0.0
-        if limits.get("short_sales"):
-            shorts = self.params.short_probability or 0.0
-
-        bought = []
-
-        for group in picks:
-            weight = round(float(chance.uniform(limit / 4, limit)) / len(group), 4)
-            # Without short sales no number is drawn, so that markets without them keep their draws.
-            is_short = bool(shorts) and chance.random() < shorts
-            confidence = _confidence(chance)
-            if len(group) > 1 and not certain.takes(weight * len(group), len(group)):
-                continue
-
-            if is_short:
-                order = Intent("", "SELL", -weight, confidence, "sold short by the toss of a coin")
-            else:
-                order = Intent("", "BUY", weight, confidence, "bought by the toss of a coin")
-
-            bought.append([order._replace(stock_id=stock) for stock in group])
-
-        return equal_first(bought)
-
-    def _largest_weight(self, conversation: Conversation) -> float:
-        """Return the upper end of the weights, as given or such that a buy is on average an equal
-        part of the account among the names that can be held, `MOST_PARTS` at most.
-        """
-        if self.params.largest_weight is not None:
-            return self.params.largest_weight
-
-        # Weights are uniform from a quarter of this on: their mean is 5/8 of it, one part.
-        return 1.6 / max(1, min(MOST_PARTS, holdable(conversation)))
-
-
-def _by_worth(held: Sequence[Row]) -> list[list[Row]]:
-    """Return holdings in the order shown; neighbours of the same weight and value form a group."""
-    return [list(group) for _, group in groupby(held, key=worth)]
-
-
-def _screened_places(result: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return the common place of names that the screen reports as equal in all figures."""
-    groups = []
-    for stocks in result.get("equal", ()):
-        groups.append([{"stock_id": stock} for stock in stocks])
-
-    return places_of(groups)
-
-
-def _names_are_shown(conversations: Sequence[Conversation]) -> bool:
-    """Whether prompts show a table of candidates, or a universe with the submission."""
-    if table_columns(conversations, "candidates"):
-        return True
-    universes = [asked.state.get("universe") for asked in conversations if asked.is_submission]
-    return any(universes)
-
-
-def _confidence(chance: np.random.Generator) -> float:
-    return round(float(chance.uniform(0.4, 0.6)), 3)
-
-
-def _chance(conversation: Conversation, purpose: str) -> np.random.Generator:
-    return np.random.default_rng(derive_seed(conversation.request.chance_seed, "random", purpose))
 
 
 class RankModel(KeylessModel):
@@ -394,7 +216,7 @@ class RankModel(KeylessModel):
             ("get_market_context", {}),
             ("screen_candidates", {"factors": signed, "k": depth}),
         ]
-        held = _stock_ids(conversation.rows(conversation.state["positions"]))
+        held = stock_ids(conversation.rows(conversation.state["positions"]))
         if held:
             calls.append(("compare_candidates", {"stock_ids": held, "dims": list(self.weights)}))
 
@@ -424,7 +246,7 @@ class RankModel(KeylessModel):
         invested = self.params.invested / 2
         positions = min(self.params.positions, holdable(conversation) - shorts)
         worst = list(whole_groups(reversed(_groups_from(ranking.groups, positions)), shorts))
-        still_short = frozenset(_stock_ids(chain.from_iterable(worst)))
+        still_short = frozenset(stock_ids(chain.from_iterable(worst)))
         if ranking.kept is not None:
             ranking = ranking._replace(kept=ranking.kept - still_short)
 
@@ -441,7 +263,7 @@ class RankModel(KeylessModel):
         screened = conversation.rows(result.get("candidates"))
         if screened:
             held = conversation.rows(conversation.result("compare_candidates").get("grid"))
-            return self._screened_ranking(screened, _screened_places(result), held)
+            return self._screened_ranking(screened, screened_places(result), held)
 
         candidates = conversation.rows(conversation.state.get("candidates"))
         if not candidates:
@@ -464,16 +286,16 @@ class RankModel(KeylessModel):
         last = min(self.params.keep_rank, len(rows)) - 1
         bar = self._score(rows[last])
         above = [row for row in held if self._is_scored(row) and self._score(row) >= bar]
-        return Ranking(buyable(rows), frozenset(_stock_ids(above)), self.label, places)
+        return Ranking(buyable(rows), frozenset(stock_ids(above)), self.label, places)
 
     def _shown_ranking(self, candidates: Sequence[Row], holdings: Sequence[Row]) -> Ranking:
         """Rank candidates and holdings of the prompt together; only candidates can be bought."""
         scored = [row for row in (*candidates, *holdings) if self._is_scored(row)]
         groups = standing(scored, [self._score(row) for row in scored])
         first_groups = _groups_before(groups, self.params.keep_rank)
-        in_first = frozenset(_stock_ids(chain.from_iterable(first_groups)))
+        in_first = frozenset(stock_ids(chain.from_iterable(first_groups)))
 
-        offered = set(_stock_ids(candidates))
+        offered = set(stock_ids(candidates))
         rows = chain.from_iterable(groups)
         on_offer = buyable([row for row in rows if row["stock_id"] in offered])
         return Ranking(on_offer, in_first, self.label, places_of(groups))

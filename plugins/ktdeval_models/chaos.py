@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ktdeval.errors import ModelError
-from ktdeval.harness import ModelRequest, Reply, ToolCall
+from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
 from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.seeds import derive_seed
@@ -112,8 +112,7 @@ class ChaosModel:
     Otherwise it behaves well, so that trades happen too.
     """
 
-    is_free = True  # it calls no provider
-    draws_chance = True
+    traits = ModelTraits(is_free=True, draws_chance=True)
 
     def __init__(self, params: ChaosParams) -> None:
         self.params = params

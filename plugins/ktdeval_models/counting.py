@@ -6,9 +6,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
-from ktdeval.harness import ModelRequest, Reply, table_rows
+from ktdeval.harness import ModelRequest, ModelTraits, Reply, table_rows
 from ktdeval.keyless import (
     Certain,
     Conversation,
@@ -35,10 +36,14 @@ class RecallModel(KeylessModel):
     trade.
     """
 
-    needs_lessons = True
     needs = (
         "news of one asset, and lessons of a warm-up from an agent that remembers, such as finmem"
     )
+
+    @property
+    def traits(self) -> ModelTraits:
+        """Those of a model by rules, and that it learns from a warm-up."""
+        return replace(super().traits, needs_lessons=True)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
         """Whether it is shown news of one asset, and was shown the outcomes of earlier news."""

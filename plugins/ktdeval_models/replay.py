@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import UNSET
 
 from ktdeval.errors import ModelError, ProviderError, UsageError
-from ktdeval.harness import ModelRequest, Reply, TranscriptEntry
+from ktdeval.harness import ModelRequest, ModelTraits, Reply, TranscriptEntry
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.values.fields import build
 from ktdeval.values.jsonio import JsonValue, content_hash
@@ -23,8 +23,6 @@ class ReplayModel:
 
     Unfinished episodes are replayed as far as they were recorded. A failed call fails again.
     """
-
-    is_free = True  # it calls no provider
 
     def __init__(self, name: str) -> None:
         """Replay the run in folder `name`. Raises UsageError: there is no run."""
@@ -38,8 +36,13 @@ class ReplayModel:
         self._replies: dict[str, Mapping[str, JsonValue]] | None = None
         self._predictions: dict[str, Mapping[str, float]] = {}
         self._lock = threading.Lock()
+        self.traits = ModelTraits(
+            is_free=True,
+            recorded_settings=self._settings,
+            recorded_predictions=self._predicted,
+        )
 
-    def recorded_settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
+    def _settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
         """Return the settings of the run's config for the episodes of some tasks, as far as
         requests depend on them.
         """
@@ -88,7 +91,7 @@ class ReplayModel:
         reply: Reply = build(Reply, recorded, "recorded reply")
         return reply
 
-    def recorded_predictions(self, first: ModelRequest) -> Mapping[str, float] | None:
+    def _predicted(self, first: ModelRequest) -> Mapping[str, float] | None:
         """Return the recorded predictions of the step that began with a request, or None."""
         self._index()
         return self._predictions.get(_key_of(first))

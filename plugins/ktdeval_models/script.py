@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from ktdeval.errors import ConfigError, ModelError
-from ktdeval.harness import ModelRequest, Reply, ToolCall
+from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, read_plain, sha256_hex
 from ktdeval.values.typed import Value, from_plain
@@ -73,8 +73,6 @@ class ScriptModel:
     messages in the request.
     """
 
-    is_free = True
-
     def __init__(self, _name: str, params: ScriptParams) -> None:
         """Read the script. Raises ConfigError: no script can be read, with file and field."""
         path = user_path(params.file)
@@ -92,7 +90,7 @@ class ScriptModel:
         ]
         self._otherwise = _turns(script.otherwise)
         self._answers = [_turns(replies) for replies in script.answers]
-        self.recorded_args: Mapping[str, JsonValue] = {"sha256": digest}
+        self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request. Raises ModelError: the script says so, or has no answer."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness import ModelRequest, Reply
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import NO_ACCOUNT, Certain, Conversation, Intent, equal_first, standing
 from ktdeval.market import DayArray, FloatArray, sessions
 from ktdeval.masking import render_json
@@ -250,8 +250,6 @@ class RuleModel:
     shows no account.
     """
 
-    is_free = True  # it calls no provider
-
     def __init__(self, name: str, params: CalendarParams | None = None) -> None:
         self.name = name
         self._calendar = None if params is None else params.calendar
@@ -259,6 +257,15 @@ class RuleModel:
         if self._calendar is not None:
             # an unknown one is an error of the command line
             sessions("2020-01-01", "2020-01-31", self._calendar)
+
+    @property
+    def traits(self) -> ModelTraits:
+        """It calls nobody, and says which tasks it can decide on."""
+        return ModelTraits(
+            is_free=True,
+            request_problem=self._request_problem,
+            step_problem=self._step_problem,
+        )
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request."""
@@ -327,13 +334,13 @@ class RuleModel:
 
         return held_back
 
-    def request_problem(self, request: ModelRequest) -> str | None:
+    def _request_problem(self, request: ModelRequest) -> str | None:
         """Return what the submission of a task would have to ask for or show, and does not; None
         where the rule can decide.
         """
         return self._problem(Conversation(request))
 
-    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
         """Return why a step can't be answered: it asks for no submission."""
         if any(Conversation(request).is_submission for request in requests):
             return None

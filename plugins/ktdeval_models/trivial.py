@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktdeval.errors import ModelError
-from ktdeval.harness import NO_TOOL, ModelRequest, Reply, ToolSpec, smallest_value
+from ktdeval.harness import NO_TOOL, ModelRequest, ModelTraits, Reply, ToolSpec, smallest_value
 from ktdeval.keyless import Conversation
 
 
@@ -17,12 +17,11 @@ class TrivialModel:
     what a task gives away.
     """
 
-    is_free = True
-
     def __init__(self, _name: str = "") -> None:
         """Make the model, under any name."""
+        self.traits = ModelTraits(is_free=True, step_problem=self._step_problem)
 
-    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:  # noqa: ARG002 - it reads none
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:  # noqa: ARG002 - it reads none
         """Return None: it can act in any step."""
         return None
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 
 from ktdeval.errors import DataError, UsageError, explained
+from ktdeval.harness import ModelTraits
 from ktdeval.keyless import TopModel
 from ktdeval.market import FloatArray
 from ktdeval.tasks import Window
@@ -127,8 +129,6 @@ class TrainedModel(TopModel):
     all episodes.
     """
 
-    is_free = True  # it calls no provider
-
     def __init__(self, name: str, params: TrainedParams) -> None:
         """Read the training. Raises UsageError: there is none, or not the pinned one; DataError as
         `read_model`.
@@ -147,11 +147,11 @@ class TrainedModel(TopModel):
         if content.model != name:
             raise UsageError(f"qlib/{name}: {self.folder} is a trained {content.model}")
 
-        self.recorded_args = {
+        self._pins = {
             "sha256": self.trained.sha256,
             "days": f"{content.used.train.first}:{content.last_day}",
         }
-        for field, actual in self.recorded_args.items():
+        for field, actual in self._pins.items():
             if (pinned := getattr(params, field)) not in (None, actual):
                 raise UsageError(
                     f"qlib/{name}: {self.folder}: {field} is {actual}, not {pinned}; name the"
@@ -162,7 +162,16 @@ class TrainedModel(TopModel):
         self._scaler = content.scaler
         self._lock = threading.Lock()
 
-    def window_problem(self, window: Window) -> str | None:
+    @property
+    def traits(self) -> ModelTraits:
+        """Those of a model by rules, the file that pins it, and the windows that it was not trained
+        on.
+        """
+        return replace(
+            super().traits, recorded_args=self._pins, window_problem=self._window_problem
+        )
+
+    def _window_problem(self, window: Window) -> str | None:
         """Return why a window can't be evaluated: it does not lie after the days of training and
         validation.
         """

@@ -24,6 +24,7 @@ from ktdeval.tasks import (
     ScoreDefinition,
     TargetTask,
     TaskConfig,
+    TaskTraits,
     Window,
     windows_of,
 )
@@ -413,7 +414,6 @@ class DeanonTask:
     `ktdeval.api.ScoringTask`.
     """
 
-    needs_a_shares = True
     mode: str = "deanon_probe"
     tools: tuple[str, ...] = ()  #: none; a probe shows what tools would answer
     scores: Mapping[str, ScoreDefinition] = DEFINITIONS
@@ -424,7 +424,7 @@ class DeanonTask:
         self.mask: str = config.mask
         self.harness = config.harness
         self.target_task: str | None = config.subject
-        self.control = config.control
+        self.traits = TaskTraits(needs_a_shares=True, control=config.control)
         self.windows: Mapping[str, Window] = windows_of(config)
         self.default_windows = config.default_windows
         self._config = config

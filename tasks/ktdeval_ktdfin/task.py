@@ -19,7 +19,7 @@ from ktdeval.harness import Observation, joined
 from ktdeval.market import Board, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, Payload
 from ktdeval.observation import observe
-from ktdeval.tasks import EpisodeSpec, MaskedConfig, Window, windows_of
+from ktdeval.tasks import EpisodeSpec, MaskedConfig, TaskTraits, Window, windows_of
 from ktdeval.trading import Account, StepRecord, TradingConfig
 from ktdeval.values.fields import option, to_mapping
 from ktdeval.values.jsonio import JsonValue, sha256_hex
@@ -153,8 +153,6 @@ class KtdfinScene:
     bytes.
     """
 
-    adds_positions = False  # candidates depend on the market alone
-
     def __init__(self, config: KtdfinConfig, lens: Lens, stage: Stage) -> None:
         self.lens = lens
         self._config = config
@@ -235,7 +233,10 @@ class KtdfinTask:
     `ktdeval.api.Task`.
     """
 
-    needs_a_shares = True
+    traits = TaskTraits(
+        needs_a_shares=True,
+        adds_positions=False,  # candidates depend on the market alone
+    )
 
     def __init__(self, name: str, config: KtdfinConfig) -> None:
         self.name = name

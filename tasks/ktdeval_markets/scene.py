@@ -11,7 +11,6 @@ from ktdeval.harness import Lesson, Observation, Rebuild, StanceForm
 from ktdeval.market import MarketView, Venue, parse_day
 from ktdeval.masking import DayRef, Payload, table
 from ktdeval.observation import observe
-from ktdeval.tasks import HasForm
 from ktdeval.trading import Account, StepRecord, has_dated_duties
 from ktdeval_markets import documents, prices, state, wording
 from ktdeval_markets.config import MarketConfig
@@ -20,9 +19,7 @@ from ktdeval_markets.stage import Stage
 
 
 class MarketScene:
-    """One episode. Implements `ktdeval.tasks.Scene`; `HasForm` if the task asks for decisions."""
-
-    adds_positions = True  # members that are listed stay so whatever is held of them
+    """One episode. Implements `ktdeval.tasks.Scene`."""
 
     def __init__(
         self, config: MarketConfig, stage: Stage, venues: Mapping[str, Venue], warm_up: str | None
@@ -40,6 +37,7 @@ class MarketScene:
         self._dated: list[Venue] = []
         if not stage.lens.hides_dates:
             self._dated = [one for one in venues.values() if has_dated_duties(one, stage.trading)]
+        self.form: StanceForm | None = None  #: of decisions; None where the task asks for orders
         if config.stances.are_asked_for:
             rule = config.stances.rule(stage.rules.shorts)
             self.form = StanceForm(config.harness, stage.lens, rule)
@@ -50,7 +48,7 @@ class MarketScene:
         """Return the prompt of one step."""
         self.lens.move_to(view.day)
         listed = state.listed(self._stage, view, last, self._stage.shown)
-        if isinstance(self, HasForm):
+        if self.form is not None:
             self.form.today(
                 listed,
                 account.positions,

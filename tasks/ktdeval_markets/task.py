@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from ktdeval.market import MarketSnapshot, Venue, duties_id
 from ktdeval.masking import TextMask
-from ktdeval.tasks import EpisodeSpec, Window, windows_of
+from ktdeval.tasks import EpisodeSpec, TaskTraits, Window, windows_of
 from ktdeval.trading import MarketRules
 from ktdeval.values.fields import to_mapping
 from ktdeval.values.jsonio import JsonValue, sha256_hex
@@ -31,9 +32,22 @@ class MarketTask:
         self.trading = config.trading.rules(name)
         self.windows: Mapping[str, Window] = windows_of(config)
         self.default_windows = config.default_windows
-        self.needs_minutes = bool(config.intraday)
-        self.needs_assets = config.assets
+        self.traits = self._traits(config)
         self._config = config
+
+    def _traits(self, config: MarketConfig) -> TaskTraits:
+        submission_form = None
+        if config.stances.are_asked_for:
+            submission_form = attrgetter("form")
+
+        return TaskTraits(
+            needs_assets=config.assets,
+            needs_minutes=bool(config.intraday),
+            submission_form=submission_form,
+            warm_up_from=self._warm_up_from,
+            lessons=MarketScene.lessons,
+            adds_positions=True,  # members that are listed stay so whatever is held of them
+        )
 
     def describe(self) -> Mapping[str, JsonValue]:
         """Return the whole config, the rules of the venue that it names, the hashes of the texts,
@@ -74,10 +88,10 @@ class MarketTask:
             only=frozenset(columns[code] for code in config.assets),
         )
 
-        warm_up = None if spec.window is None else self.warm_up_from(spec.window)
+        warm_up = None if spec.window is None else self._warm_up_from(spec.window)
         return MarketScene(config, stage, self._venues(stage), warm_up)
 
-    def warm_up_from(self, window: Window) -> str | None:
+    def _warm_up_from(self, window: Window) -> str | None:
         """Return the first day of a window's warm-up; None where it has none, as windows named by
         their days.
         """

@@ -210,7 +210,7 @@ def _check_as_the_command_line(terminal: Terminal, folder: Path, other: Path) ->
         for card in (before, scored, by_command):
             del card["provenance"]
         assert before == scored == by_command
-        assert before["rankable"]["reasons"] == [ChatTask.never_ranked]
+        assert before["rankable"]["reasons"] == [ChatTask.traits.never_ranked]
 
 
 @pytest.mark.exhaustive

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from adapter_server import LOOK, SUBMIT, Prepared, PreparedServer, ask, failure_of, prepared
+from ktdeval.calls.record import routing_of
 from ktdeval.calls.served import is_other_model
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.market.calendar import parse_day
@@ -305,7 +306,7 @@ def test_credentials_of_the_machine_never_show(monkeypatch: pytest.MonkeyPatch) 
         message = str(failure_of(model))
     assert "who is [key] with [key]" in message
     assert set(model.secrets()) >= {SECRET, SESSION}
-    assert SESSION not in json.dumps(dict(model.routing()))
+    assert SESSION not in json.dumps(dict(routing_of(model)))
 
 
 def test_bedrock_without_credentials_says_both_ways_to_have_some() -> None:
@@ -404,7 +405,7 @@ def test_vertex_renews_the_token_of_the_machine_and_shows_none(
         assert "token [key] is bad" in str(failure_of(model))
         sent = [headers["authorization"] for headers in server.headers]
     assert sent == ["Bearer ya29.first-token-0123456789", "Bearer ya29.second-token-0123456789"]
-    assert model.routing()["project"] == "my-project"
+    assert routing_of(model)["project"] == "my-project"
 
 
 def test_vertex_without_credentials_or_project_says_what_to_do(

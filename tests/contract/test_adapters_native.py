@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, failure_of, prepared
+from ktdeval.calls.record import routing_of
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness.messages import (
     NO_TOOL,
@@ -811,9 +812,9 @@ def test_the_cache_knows_the_headers_and_the_account_that_the_environment_names(
         AnthropicModel("claude", AnthropicParams(api_key_env="SECOND_KEY")),
     )
     google = GoogleModel("gemini")
-    assert first.routing() == {}  # nothing is known before
+    assert routing_of(first) == {}  # nothing is known before
     for model in (first, second, google):
         model.connect()
-    assert first.routing() == {"x-workspace": "w-1"}
-    assert second.routing() == {"x-workspace": "w-1", "api_key_env": "SECOND_KEY"}
-    assert google.routing() == {}  # it is sent nothing of these
+    assert routing_of(first) == {"x-workspace": "w-1"}
+    assert routing_of(second) == {"x-workspace": "w-1", "api_key_env": "SECOND_KEY"}
+    assert routing_of(google) == {}  # it is sent nothing of these

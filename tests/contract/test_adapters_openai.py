@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, PreparedServer, ask, prepared
+from ktdeval.calls.record import routing_of
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.messages import (
     NO_TOOL,
@@ -651,7 +652,7 @@ def test_the_cache_knows_who_asks_and_no_secret(
                 patch.setenv(name, value)
             model = openai_at(chat_server.address, "chat")
             model.connect()
-            return model.routing()
+            return routing_of(model)
 
     assert caller() == {}
     assert caller(OPENAI_ORG_ID="org-mine", OPENAI_PROJECT_ID="proj_x") == {

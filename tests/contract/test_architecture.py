@@ -46,13 +46,13 @@ BROAD_EXCEPT_ALLOWED = {
 }
 
 API = """
-Agent AnswerRecord AssetArg AssetRef Bounds CallParams ConfigError DataError DayArg DayRef Decision Environment
+Agent AgentTraits AnswerRecord AssetArg AssetRef Bounds CallParams ConfigError DataError DayArg DayRef Decision Environment
 EpisodeSpec Event HarnessConfig Interval KtdevalError Ledger Length Lens MarketSnapshot Message Metric MetricValue
-Model ModelError ModelRequest Observation Order Payload PluginError Price QATask RawMarket Refusal RemoteModel Reply
-Sample SampleSet Scene Score ScoreDefinition ScoringTask Shares Spec StepSession Task Tool ToolCall ToolSpec
+Model ModelError ModelRequest ModelTraits Observation Order Payload PluginError Price QATask RawMarket Refusal RemoteModel Reply
+Sample SampleSet Scene Score ScoreDefinition ScoringTask Shares Spec StepSession Task TaskTraits Tool ToolCall ToolSpec
 TradingConfig UsageError Window assemble derive_seed hookimpl metric option task_specs tool
 """
-MOST_API_NAMES = 60
+MOST_API_NAMES = 63
 PUBLIC_PACKAGES = (
     "attribution",
     "cards",

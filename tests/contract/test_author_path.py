@@ -15,6 +15,7 @@ import ktdeval
 from ktdeval.api import Reply
 from ktdeval.cli.main import main
 from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness import ModelTraits
 from local_server import Answering, running
 from paths import REPOSITORY
 
@@ -151,7 +152,7 @@ def test_failures_in_a_row_stop_a_model_that_makes_its_own_calls_unless_it_is_fr
         ProviderError, match=r"2 steps in a row ended in a failed call \(model_server\)"
     ):
         ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "own"), **asked)
-    Down.is_free = True  # type: ignore[attr-defined]
+    Down.traits = ModelTraits(is_free=True)  # type: ignore[attr-defined]
     (card,) = ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "free"), **asked).cards
     assert card.plain["failures"] == {"model_server": 2}
 

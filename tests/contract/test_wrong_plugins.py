@@ -14,7 +14,8 @@ from tables import beside, on_each_row
 HEADER = """\
 from dataclasses import dataclass
 from ktdeval.api import (
-    Decision, ModelError, QATask, Reply, Spec, hookimpl, metric, option, task_specs, tool
+    AgentTraits, Decision, ModelError, ModelTraits, QATask, Reply, Spec, hookimpl, metric, option,
+    task_specs, tool
 )
 """
 TASK_FILE = """\
@@ -70,7 +71,7 @@ def test_there_are_enough_kinds_of_faults() -> None:
 
 RIGHT = """
 class Quiet:
-    is_free = True
+    traits = ModelTraits(is_free=True)
     def reply(self, request):
         from ktdeval.api import Reply
         return Reply("Nothing to say.")
@@ -103,7 +104,7 @@ def test_a_manifest_that_imports_something_heavy_is_refused_as_a_package(folder:
     package = folder / "wrong_package"
     package.mkdir()
     (package / "__init__.py").write_text(
-        "import rich\nfrom ktdeval.hookspecs import Spec, hookimpl\n\n\n" + RIGHT
+        "import rich\nfrom ktdeval.api import ModelTraits, Spec, hookimpl\n\n\n" + RIGHT
     )
     (finding,) = check_parts(str(package)).findings
     assert "listing imports" in finding.reason

@@ -94,7 +94,7 @@ class AnthropicModel(RemoteAdapter):
         self.extra = preset.extra
         self._said: set[str] = set()
         if provider == "anthropic":  # hosts have batches of their own, which are not spoken here
-            self.batches = AnthropicBatches(self)
+            self._batches = AnthropicBatches(self)
         self._has_sampling = self.version_day < _NO_SAMPLING
 
     @property

@@ -31,6 +31,7 @@ from ktdeval.harness import (
     MAX_TOKEN_COUNT,
     Listener,
     ModelRequest,
+    ModelTraits,
     Reply,
     ReplyPiece,
     ToolCall,
@@ -99,7 +100,6 @@ class RemoteAdapter:
     meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
-    batches: Batches | None = None  # of the provider; None where it has none that is spoken here
     # reads the body of an answer; ValueError: it is not JSON
     loads: Callable[[bytes], JsonValue] = staticmethod(loads_reply)
 
@@ -120,6 +120,8 @@ class RemoteAdapter:
         self.client: Transport | None = None  # sends requests; None before `connect`
         self._secrets: tuple[str, ...] = ()
         self._routing: Mapping[str, str] = {}
+        #: of the provider; None where it has none that is spoken here
+        self._batches: Batches | None = None
         self._connecting = threading.Lock()
         self.forms = Forms({})  # in which the server takes parts of a request
         self._unstreamed = ""  # why replies come whole, as learnt from the server; empty: not known
@@ -395,7 +397,12 @@ class RemoteAdapter:
         """
         return self._secrets
 
-    def routing(self) -> Mapping[str, str]:
+    @property
+    def traits(self) -> ModelTraits:
+        """What it sends besides its settings, and the batches of its provider."""
+        return ModelTraits(routing=self._sent_routing, batches=self._batches)
+
+    def _sent_routing(self) -> Mapping[str, str]:
         """What says for whom the provider answers, and which way: organisation, project, headers of
         gateways, variable of the key.
 

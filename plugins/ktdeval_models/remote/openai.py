@@ -16,6 +16,7 @@ from ktdeval.harness import (
     Listener,
     Model,
     ModelRequest,
+    ModelTraits,
     Reply,
     ToolCall,
     Usage,
@@ -102,7 +103,7 @@ class OpenAIAdapter(RemoteAdapter):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         if self.provider == "openai":
-            self.batches = OpenAIBatches(self)
+            self._batches = OpenAIBatches(self)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers; for other servers, without organisation, project and headers
@@ -203,7 +204,12 @@ class ChatModel(OpenAIAdapter):
             params, {*fields, *preset.think_on, *preset.think_off, *preset.extra_body}
         )
 
-    def served_context(self, timeout_s: float) -> Context | None:
+    @property
+    def traits(self) -> ModelTraits:
+        """Those of an adapter, and the context that its server states."""
+        return replace(super().traits, served_context=self._served_context)
+
+    def _served_context(self, timeout_s: float) -> Context | None:
         """Return the context length that the server states; None if it states none."""
         has_key = find_key(self.variables, None) is not None
         if self.needs_key and not (self.preset.states_context and has_key):

@@ -9,12 +9,13 @@ The-FinAI/Agent_Market_Arena, testbed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 from ktdeval.calls import bad_response
 from ktdeval.errors import ConfigError, ProviderError
-from ktdeval.harness import ModelRequest, Reply, ToolProtocol
+from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolProtocol
 from ktdeval.keyless import NO_ACCOUNT, Conversation, Row
 from ktdeval.masking import shorten
 from ktdeval.values.jsonio import JsonValue, loads_untrusted
@@ -72,6 +73,15 @@ class TradingActionModel(RemoteAdapter):
             "extra_body": dict(self.params.extra_body),
         }
 
+    @property
+    def traits(self) -> ModelTraits:
+        """Those of an adapter, and which tasks it can decide on."""
+        return replace(
+            super().traits,
+            request_problem=self._request_problem,
+            step_problem=self._step_problem,
+        )
+
     def reply(self, request: ModelRequest) -> Reply:
         """Ask for a decision, as `RemoteAdapter.reply`. An asset that never had a price is not asked
         about and held, as in the testbed.
@@ -86,13 +96,13 @@ class TradingActionModel(RemoteAdapter):
 
         return super().reply(request)
 
-    def request_problem(self, request: ModelRequest) -> str | None:
+    def _request_problem(self, request: ModelRequest) -> str | None:
         """Return why a task can't be answered: it does not ask for BUY, SELL or HOLD of one
         asset. None if it can.
         """
         return self._problem(Conversation(request))
 
-    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
         """Return why a step can't be answered: it asks for no submission. None if it can."""
         if any(Conversation(request).is_submission for request in requests):
             return None
@@ -119,7 +129,7 @@ class TradingActionModel(RemoteAdapter):
         )
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError as of `request_problem`."""
+        """Return the body of a call. Raises ProviderError as of `_problem`."""
         conversation = Conversation(request)
         problem = self._problem(conversation)
         if problem:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from ktdeval.errors import ConfigError
 from ktdeval.plugins.registry import Plugins
-from ktdeval.tasks import AnswerRecord, Window, is_scoring
+from ktdeval.tasks import AnswerRecord, Window, is_scoring, task_traits
 from ktdeval_deanon.answer import days_off
 from ktdeval_deanon.certificate.questions import (
     Entry,
@@ -27,13 +27,6 @@ _DEFAULT_CONTROL = "deanon_probe_bright"
 _SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}
 
 
-@runtime_checkable
-class NamesControl(Protocol):
-    """Scoring task that names the task of its unmasked questions."""
-
-    control: str
-
-
 def open_control(questions: Questions, plugins: Plugins, choice: ProbeChoice) -> Questions:
     """Return the unmasked questions of the same windows, as many in each; of a task without a mask,
     its own.
@@ -45,8 +38,7 @@ def open_control(questions: Questions, plugins: Plugins, choice: ProbeChoice) ->
     if task.mask == BRIGHT:
         return questions
 
-    named = task.control if isinstance(task, NamesControl) else ""
-    name = named or _DEFAULT_CONTROL
+    name = task_traits(task).control or _DEFAULT_CONTROL
     control_task: Any = plugins.make_task(name)
     if not is_scoring(control_task) or control_task.mask != BRIGHT:
         raise ConfigError(

@@ -13,6 +13,7 @@ from ktdeval.tasks import (
     Score,
     ScoreDefinition,
     TargetTask,
+    TaskTraits,
     Window,
     unanswered_score,
 )
@@ -53,7 +54,9 @@ class ChatTask:
     target_task: str | None = None
     mask = None
     mode = "chat_native_live"
-    never_ranked = "a person steered the model turn by turn: a chat is not a benchmark"
+    traits = TaskTraits(
+        never_ranked="a person steered the model turn by turn: a chat is not a benchmark"
+    )
     windows: Mapping[str, Window] = {}
     default_windows: tuple[str, ...] = ()
 

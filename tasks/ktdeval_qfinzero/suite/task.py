@@ -12,6 +12,7 @@ from ktdeval.tasks import (
     Score,
     ScoreDefinition,
     TargetTask,
+    TaskTraits,
     Window,
     source_name,
 )
@@ -46,6 +47,7 @@ class SuiteTask:
         self.mode = f"{config.suite}_{config.calls}_{config.execution}"
         self.harness = config.harness
         self.scores: Mapping[str, ScoreDefinition] = definitions(config)
+        self.traits = TaskTraits(usual_tool_calls=self._usual_tool_calls)
         self._config = config
         self._opened = opened
 
@@ -54,8 +56,7 @@ class SuiteTask:
         """Questions of the variant."""
         return self._opened(self._config)
 
-    @property
-    def usual_tool_calls(self) -> int:
+    def _usual_tool_calls(self) -> int:
         """Calls that an answer takes, on average and rounded up; none where they are written
         down.
         """

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.harness import Model, ModelRequest, Reply, ToolCall
+from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply, ToolCall, model_traits
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.values.seeds import derive_seed
@@ -33,7 +33,7 @@ class Overheard:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.draws_chance = getattr(model, "draws_chance", False)
+        self.traits = ModelTraits(draws_chance=model_traits(model).draws_chance)
 
     def reply(self, request: ModelRequest) -> Reply:
         HEARD.append(request)
@@ -45,7 +45,7 @@ class Parrot:
     names, ids, keys and values.
     """
 
-    draws_chance = True
+    traits = ModelTraits(draws_chance=True)
 
     def reply(self, request: ModelRequest) -> Reply:
         chance = np.random.default_rng(derive_seed(request.chance_seed, "parrot"))

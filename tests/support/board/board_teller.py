@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ktdeval.api import QATask, ToolCall
-from ktdeval.harness import Model, ModelRequest, Reply
+from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.values.fields import option
 
@@ -61,7 +61,7 @@ def _make(name: str, _params: TellerParams | None = None) -> Model:
 class Adder:
     """Answers every sum rightly."""
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def reply(self, request: ModelRequest) -> Reply:
         question = next(message.content for message in request.messages if message.role == "user")

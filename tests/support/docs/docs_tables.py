@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from docs_markdown import code, plain_text, table
@@ -13,8 +14,10 @@ from ktdeval.calls.prompt_size import (
     PromptBytes,
 )
 from ktdeval.cards import card_words
+from ktdeval.harness.traits import AgentTraits, ModelTraits
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
+from ktdeval.tasks.traits import TaskTraits
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_compare.paper_tables import known_tables
 from ktdeval_data.reading.names import NOT_READ, columns_beside
@@ -69,6 +72,15 @@ def columns_table() -> str:
     for (role, meaning), own in names.items():
         rows.append((role if role == NOT_READ else code(role), meaning, ", ".join(own)))
     return table(("role", "meaning", "columns"), rows)
+
+
+def traits_table() -> str:
+    """Return what tasks, models and agents may say of themselves, by record."""
+    rows = []
+    for record in (TaskTraits, ModelTraits, AgentTraits):
+        for field in dataclasses.fields(record):
+            rows.append((code(record.__name__), code(field.name), field.metadata["help"]))
+    return table(("record", "trait", "meaning"), rows)
 
 
 def token_rates_table() -> str:

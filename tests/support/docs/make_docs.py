@@ -27,6 +27,7 @@ from docs_tables import (
     paper_tables,
     providers_table,
     token_rates_table,
+    traits_table,
     venues_table,
     with_table,
 )
@@ -36,7 +37,7 @@ from paths import REPOSITORY
 LLMS = REPOSITORY / "llms.txt"
 #: Lists between markers, by page and name
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
-    "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table},
+    "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table, "traits": traits_table},
     "docs/comparison.md": {"like": paper_tables},
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},

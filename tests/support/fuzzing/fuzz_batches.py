@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fuzz_kit import Parser, in_folder
+from ktdeval.calls.batches import batches_of
 
 
 def batch_parsers() -> dict[str, Parser]:
@@ -79,7 +80,7 @@ def _given(model: Any) -> Any:
     requests = (ModelRequest((Message("user", "x"),)),)
 
     def parse(data: bytes) -> None:
-        batches = model.batches
+        batches = batches_of(model)
         batches.load = lambda *_, **__: data
         for ask in (
             lambda: batches.state("b"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ktdeval.harness import Model, ModelRequest, Reply
+from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply
 from ktdeval.hookspecs import Spec, hookimpl
 
 PLUGIN = Path(__file__)
@@ -16,7 +16,7 @@ TIME = "CLOCK_PLUGIN_TIME"  #: what is written into it while the model answers
 class Slow:
     """A rule model that takes hours to answer."""
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ktdeval.harness import ModelTraits
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.keyless import (
     Call,
@@ -63,7 +65,9 @@ class LowLabels(KeylessModel):
 class Moody(LowLabels):
     """Takes names of the ranking by mood, and never looks at a label."""
 
-    draws_chance = True
+    @property
+    def traits(self) -> ModelTraits:
+        return replace(super().traits, draws_chance=True)
 
     def sort(self, conversation: Conversation, rows: list[Any]) -> list[Any]:
         """Another order in each mood and at each step."""

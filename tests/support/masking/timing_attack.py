@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from ktdeval.harness import ModelTraits
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.keyless.conversation import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
@@ -36,7 +37,7 @@ class IndexTimer:
     likely then.
     """
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def __init__(self, market: MarketSnapshot, evidence: Evidence) -> None:
         levels = market.benchmark

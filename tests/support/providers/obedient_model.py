@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ktdeval.harness import ModelRequest, Reply, ToolCall
+from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
 from obedient_text import Offer, Prompt, Stated
 
 _NEAR = 1e-9
@@ -29,7 +29,7 @@ class ObedientModel:
     instructions forbade.
     """
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def __init__(self) -> None:
         self.contradictions: list[str] = []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ProviderError
-from ktdeval.harness import Message, ModelRequest, Reply, ToolSpec
+from ktdeval.harness import Message, ModelRequest, ModelTraits, Reply, ToolSpec
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.trading import DECIDED
 from obedient_model import ObedientModel
@@ -82,7 +82,7 @@ def test_the_table_has_a_task_with_the_rules_of_each_task_that_trades() -> None:
 class Listener:
     """Keeps what it is told first."""
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -180,7 +180,7 @@ def test_a_second_model_may_have_parameters_of_its_own() -> None:
 
 def test_quick_roles_ask_the_second_model_and_the_managers_the_runs_own() -> None:
     agent = made("trade", {"quick_model": QUICK})
-    assert agent.further_models == (QUICK,)
+    assert agent.traits.further_models == (QUICK,)
     session = played(agent)
     by_model: dict[str | None, list[str]] = {None: [], QUICK: []}
     for request in session.asked:

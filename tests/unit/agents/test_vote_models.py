@@ -119,7 +119,7 @@ class Listening(Session):
 def test_each_team_votes_on_each_model_under_a_name_of_its_own() -> None:
     agent = make_vote(VoteParams(("investor",), ("x/one; x/two(seed=1)", "x/one")))
     assert isinstance(agent, VoteAgent)
-    assert agent.further_models == ("x/one", "x/two(seed=1)")
+    assert agent.traits.further_models == ("x/one", "x/two(seed=1)")
     session = Listening()
     decision = agent.decide(OBSERVATION, session, None)  # type: ignore[arg-type]
     assert [request.model for request in session.asked] == ["x/one", "x/two(seed=1)", "x/one"]
@@ -147,7 +147,7 @@ def test_without_models_all_voters_ask_the_runs_own() -> None:
     agent = VoteAgent(VoteParams(("investor", "investor")))
     session = Listening()
     agent.decide(OBSERVATION, session, None)  # type: ignore[arg-type]
-    assert agent.further_models == ()
+    assert agent.traits.further_models == ()
     assert [request.model for request in session.asked] == [None, None]
     with pytest.raises(ConfigError, match="one has no name"):
         VoteAgent(VoteParams(("investor",), ("x/one;",)))

@@ -20,7 +20,6 @@ from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_ro
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
-from ktdeval.tasks import HasLessons
 from ktdeval_agents.figures import (
     annual_volatility,
     returns_by_day,
@@ -99,7 +98,6 @@ def test_agents_that_learn_are_shown_the_papers_three_months_of_sessions(
     row = market[1].day_index("2025-08-01")
     for name, days in (("ama_tsla", 63), ("ama_btc", 92)):  # sessions from May to July, and days
         scene = scene_of(name, market[1])
-        assert isinstance(scene, HasLessons)
         assert len(list(scene.lessons(market[1].as_of(row)))) == days
 
 

@@ -27,7 +27,7 @@ from ktdeval_agents.team import REFLECTION
 from ktdeval_agents.warmup import WARM_UP
 from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
-from ktdeval_models.catalogue import RandomModel
+from ktdeval_models.random_model import RandomModel
 from news_items import poisoned_news
 
 PLUGINS = load_plugins()
@@ -199,7 +199,7 @@ def test_a_run_that_is_interrupted_ends_as_one_that_is_not(
 KILLED = """
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval_models.catalogue import RandomModel
+from ktdeval_models.random_model import RandomModel
 
 ask, calls = RandomModel.reply, []
 

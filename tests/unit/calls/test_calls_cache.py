@@ -25,6 +25,7 @@ from ktdeval.calls.cache_admin import CacheAdmin, PruneRule
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import is_cacheable, pack, request_key
 from ktdeval.errors import StoreError
+from ktdeval.harness import ModelTraits
 from ktdeval.harness.messages import (
     CallParams,
     Message,
@@ -66,8 +67,9 @@ class Remote:
     def settings(self) -> Any:
         return self.options
 
-    def routing(self) -> dict[str, str]:
-        return self.headers or {}
+    @property
+    def traits(self) -> ModelTraits:
+        return ModelTraits(routing=lambda: self.headers or {})
 
 
 TOOL = ToolSpec("quote", "A price.", {"type": "object", "properties": {"b": {}, "a": {}}})

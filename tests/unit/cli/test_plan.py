@@ -37,6 +37,7 @@ from ktdeval.runner.measure import (
     StepSize,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
+from ktdeval.tasks import TaskTraits
 from ktdeval.values.jsonio import loads_strict
 from ktdfin_market import small_market
 from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
@@ -492,7 +493,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
 def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() -> None:
     class Calls:
         harness = HarnessConfig(max_tool_calls=24)
-        usual_tool_calls = 2
+        traits = TaskTraits(usual_tool_calls=lambda: 2)
 
     assert [measure._research_calls(Calls(), behaviour) for behaviour in (LOW, TYPICAL, HIGH)] == [
         0,

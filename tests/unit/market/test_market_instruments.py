@@ -30,6 +30,7 @@ from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.venue import built_in_venues, find_venue, parse_venue
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.plugins.task_files import venue_specs
+from ktdeval.tasks import TaskTraits
 from ktdeval.tasks.scoring import market_problem
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading.types import TradingConfig
@@ -276,7 +277,7 @@ def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_s
     snapshot: MarketSnapshot,
 ) -> None:
     class About:
-        name, needs_a_shares = "bright_open_research", True
+        name, traits = "bright_open_research", TaskTraits(needs_a_shares=True)
 
     plain = tiny_snapshot({"609001.SH": [10.0, 10.5]})
     without = dataclasses.replace(

@@ -21,7 +21,7 @@ from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, shown_state, 
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks import HasLessons, Window
+from ktdeval.tasks import Window
 from ktdeval.trading import AccountConfig, MarketRules, MarketTape
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
@@ -280,7 +280,6 @@ def lessons(
     """
     made = task_of(**changes)
     scene = market_scene(made, snapshot, window, seed)
-    assert isinstance(scene, HasLessons)
     assert not scene.lens.shown  # an agent that does not ask for them is shown nothing
     days = list(scene.lessons(snapshot.as_of(6)))
     handles = {scene.lens.asset_handle(column): code for column, code in enumerate(snapshot.codes)}

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.harness import Model, ModelRequest, Reply, call
+from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply, call
 from ktdeval.market import MarketSnapshot
 from ktdeval.market.calendar import window_rows
 from ktdeval.masking import Lens
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.window_notes import first_day_of_warm_up
 from ktdeval.tasks import EpisodeSpec, TargetTask
 from ktdeval.trading import Account, Position
 from ktdeval.trading.market_tape import MarketTape
@@ -185,7 +186,7 @@ def test_two_markets_that_a_task_on_any_market_does_not_tell_apart(name: str, ki
     other, moved = KINDS[kind](market, Shown(spec, row, columns))
     texts = market_texts(plan.task, market, spec, row)
     assert texts == market_texts(on_days_of(plan.task, market, other), other, moved, row)
-    assert len(texts) == 2 + LESSONS * bool(plan.task.warm_up_from(spec.span))
+    assert len(texts) == 2 + LESSONS * bool(first_day_of_warm_up(plan.task, spec.span))
 
 
 # ---- probes
@@ -220,7 +221,7 @@ def test_two_markets_that_a_probe_does_not_tell_apart(name: str, kind: str) -> N
 class Recorder:
     """A model of this process, and every request to it."""
 
-    is_free = True
+    traits = ModelTraits(is_free=True)
 
     def __init__(self, model: Model) -> None:
         self._model = model

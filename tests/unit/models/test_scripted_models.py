@@ -122,7 +122,7 @@ def test_a_bad_script_is_refused_with_file_and_field(
 def test_a_run_goes_on_only_with_the_script_that_it_began_with(
     plugins: Plugins, tmp_path: Path
 ) -> None:
-    begun = scripted(plugins, tmp_path, "otherwise: one\n").recorded_args
+    begun = scripted(plugins, tmp_path, "otherwise: one\n").traits.recorded_args
     (tmp_path / "answers.yaml").write_text("otherwise: other\n")
     args = {"file": str(tmp_path / "answers.yaml"), **begun}
     with pytest.raises(ConfigError, match="the script has changed since the run began"):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import Context
+from ktdeval.calls.context import stated_context
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
 from local_server import Answering, running
@@ -60,7 +61,7 @@ def stating(pages: dict[str, Any]) -> Iterator[Stating]:
 def context_of(pages: dict[str, Any], provider: str = "openai_compatible") -> Context | None:
     with stating(pages) as server:
         model = make_compatible(provider, "qwen", CompatibleParams(base_url=f"{server.address}/v1"))
-        return model.served_context(60.0)
+        return stated_context(model)
 
 
 @on_each_row
@@ -77,7 +78,7 @@ def test_a_context_is_read_where_each_server_states_it(
 
 def test_a_server_that_is_not_there_states_nothing() -> None:
     model = make_compatible("vllm", "qwen", CompatibleParams(base_url="http://127.0.0.1:9/v1"))
-    assert model.served_context(60.0) is None
+    assert stated_context(model) is None
 
 
 def test_a_provider_with_a_key_is_not_asked() -> None:
@@ -85,7 +86,7 @@ def test_a_provider_with_a_key_is_not_asked() -> None:
         model = make_compatible(
             "deepseek", "qwen", CompatibleParams(base_url=f"{server.address}/v1")
         )
-        assert model.served_context(60.0) is None
+        assert stated_context(model) is None
     assert server.looked_up == []
 
 
@@ -207,6 +208,6 @@ def test_a_host_that_states_contexts_is_asked_where_its_key_is_set(
         monkeypatch.setenv(variable, key)
         with stating(pages) as server:
             params = CompatibleParams(base_url=server.address)
-            context = make_compatible(provider, "some-model", params).served_context(10.0)
+            context = stated_context(make_compatible(provider, "some-model", params))
             assert getattr(context, "tokens", None) == tokens
             assert server.looked_up == (["/models"] if key else [])

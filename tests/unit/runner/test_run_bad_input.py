@@ -694,8 +694,8 @@ def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes
 
 def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) -> None:
     (tmp_path / "leaves.py").write_text(
-        f"{HEAD}import os\nfrom ktdeval.api import QATask, Reply\nclass Leaves:\n    is_free ="
-        " True\n    def reply(self, request):\n        os.chdir('/')\n        return"
+        f"{HEAD}import os\nfrom ktdeval.api import ModelTraits, QATask, Reply\nclass Leaves:\n"
+        "    traits = ModelTraits(is_free=True)\n    def reply(self, request):\n        os.chdir('/')\n        return"
         " Reply('?')\n@hookimpl\ndef ktdeval_models():\n    return [Spec('leaves', lambda name:"
         " Leaves(), 'leaves')]\n@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question':"
         " '?'}] * 2, lambda *_: 0, name='asked').spec()]\n"
@@ -763,8 +763,8 @@ def test_a_model_that_returns_no_reply_gets_an_error_that_describes_one(tmp_path
         )
     ):
         (tmp_path / f"gives{number}.py").write_text(
-            f"{HEAD}import asyncio, json, sys\nfrom ktdeval.api import QATask, Reply,"
-            " ToolCall\nclass Gives:\n    is_free, name = True, 'gives/x'\n    def reply(self,"
+            f"{HEAD}import asyncio, json, sys\nfrom ktdeval.api import ModelTraits, QATask, Reply,"
+            " ToolCall\nclass Gives:\n    traits, name = ModelTraits(is_free=True), 'gives/x'\n    def reply(self,"
             f" request):\n        return {reply}\n@hookimpl\ndef ktdeval_models():\n    return"
             " [Spec('gives', lambda name: Gives(), 'gives')]\n@hookimpl\ndef ktdeval_tasks():\n   "
             " return [QATask([{'question': '?'}], lambda *_: 0, name='asked').spec()]\n"

@@ -5,6 +5,7 @@ that a real model speaks.
 from __future__ import annotations
 
 from ktdeval.api import ModelRequest, Reply, ToolCall
+from ktdeval.harness import ModelTraits
 from ktdeval.values.jsonio import dumps_canonical, loads_strict
 
 
@@ -15,7 +16,7 @@ class TopFactor:
     A pure function of the request: the conversation holds all that it needs, so it keeps no state.
     """
 
-    is_free = True  # it calls nobody
+    traits = ModelTraits(is_free=True)  # it calls nobody
 
     def __init__(self, factor: str, names: int) -> None:
         self._factor = factor

@@ -1,0 +1,156 @@
+"""Traits of models and agents: what one may say of itself beyond its contract, each with a default.
+
+An object that has something to say has its record as `traits`; without one, the defaults apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ktdeval.errors import PluginError
+from ktdeval.values.fields import option
+from ktdeval.values.jsonio import JsonValue
+
+if TYPE_CHECKING:  # a manifest that declares traits must stay quick to import
+    from ktdeval.harness.messages import ModelRequest
+    from ktdeval.market.calendar import Window
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelTraits:
+    """What a model may say of itself.
+
+    class Echo:
+        traits = ModelTraits(is_free=True)
+
+    A trait that is a function is a method of the model, so that a model with one has a property
+    `traits`, or sets it in `__init__`.
+    """
+
+    is_free: bool = option(
+        False,
+        help=(
+            "whether it calls no provider, and costs 0; one that is no `RemoteModel` otherwise makes"
+            " calls of its own, at a cost that is not known"
+        ),
+    )
+    draws_chance: bool = option(
+        False,
+        help=(
+            "whether it draws by chance, from `request.chance_seed`, which is the same under every"
+            " mask and key; the call's own seed differs between them"
+        ),
+    )
+    recorded_args: Mapping[str, JsonValue] = option(
+        factory=dict,
+        help=(
+            "parameters that pin a file on which it depends, such as its hash; recorded with each"
+            " run"
+        ),
+    )
+    recorded_settings: Callable[[Sequence[str]], Mapping[str, Any]] | None = option(
+        None,
+        help=(
+            "tasks → settings of the recorded run that it repeats, for those that the user leaves"
+            " at their defaults"
+        ),
+    )
+
+    request_problem: Callable[[ModelRequest], str | None] | None = option(
+        None,
+        help=(
+            "what it lacks in a request of a first step, or None; a run and `plan` then refuse the"
+            " task"
+        ),
+    )
+    step_problem: Callable[[Sequence[ModelRequest]], str | None] | None = option(
+        None, help="what it lacks in all requests of a first step, or None"
+    )
+    needs_lessons: bool = option(
+        False, help="whether the checked requests include those of a warm-up, from which it learns"
+    )
+    window_problem: Callable[[Window], str | None] | None = option(
+        None, help="why it can't be evaluated on a window, such as one of its training, or None"
+    )
+
+    recorded_predictions: Callable[[ModelRequest], Mapping[str, float] | None] | None = option(
+        None, help="first request of a step → recorded predictions by handle, or None"
+    )
+    recorded_vectors: Callable[[Sequence[str]], Sequence[str]] | None = option(
+        None,
+        help="texts → recorded vectors instead of a server's, as base64 of little-endian float32",
+    )
+
+    routing: Callable[[], Mapping[str, str]] | None = option(
+        None,
+        help=(
+            "of a remote model: organisation, project or route that it sends, without secrets,"
+            " empty before `connect`; part of the cache's key"
+        ),
+    )
+    served_context: Callable[[float], object | None] | None = option(
+        None,
+        help=(
+            "of a remote model: seconds to wait → the `ktdeval.calls.Context` that its server"
+            " states, or None"
+        ),
+    )
+    batches: object | None = option(
+        None, help="of a remote model: the `ktdeval.calls.Batches` of its provider, or None"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentTraits:
+    """What an agent may say of itself."""
+
+    further_models: tuple[str, ...] = option(
+        (),
+        help=(
+            "models that it asks besides the run's own, each once: `PROVIDER/NAME`, or"
+            " `PROVIDER/NAME(option=value,…)`; `ModelRequest.model` names one by the same text"
+        ),
+    )
+    recorded_args: Mapping[str, JsonValue] = option(
+        factory=dict,
+        help=(
+            "parameters that pin a file on which it depends, such as its hash; recorded with each"
+            " run"
+        ),
+    )
+
+
+_MODEL = ModelTraits()
+_AGENT = AgentTraits()
+
+
+def model_traits(model: object) -> ModelTraits:
+    """Return the traits of a model; the defaults where it has none. Raises PluginError: they are
+    something else.
+    """
+    return stated_traits(model, _MODEL)
+
+
+def agent_traits(agent: object) -> AgentTraits:
+    """Return the traits of an agent; the defaults where it has none. Raises PluginError: they are
+    something else.
+    """
+    return stated_traits(agent, _AGENT)
+
+
+def stated_traits(instance: object, default: T) -> T:
+    """Return the `traits` of an object, or the default where it has none. Raises PluginError: they
+    are not of the default's class.
+    """
+    stated = getattr(instance, "traits", default)
+    if not isinstance(stated, type(default)):
+        raise PluginError(
+            f"{type(instance).__name__}: traits must be a {type(default).__name__}, was"
+            f" {type(stated).__name__}"
+        )
+
+    return stated

@@ -1,0 +1,80 @@
+"""Traits of tasks: what a trading or scoring task may say of itself beyond its contract, each with a
+default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ktdeval.harness.action import SubmissionForm
+from ktdeval.harness.agent import Lesson
+from ktdeval.harness.traits import stated_traits
+from ktdeval.market.calendar import Window
+from ktdeval.market.snapshot import MarketView
+from ktdeval.values.fields import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskTraits:
+    """What a task may say of itself.
+
+    class MinuteTask:
+        traits = TaskTraits(needs_minutes=True)
+
+    A task whose traits depend on its config sets them in `__init__`.
+    """
+
+    needs_assets: Collection[str] = option((), help="codes that the market must have")
+    needs_minutes: bool = option(False, help="whether it shows bars within days")
+    needs_a_shares: bool = option(False, help="whether it is about A-shares and their index alone")
+    never_ranked: str = option(
+        "",
+        help=(
+            "why its results may not be compared, such as that a person steers it; part of the"
+            " task's description"
+        ),
+    )
+    usual_tool_calls: Callable[[], int] | None = option(
+        None,
+        help=(
+            "of samples with an environment: calls that an answer usually takes, for `ktdeval plan`"
+        ),
+    )
+    control: str = option(
+        "", help="of a scoring task: the task that asks the same questions without a mask"
+    )
+
+    submission_form: Callable[[Any], SubmissionForm] | None = option(
+        None,
+        help="scene → form of its submissions, which turns them into orders; None: a list of orders",
+    )
+    warm_up_from: Callable[[Window], str | None] | None = option(
+        None, help="first day of a window's warm-up, or None"
+    )
+    lessons: Callable[[Any, MarketView], Iterable[Lesson]] | None = option(
+        None,
+        help=(
+            "scene, view of the first step → days of its warm-up, oldest first, each with what came"
+            " after it, for agents that learn; nothing after the day of the view is shown"
+        ),
+    )
+    adds_positions: bool | None = option(
+        None,
+        help=(
+            "of a task that lists the same candidates whatever is held of them, so that many"
+            " accounts can share a table: whether positions in other assets are added to it; None"
+            " of other tasks"
+        ),
+    )
+
+
+_TASK = TaskTraits()
+
+
+def task_traits(task: object) -> TaskTraits:
+    """Return the traits of a task; the defaults where it has none. Raises PluginError: they are
+    something else.
+    """
+    return stated_traits(task, _TASK)

@@ -1,0 +1,217 @@
+"""Built-in model that trades at random, from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+
+from ktdeval.harness import ModelTraits
+from ktdeval.keyless import (
+    Call,
+    Certain,
+    Conversation,
+    Intent,
+    KeylessModel,
+    Ranking,
+    Row,
+    buyable,
+    equal_first,
+    holdable,
+    is_offered,
+    places_of,
+    standing,
+    table_columns,
+    worth,
+)
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.ties import whole_groups
+from ktdeval_models.params import RandomParams
+
+SCREENS = (
+    "MOM_12_1",
+    "-RV_60",
+    "ILLIQ",
+    "REV_ON",
+    "-MOM_ID",
+    "SKEW",
+    "CORR_PV",
+    "HIGH_52W",
+    "-CV_VOL",
+)
+MOST_PARTS = 20  # equal parts of an account, by which random buys are sized
+
+
+class RandomModel(KeylessModel):
+    """Model that sells holdings and buys shown names at random, from a seed.
+
+    It is the baseline that a strategy has to beat at its own turnover.
+
+    In memory_only the shown names are the universe, so it draws labels there. Elsewhere it draws
+    from names in the order of their figures; names that are equal in all figures are drawn as one.
+    Draws depend only on `ModelRequest.chance_seed`, with one stream for each phase of a step. That
+    seed differs between the calls of a step, so only the orders of the submission count.
+    """
+
+    needs = (
+        "names to draw from: candidates or a universe in the prompt, or the tool screen_candidates"
+    )
+
+    def __init__(self, params: RandomParams) -> None:
+        self.params = params
+
+    @property
+    def traits(self) -> ModelTraits:
+        """Those of a model by rules, and that it draws."""
+        return replace(super().traits, draws_chance=True)
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether names are shown, or can be looked up."""
+        return names_are_shown(conversations) or is_offered(conversations, "screen_candidates")
+
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:
+        """Return the calls for the market and for a ranking by a random factor."""
+        index = int(_chance(conversation, "screen").integers(len(SCREENS)))
+        screen: dict[str, JsonValue] = {"factors": [SCREENS[index]], "k": 30}
+        return [("get_market_context", {}), ("screen_candidates", screen)]
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """Return a few random sells and buys."""
+        if not conversation.is_submission:
+            return []
+
+        # The order of the draws fixes every recorded result.
+        chance = _chance(conversation, "orders")
+        state = conversation.state
+        held = conversation.holdings
+        sells = []
+        for group in _by_worth(held):
+            if chance.random() < self.params.sell_probability:
+                sells.append(group)
+
+        names = self._names(conversation, set(stock_ids(held)))
+        vacant = state["constraints"]["max_positions"] - len(held) + sum(map(len, sells))
+        buys = int(chance.integers(self.params.max_buys + 1))
+        count = max(0, min(buys, len(names), vacant))
+        drawn = [names[index] for index in chance.permutation(len(names))[:count]]
+        picks = list(whole_groups(drawn, vacant))
+
+        intents = []
+        for group in sells:
+            confidence = _confidence(chance)
+            for row in group:
+                side: Literal["BUY", "SELL"] = "SELL" if row["weight"] >= 0 else "BUY"
+                reason = "sold by the toss of a coin"
+                intents.append(Intent(row["stock_id"], side, 0.0, confidence, reason))
+
+        return [*intents, *self._bought(conversation, picks, chance)]
+
+    def _names(self, conversation: Conversation, held: Set[str]) -> list[list[str]]:
+        """Return groups of names that are not held and may be bought.
+
+        They are in the screen's order, or in the order of their figures if there is no screen.
+        """
+        result = conversation.result("screen_candidates")
+        screened = conversation.rows(result.get("candidates"))
+        candidates = conversation.rows(conversation.state.get("candidates"))
+        groups: Sequence[Sequence[Row]]
+        if screened:
+            groups = Ranking(buyable(screened), None, "", screened_places(result)).groups
+        elif candidates:
+            groups = standing(buyable(candidates))
+        else:
+            universe = conversation.state.get("universe", ())
+            return [[stock] for stock in universe if stock not in held]
+
+        fresh = []
+        for group in groups:
+            stocks = [stock for stock in stock_ids(group) if stock not in held]
+            if stocks:
+                fresh.append(stocks)
+
+        return fresh
+
+    def _bought(
+        self,
+        conversation: Conversation,
+        picks: Sequence[Sequence[str]],
+        chance: np.random.Generator,
+    ) -> list[Intent]:
+        """Return the orders that open positions, long or short, at random weights.
+
+        Equal names share one weight.
+        """
+        limits = conversation.state["constraints"]
+        certain = Certain(conversation)
+        limit = min(self._largest_weight(conversation), limits["max_weight"])
+        shorts = 0.0
+        if limits.get("short_sales"):
+            shorts = self.params.short_probability or 0.0
+
+        bought = []
+
+        for group in picks:
+            weight = round(float(chance.uniform(limit / 4, limit)) / len(group), 4)
+            # Without short sales no number is drawn, so that markets without them keep their draws.
+            is_short = bool(shorts) and chance.random() < shorts
+            confidence = _confidence(chance)
+            if len(group) > 1 and not certain.takes(weight * len(group), len(group)):
+                continue
+
+            if is_short:
+                order = Intent("", "SELL", -weight, confidence, "sold short by the toss of a coin")
+            else:
+                order = Intent("", "BUY", weight, confidence, "bought by the toss of a coin")
+
+            bought.append([order._replace(stock_id=stock) for stock in group])
+
+        return equal_first(bought)
+
+    def _largest_weight(self, conversation: Conversation) -> float:
+        """Return the upper end of the weights, as given or such that a buy is on average an equal
+        part of the account among the names that can be held, `MOST_PARTS` at most.
+        """
+        if self.params.largest_weight is not None:
+            return self.params.largest_weight
+
+        # Weights are uniform from a quarter of this on: their mean is 5/8 of it, one part.
+        return 1.6 / max(1, min(MOST_PARTS, holdable(conversation)))
+
+
+def _by_worth(held: Sequence[Row]) -> list[list[Row]]:
+    """Return holdings in the order shown; neighbours of the same weight and value form a group."""
+    return [list(group) for _, group in groupby(held, key=worth)]
+
+
+def screened_places(result: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the common place of names that the screen reports as equal in all figures."""
+    groups = []
+    for stocks in result.get("equal", ()):
+        groups.append([{"stock_id": stock} for stock in stocks])
+
+    return places_of(groups)
+
+
+def names_are_shown(conversations: Sequence[Conversation]) -> bool:
+    """Whether prompts show a table of candidates, or a universe with the submission."""
+    if table_columns(conversations, "candidates"):
+        return True
+    universes = [asked.state.get("universe") for asked in conversations if asked.is_submission]
+    return any(universes)
+
+
+def _confidence(chance: np.random.Generator) -> float:
+    return round(float(chance.uniform(0.4, 0.6)), 3)
+
+
+def _chance(conversation: Conversation, purpose: str) -> np.random.Generator:
+    return np.random.default_rng(derive_seed(conversation.request.chance_seed, "random", purpose))
+
+
+def stock_ids(rows: Iterable[Row]) -> list[str]:
+    """Return the names in rows, in their order."""
+    return [row["stock_id"] for row in rows]

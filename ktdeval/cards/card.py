@@ -11,31 +11,38 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from ktdeval.cards.fields.attribution import Attribution
 from ktdeval.cards.fields.basics import Counts, Limit, Name, Sha256
-from ktdeval.cards.fields.calibration import Calibration
-from ktdeval.cards.fields.certificate import Attachment
 from ktdeval.cards.fields.cost import TokenCost, TradingCost
 from ktdeval.cards.fields.coverage import Coverage
-from ktdeval.cards.fields.cutoff import KnowledgeCutoff, NoCutoff
-from ktdeval.cards.fields.decisions import Decisions
-from ktdeval.cards.fields.drift import Drift
-from ktdeval.cards.fields.episodes import (
+from ktdeval.cards.fields.episode_parts import (
+    Decisions,
     MissingScoringEpisode,
     MissingTradingEpisode,
+    Orders,
     ScoringEpisode as ScoringEpisode,
     TradingEpisode as TradingEpisode,
+    UsageCounts,
 )
 from ktdeval.cards.fields.labels import Label, TradingLabel
-from ktdeval.cards.fields.market import SnapshotPart
 from ktdeval.cards.fields.metrics import MetricLine
-from ktdeval.cards.fields.orders import Orders
-from ktdeval.cards.fields.provenance import Provenance
+from ktdeval.cards.fields.parts import (
+    Attachment,
+    Calibration,
+    Drift,
+    FurtherModelPart,
+    KnowledgeCutoff,
+    NoCutoff,
+    Pluggable,
+    Provenance,
+    References,
+    ScoreLine as ScoreLine,
+    SnapshotPart,
+    TaskPart,
+    TradingTaskPart,
+    WindowPart,
+)
 from ktdeval.cards.fields.ranking import Rankable
-from ktdeval.cards.fields.reference import References
-from ktdeval.cards.fields.roles import FurtherModelPart, RoleCost
-from ktdeval.cards.fields.scores import ScoreLine as ScoreLine
-from ktdeval.cards.fields.task import Pluggable, TargetTaskPart, TaskPart, TradingTaskPart
-from ktdeval.cards.fields.tokens import UsageCounts
-from ktdeval.cards.fields.windows import WindowPart
+from ktdeval.cards.fields.roles import RoleCost
+from ktdeval.cards.fields.task import TargetTaskPart
 from ktdeval.tasks.spec import MaskKey
 from ktdeval.values.typed import Value
 

@@ -25,9 +25,10 @@ from ktdeval.cards.compare import (
 )
 from ktdeval.cards.fields.basics import Problem, strict_json
 from ktdeval.cards.fields.calls import batch_problem, call_problems
-from ktdeval.cards.fields.certificate import NO_ATTACHMENT, NOTHING_HIDDEN, Attachment
+from ktdeval.cards.fields.certificate import NO_ATTACHMENT, NOTHING_HIDDEN
 from ktdeval.cards.fields.episodes import PlanCell, id_problems, plan_problems
 from ktdeval.cards.fields.makers import maker_problems
+from ktdeval.cards.fields.parts import Attachment
 from ktdeval.cards.fields.provenance import provenance_problems
 from ktdeval.cards.fields.roles import role_problems
 from ktdeval.cards.fields.task import task_problems

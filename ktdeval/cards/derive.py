@@ -11,12 +11,11 @@ from typing import Any
 from ktdeval.cards.card import ScoringFacts, TradingFacts
 from ktdeval.cards.fields.basics import add_counts, add_up
 from ktdeval.cards.fields.coverage import Coverage
-from ktdeval.cards.fields.decisions import Decisions
+from ktdeval.cards.fields.episode_parts import Decisions, UsageCounts
 from ktdeval.cards.fields.labels import Authorship, TradingConditions, derive_labels
 from ktdeval.cards.fields.makers import is_of_mixed_code
 from ktdeval.cards.fields.ranking import derive_rankable
 from ktdeval.cards.fields.task import never_ranked
-from ktdeval.cards.fields.tokens import UsageCounts
 
 
 def derive_common(

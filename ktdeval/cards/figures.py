@@ -8,9 +8,9 @@ from statistics import fmean, median
 from typing import Any
 
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.episodes import TradingEpisode
+from ktdeval.cards.fields.episode_parts import TradingEpisode
 from ktdeval.cards.fields.metrics import MetricLine
-from ktdeval.cards.fields.scores import ScoreLine
+from ktdeval.cards.fields.parts import ScoreLine
 from ktdeval.cards.fields.units import figure_text, unit_word
 from ktdeval.cards.system import System, system_labels
 from ktdeval.cards.table import UNDEFINED, Grid, clean, share_of

@@ -10,12 +10,11 @@ from msgspec import UNSET
 
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.cards.fields.basics import strict_json, strict_object
-from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff, gather_cutoff
-from ktdeval.cards.fields.drift import NOT_ASKED, Drift
-from ktdeval.cards.fields.makers import StepMaker
+from ktdeval.cards.fields.cutoff import gather_cutoff
+from ktdeval.cards.fields.drift import NOT_ASKED
+from ktdeval.cards.fields.episode_parts import RoleUsage, StepMaker
 from ktdeval.cards.fields.market import gather_snapshot
-from ktdeval.cards.fields.provenance import Provenance
-from ktdeval.cards.fields.roles import FurtherModelPart, RoleUsage
+from ktdeval.cards.fields.parts import CutoffEntry, Drift, FurtherModelPart, NoCutoff, Provenance
 from ktdeval.cards.fields.task import gather_agent, gather_model
 from ktdeval.cards.fields.windows import WindowDays, gather_windows
 from ktdeval.errors import CardError

@@ -10,11 +10,11 @@ from msgspec import UnsetType
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.calibration import calibration_row
 from ktdeval.cards.fields.decisions import failure_row
-from ktdeval.cards.fields.episodes import TradingEpisode
+from ktdeval.cards.fields.episode_parts import TradingEpisode
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.orders import order_rows
-from ktdeval.cards.fields.scores import ScoreLine
+from ktdeval.cards.fields.parts import ScoreLine
 from ktdeval.cards.fields.task import costs_row, left_out_rows, target_rows, task_row
 from ktdeval.cards.fields.tokens import submission_row, tool_call_row
 from ktdeval.cards.fields.units import is_fraction

@@ -18,12 +18,8 @@ from ktdeval.cards.fields.cost import card_prices, token_cost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.cutoff import cutoff_problems
 from ktdeval.cards.fields.decisions import gather_decisions
-from ktdeval.cards.fields.episodes import (
-    MissingScoringEpisode,
-    ScoringEpisode,
-    missing_specs,
-    scoring_episode_problems,
-)
+from ktdeval.cards.fields.episode_parts import MissingScoringEpisode, ScoringEpisode
+from ktdeval.cards.fields.episodes import missing_specs, scoring_episode_problems
 from ktdeval.cards.fields.roles import role_costs
 from ktdeval.cards.fields.scores import gather_scores, score_problems
 from ktdeval.cards.fields.task import gather_task, target_task

@@ -18,26 +18,22 @@ from ktdeval.cards.derive import derive_common
 from ktdeval.cards.fields.attribution import METRIC as ATTRIBUTED, derive_attribution
 from ktdeval.cards.fields.basics import Problem, add_counts
 from ktdeval.cards.fields.calibration import gather_calibration
-from ktdeval.cards.fields.certificate import NO_ATTACHMENT, Attachment
+from ktdeval.cards.fields.certificate import NO_ATTACHMENT
 from ktdeval.cards.fields.cost import card_prices, trading_cost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.cutoff import cutoff_problems
 from ktdeval.cards.fields.decisions import gather_decisions
-from ktdeval.cards.fields.episodes import (
-    MissingTradingEpisode,
-    TradingEpisode,
-    missing_specs,
-    trading_episode_problems,
-)
+from ktdeval.cards.fields.episode_parts import MissingTradingEpisode, TradingEpisode
+from ktdeval.cards.fields.episodes import missing_specs, trading_episode_problems
 from ktdeval.cards.fields.labels import TradingConditions
 from ktdeval.cards.fields.metrics import (
-    Definition,
     define_metrics,
     derive_metrics,
     gather_metrics,
     metric_problems,
 )
 from ktdeval.cards.fields.orders import gather_orders, is_untraded, sum_orders
+from ktdeval.cards.fields.parts import Attachment, Definition
 from ktdeval.cards.fields.reference import gather_references, reference_problems
 from ktdeval.cards.fields.roles import role_costs
 from ktdeval.cards.fields.task import gather_trading_task

@@ -23,11 +23,10 @@ from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evaluation, validate_card
 from ktdeval.cards.compare import card_difference, path_text
 from ktdeval.cards.fields.calls import Calls, gather_calls
-from ktdeval.cards.fields.drift import Drift
-from ktdeval.cards.fields.provenance import LIBRARIES, Provenance
-from ktdeval.cards.fields.roles import FurtherModelPart, RoleUsage
-from ktdeval.cards.fields.task import TaskPart, task_problems
-from ktdeval.cards.fields.windows import WindowPart
+from ktdeval.cards.fields.episode_parts import RoleUsage
+from ktdeval.cards.fields.parts import Drift, FurtherModelPart, Provenance, TaskPart, WindowPart
+from ktdeval.cards.fields.provenance import LIBRARIES
+from ktdeval.cards.fields.task import task_problems
 from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
 from ktdeval.cards.trading import CardInputs, build_card
 from ktdeval.errors import CardError, DataError, StoreError, UsageError

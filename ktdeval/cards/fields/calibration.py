@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
 
-from msgspec import Meta
-
-from ktdeval.cards.fields.basics import Count, Number, Share, strict_json
+from ktdeval.cards.fields.basics import strict_json
+from ktdeval.cards.fields.parts import Calibration
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, count, tally
 from ktdeval.errors import CardError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed import Value, from_plain
-
-
-class CalibrationBin(Value, frozen=True):
-    """A bin of confidences."""
-
-    low: Number
-    high: Number
-    n: Annotated[int, Meta(ge=1)]
-    mean_confidence: Share
-    accuracy: Share
-
-
-class Calibration(Value, frozen=True):
-    """Reliability of confidences, over all episodes."""
-
-    bins: list[CalibrationBin]  #: non-empty bins of ten equal ones
-    n: Count  #: orders with an outcome
-    no_fill: Count  #: orders left out because nothing was filled
-    no_next_open: Count  #: filled orders left out because no next open is known
+from ktdeval.values.typed import from_plain
 
 
 def gather_calibration(ledgers: Iterable[Ledger], snapshot: MarketSnapshot) -> Calibration:

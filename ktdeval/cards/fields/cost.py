@@ -10,8 +10,9 @@ from msgspec.structs import asdict
 
 from ktdeval.calls.prices import PriceEntry as PriceEntry
 from ktdeval.cards.fields.basics import Figure, Name, NonNegative, add_up
+from ktdeval.cards.fields.episode_parts import EpisodeTokens, UsageCounts
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
-from ktdeval.cards.fields.tokens import EpisodeTokens, UsageCounts, not_counted
+from ktdeval.cards.fields.tokens import not_counted
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, dollars
 from ktdeval.harness.messages import Usage
@@ -19,7 +20,7 @@ from ktdeval.values.typed import Value
 
 if TYPE_CHECKING:
     from ktdeval.cards.card import Evaluation
-    from ktdeval.cards.fields.episodes import Finished
+    from ktdeval.cards.fields.episode_parts import Finished
 
 NO_PRICE = "no price of the model is known; give one with --price or --price-table"
 

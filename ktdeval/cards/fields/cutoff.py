@@ -8,79 +8,36 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from msgspec import Meta
 
 from ktdeval.calls.served import bare_model
-from ktdeval.cards.fields.basics import Count, Name, Problem
-from ktdeval.cards.fields.windows import WindowDays, WindowPart
+from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.parts import (
+    SIDES,
+    CutoffEntry,
+    KnowledgeCutoff,
+    NoCutoff,
+    Side,
+    SideDays,
+    WindowPart,
+)
+from ktdeval.cards.fields.windows import WindowDays
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.calendar import parse_day
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.jsonio import JsonValue, csv_rows
-from ktdeval.values.typed import Value
 
 if TYPE_CHECKING:
     from ktdeval.cards.card import Evaluation
 
-Side = Literal["before", "across", "after"]
-SIDES: tuple[Side, ...] = ("before", "across", "after")
 SPANS, SEEN = "spans cutoff", "before cutoff"
 """Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie
 before it.
 """
-
-
-class SideDays(Value, frozen=True):
-    """Trading days of a window by where their returns lie to a cutoff: before, across (it lies
-    within, or may) and after.
-    """
-
-    before: Count
-    across: Count
-    after: Count
-
-    @property
-    def total(self) -> int:
-        """All trading days."""
-        return self.before + self.across + self.after
-
-    @property
-    def side(self) -> Side:
-        """Side of the whole window: that of all its days, or across."""
-        for side in SIDES:
-            if getattr(self, side) == self.total:
-                return side
-        return "across"
-
-
-class CutoffEntry(Value, frozen=True):
-    """End of a model's training data, as a run records it."""
-
-    #: a day, or the month of which the day is not public
-    date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}(-\d{2})?$")]
-    #: vendor: read in the vendor's documentation; reported: by others; given: by the user;
-    #: recorded: by who trained the policy
-    confidence: Literal["vendor", "reported", "given", "recorded"]
-    source: Name
-
-
-NoCutoff = Literal["none", "unknown"]
-"""A model without an end of training data: nothing was trained, or the end is not known. Two
-states, never one null.
-"""
-
-
-class KnowledgeCutoff(CutoffEntry, frozen=True):
-    """End of the model's training data, and where the card's days lie to it. The date is the word
-    of who ran it.
-    """
-
-    windows: dict[Name, SideDays]  #: of each window, as far as its episodes go
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,31 +7,10 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import asdict
 
-from ktdeval.cards.fields.basics import Count
+from ktdeval.cards.fields.episode_parts import Decisions
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, tally
 from ktdeval.trading.types import PROVENANCES, Provenance
-from ktdeval.values.typed import Value
-
-
-class Decisions(Value, frozen=True, omit_defaults=True):
-    """Steps by who decided them."""
-
-    model: Count
-    model_after_retry: Count
-    fallback: Count
-    error: Count
-    elected: Count = 0  #: absent where no vote was held
-
-    @property
-    def by_model(self) -> int:
-        """Steps that the model decided, or a majority of voters."""
-        return self.model + self.model_after_retry + self.elected
-
-    @property
-    def steps(self) -> int:
-        """All steps."""
-        return self.by_model + self.fallback + self.error
 
 
 def gather_decisions(provenances: Iterable[Provenance]) -> Decisions:

@@ -5,88 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Meta, field
-
-from ktdeval.cards.fields.basics import Count, Counts, Day, EpisodeId, Name, Problem
-from ktdeval.cards.fields.decisions import Decisions
-from ktdeval.cards.fields.makers import StepMaker
-from ktdeval.cards.fields.medians import EpisodeMetric
-from ktdeval.cards.fields.orders import Orders
-from ktdeval.cards.fields.roles import RoleUsage, tokens_of_further
-from ktdeval.cards.fields.tokens import EpisodeTokens, UsageCounts
+from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.episode_parts import (
+    MissingEpisode,
+    ScoringEpisode,
+    TradingEpisode,
+)
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
 from ktdeval.errors import CardError
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.values.fields import near_matches
-from ktdeval.values.typed import Value
-
-
-class MissingEpisode(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """A planned episode without a complete record."""
-
-    id: EpisodeId
-    window: Name | None = None  #: absent where the task asks about no market
-    seed: int
-    error: Name
-
-
-class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """Fields of every finished episode: one window, one seed."""
-
-    id: EpisodeId
-    window: Name | None = None  #: absent where the task asks about no market
-    seed: int
-    decisions: Decisions
-    failures: Counts  #: failures by kind
-    usage: UsageCounts
-    #: replies whose tokens the provider did not count, so that usage lacks them; a model that bills
-    #: nothing has none
-    uncounted: Count = 0
-    #: calls by role and model; absent where no role of a team asked
-    roles: list[RoleUsage] = field(default_factory=list)
-    #: what made its steps; absent in records without it
-    made_by: list[StepMaker] = field(default_factory=list)
-
-    @property
-    def tokens(self) -> EpisodeTokens:
-        """Tokens of its replies, as far as they were counted."""
-        return EpisodeTokens(self.usage, self.uncounted, tokens_of_further(self.roles))
-
-
-class MissingTradingEpisode(MissingEpisode, frozen=True):
-    """A planned episode without a complete ledger."""
-
-    window: Name
-
-
-class TradingEpisode(Finished, frozen=True, kw_only=True):
-    """A finished episode of a trading task."""
-
-    window: Name
-    steps: Annotated[int, Meta(ge=1)]
-    first_day: Day  #: first fill day
-    last_day: Day  #: last fill day
-    #: NAV at the last close, in minor units of the snapshot's currency
-    final_nav_minor: int
-    orders: Orders
-    metrics: dict[str, EpisodeMetric]
-
-
-class ScoringEpisode(Finished, frozen=True):
-    """A finished episode of a scoring task."""
-
-    steps: Count  #: its samples
-    answered: Count  #: samples with a valid answer of the model
-
-
-class MissingScoringEpisode(MissingEpisode, frozen=True):
-    """A planned episode without all its answers."""
-
-    steps: Count  #: the samples that it would have
-
 
 # ---- gathered from the plan
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from ktdeval.cards.fields.certificate import Attachment
 from ktdeval.cards.fields.coverage import Coverage
-from ktdeval.cards.fields.cutoff import KnowledgeCutoff, NoCutoff, cutoff_labels
-from ktdeval.cards.fields.market import SnapshotPart
+from ktdeval.cards.fields.cutoff import cutoff_labels
+from ktdeval.cards.fields.parts import Attachment, KnowledgeCutoff, NoCutoff, SnapshotPart
 from ktdeval.cards.fields.words import Words
 from ktdeval.masking.lens import MaskKind
 

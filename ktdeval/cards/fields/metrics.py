@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, SupportsIndex
+from typing import SupportsIndex
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
-from ktdeval.cards.fields.basics import Count, Counts, Name, Number, Problem, Range
+from ktdeval.cards.fields.basics import Count, Counts, Name, Number, Problem
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, OverEpisodes, Quartiles, aggregate
+from ktdeval.cards.fields.parts import Definition
 from ktdeval.cards.fields.words import Words
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshot import MarketSnapshot
@@ -22,18 +23,7 @@ from ktdeval.stats.panel import ANNUALISED
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.jsonio import dumps_canonical
-from ktdeval.values.typed import Value, converted
-
-
-class Definition(Value, frozen=True):
-    """Meaning of a metric or score."""
-
-    better: Literal["higher", "lower", "neither"]
-    formula: Name  #: identifier with version, and formula
-    headline: bool
-    range: Range  #: least and greatest value that it can take; null where it is unbounded
-    source: Name
-    unit: Name
+from ktdeval.values.typed import converted
 
 
 class MetricLine(OverEpisodes, Definition, frozen=True, kw_only=True):

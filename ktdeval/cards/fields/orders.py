@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ktdeval.cards.fields.basics import Count, Counts, add_counts, add_up
+from ktdeval.cards.fields.basics import add_counts, add_up
+from ktdeval.cards.fields.episode_parts import Orders
 from ktdeval.cards.fields.words import Words, counted
 from ktdeval.cards.table import Row, tally
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.typed import Value
-
-
-class Orders(Value, frozen=True):
-    """Orders by what became of them."""
-
-    submitted: Count
-    filled: Count
-    partially_filled: Count
-    rejected: Count
-    rules: Counts  #: rejected and cut orders by rule
-
-    @property
-    def is_any_filled(self) -> bool:
-        """Whether an order was filled, even in part."""
-        return bool(self.filled or self.partially_filled)
 
 
 def gather_orders(steps: Iterable[StepRecord]) -> Orders:

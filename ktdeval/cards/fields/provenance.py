@@ -7,12 +7,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
-from ktdeval.cards.fields.basics import Name, NonNegative, Problem, Time
-from ktdeval.cards.fields.calls import Calls
+from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.parts import Provenance
 from ktdeval.cards.fields.words import Words
-from ktdeval.values.typed import Value
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
 """Whose versions every card states."""
@@ -25,17 +23,6 @@ _VERSION = re.compile(
 """A version as packages have it (PEP 440, in its canonical form)."""
 
 _REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
-
-
-class Provenance(Value, frozen=True):
-    """Only part that may differ between two runs of the same plan."""
-
-    created_at: Time
-    suite_version: Name
-    source_revision: str | None  #: revision of the source; null where it is not known
-    wall_time_s: NonNegative | None  #: null where it was not measured
-    environment: dict[str, Any]
-    calls: Calls | None  #: what was asked of the provider, and paid; null where nothing was
 
 
 # ---- checked

@@ -4,50 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from ktdeval.cards.fields.basics import Day, Problem
+from ktdeval.cards.fields.basics import Problem
 from ktdeval.cards.fields.medians import EpisodeMetric
+from ktdeval.cards.fields.parts import ReferenceMetrics, ReferencePolicy, References
 from ktdeval.cards.fields.words import Words
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats import series
 from ktdeval.stats.panel import benchmark_levels, benchmark_problem
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed import Value
-
-
-class ReferenceMetrics(Value, frozen=True):
-    """Metrics of a reference policy."""
-
-    total_return: EpisodeMetric
-    sharpe: EpisodeMetric
-    max_drawdown: EpisodeMetric
-    #: annualised standard deviation of the daily returns; cards from before this field lack it
-    volatility: EpisodeMetric | UnsetType = UNSET
-
-    @property
-    def panel(self) -> dict[str, EpisodeMetric]:
-        """Metrics that every card has, by name."""
-        return {
-            "total_return": self.total_return,
-            "sharpe": self.sharpe,
-            "max_drawdown": self.max_drawdown,
-        }
-
-
-class ReferencePolicy(Value, frozen=True):
-    """A reference policy over the days of one window."""
-
-    base_day: Day  #: the close that returns start from
-    last_day: Day
-    metrics: ReferenceMetrics
-
-
-class References(Value, frozen=True):
-    """Reference policies."""
-
-    #: by window: the benchmark index, bought at the close of base_day and held, without costs
-    benchmark_buy_and_hold: dict[str, ReferencePolicy]
 
 
 def gather_references(ledgers: Mapping[str, Ledger], snapshot: MarketSnapshot) -> References:

@@ -3,58 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import field
 from msgspec.structs import asdict
 
 from ktdeval.calls.prices import PriceEntry
-from ktdeval.cards.fields.basics import Count, Name, NonNegative, Problem
-from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.basics import NonNegative, Problem
+from ktdeval.cards.fields.episode_parts import RoleUsage
+from ktdeval.cards.fields.parts import FurtherModelPart
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, dollars
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
-from ktdeval.values.addresses import Arguments
-from ktdeval.values.typed import Value
 
 if TYPE_CHECKING:
-    from ktdeval.cards.fields.episodes import Finished
+    from ktdeval.cards.fields.episode_parts import Finished
 
 _SUMMED = ("calls", "failed", "empty", "uncounted", *USAGE_FIELDS)
-
-
-class FurtherModelPart(Value, frozen=True):
-    """A model besides the card's own, which the agent asked by name."""
-
-    asked_as: Name  #: how the agent names it
-    name: Name  #: its full name
-    args: Arguments  #: its parameters
-    tool_protocol: Name | None  #: how tools were offered to it; null for a model of this machine
-    #: how calls were put to its provider; null for a model of this machine
-    request_settings: dict[str, Any] | None = field(name="sent_as")
-    price: PriceEntry | None  #: of its tokens; null where none is known
-    knowledge_cutoff: CutoffEntry | NoCutoff  #: end of its training data, as listed
-
-
-class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """Calls of one role to one model."""
-
-    role: str = ""  #: absent where no role of a team asked
-    model: str = ""  #: the further model, as the agent names it; absent: the card's own
-    calls: Count
-    failed: Count = 0  #: calls without a reply
-    empty: Count = 0  #: replies with neither words nor calls of tools
-    uncounted: Count = 0  #: replies whose tokens the provider did not count
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    reasoning_tokens: Count = 0
-    cache_read_tokens: Count = 0
-    cache_write_tokens: Count = 0
-
-    @property
-    def tokens(self) -> Usage:
-        """Tokens of its replies, as far as they were counted."""
-        return Usage(*(getattr(self, name) for name in USAGE_FIELDS))
 
 
 class RoleCost(RoleUsage, frozen=True, kw_only=True):
@@ -73,16 +37,6 @@ def add_roles(usages: Iterable[RoleUsage]) -> list[RoleUsage]:
             total[name] += getattr(usage, name)
 
     return [RoleUsage(role=role, model=model, **total) for (role, model), total in sums.items()]
-
-
-def tokens_of_further(usages: Iterable[RoleUsage]) -> dict[str, Usage]:
-    """Return the tokens of each further model that was asked."""
-    tokens: dict[str, Usage] = {}
-    for usage in usages:
-        if usage.model:
-            tokens[usage.model] = tokens.get(usage.model, Usage()) + usage.tokens
-
-    return tokens
 
 
 # ---- derived

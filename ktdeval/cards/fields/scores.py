@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
-
-from msgspec import UNSET, UnsetType
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ktdeval.cards.compare import is_close
-from ktdeval.cards.fields.basics import Count, Figure, Name, Number, Problem, strict_json
-from ktdeval.cards.fields.medians import Interval
-from ktdeval.cards.fields.metrics import Definition
+from ktdeval.cards.fields.basics import Problem, strict_json
+from ktdeval.cards.fields.parts import ScoreLine
 from ktdeval.cards.fields.words import Words
 from ktdeval.errors import CardError, PluginError
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.stats import intervals
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.stats.metric import range_problem
-from ktdeval.tasks.scoring import Score, ScoreDefinition, worst_figure
+from ktdeval.tasks.scoring import Score, ScoreDefinition
 from ktdeval.tasks.unanswered import BOUNDS
 from ktdeval.values.typed import from_plain
 
 if TYPE_CHECKING:
     from ktdeval.cards.card import ScoringCard
-
-
-class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
-    """A figure over all answered samples, with what it means."""
-
-    value: Number | None
-    n: Count  #: samples that the value is made of
-    interval: Interval | None  #: where the value may lie; null where there is none
-    #: what chance alone gives on these very samples; null where that is not defined
-    baseline: Number | None
-    #: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 %
-    #: upper bound.
-    detail: dict[str, Any]
-    reason: Name | UnsetType = UNSET
-    #: where samples without a valid answer don't count as the worst figure
-    unanswered: Literal["left_out"] | UnsetType = UNSET
-
-    @property
-    def worst(self) -> float | None:
-        """Figure that a sample without a valid answer counts as; None where there is none."""
-        return worst_figure(self.better, self.range, self.unanswered or "worst")
 
 
 # ---- gathered from the task

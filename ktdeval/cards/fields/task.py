@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ktdeval.cards.fields.basics import Name, Problem, Sha256, strict_json, strict_object
-from ktdeval.cards.fields.windows import WindowPart
+from ktdeval.cards.fields.parts import Pluggable, TaskPart, TradingTaskPart, WindowPart
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, clean
 from ktdeval.errors import CardError
 from ktdeval.market.fees import duty_rows
-from ktdeval.masking.lens import MaskKind
 from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.values.addresses import Arguments
 from ktdeval.values.jsonio import JsonValue, content_hash
 from ktdeval.values.typed import Value, from_plain
 
@@ -27,41 +25,11 @@ DUTIES = "duties"
 NEVER_RANKED = "never_ranked"
 
 
-class TaskPart(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """Task that ran.
-
-    mask, mode: absent where the task has none.
-    """
-
-    name: Name
-    version: Name
-    mask: MaskKind | None = None
-    mode: Name | None = None
-    hash: Sha256  #: SHA-256 of the canonical JSON of config
-    #: the resolved task config, with data card and sources; prompts enter by their hashes, a target
-    #: task with its whole config as subject_config
-    config: dict[str, Any]
-
-
-class TradingTaskPart(TaskPart, frozen=True):
-    """A trading task that ran."""
-
-    mask: MaskKind
-    mode: Name
-
-
 class TargetTaskPart(Value, frozen=True):
     """Trading task that is asked about; its config stands in that of the task."""
 
     name: Name
     hash: Sha256  #: SHA-256 of the canonical JSON of its config
-
-
-class Pluggable(Value, frozen=True):
-    """A model or agent with its parameters."""
-
-    name: Name
-    args: Arguments
 
 
 # ---- gathered from the plan

@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ktdeval.cards.fields.basics import Count
+from ktdeval.cards.fields.episode_parts import UsageCounts
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.words import Words, counted
 from ktdeval.cards.table import Row, count
-from ktdeval.harness.messages import Usage
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.values.typed import Value
 
 if TYPE_CHECKING:
-    from ktdeval.cards.fields.episodes import Finished
-
-
-class UsageCounts(Value, frozen=True):
-    """Tokens, tool calls and submissions."""
-
-    input_tokens: Count
-    output_tokens: Count
-    reasoning_tokens: Count
-    cache_read_tokens: Count
-    cache_write_tokens: Count
-    tool_calls: Count
-    tool_calls_valid: Count
-    submissions: Count
-
-    @property
-    def tokens(self) -> Usage:
-        """Tokens alone, as prices take them."""
-        return Usage(
-            self.input_tokens,
-            self.output_tokens,
-            self.reasoning_tokens,
-            self.cache_read_tokens,
-            self.cache_write_tokens,
-        )
+    from ktdeval.cards.fields.episode_parts import Finished
 
 
 def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
@@ -47,14 +21,6 @@ def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
     for name in UsageCounts.__struct_fields__:
         sums[name] = sum(getattr(record, name) for record in records)
     return UsageCounts(**sums)
-
-
-class EpisodeTokens(NamedTuple):
-    """Tokens of an episode, and how many replies they are not of."""
-
-    usage: UsageCounts
-    uncounted: int  #: replies whose tokens the provider did not count
-    further: Mapping[str, Usage] = {}  #: of `usage`, tokens of each further model
 
 
 def episode_tokens(episode: Finished) -> EpisodeMetric:

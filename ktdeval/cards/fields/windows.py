@@ -6,25 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ktdeval.cards.fields.basics import Count, Day, Name
+from ktdeval.cards.fields.parts import WindowPart
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, count
 from ktdeval.errors import CardError
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.stats.designs import Span, left_out_windows
 from ktdeval.tasks.spec import EpisodeSpec, Window
-from ktdeval.values.typed import Value
 
 WindowDays = Mapping[Window, DayArray]  #: Trading days of windows
-
-
-class WindowPart(Value, frozen=True):
-    """A window."""
-
-    name: Name
-    first: Day
-    last: Day
-    days: Count  #: trading days in it
 
 
 # ---- gathered from the plan and the market

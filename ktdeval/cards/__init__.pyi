@@ -70,6 +70,7 @@ from ktdeval.cards.fields.episode_parts import (
     MissingEpisode as MissingEpisode,
     UsageCounts as UsageCounts,
 )
+from ktdeval.cards.fields.facts import rests_on as rests_on
 from ktdeval.cards.fields.market import gather_snapshot as gather_snapshot
 from ktdeval.cards.fields.medians import (
     QUARTILES as QUARTILES,
@@ -80,6 +81,7 @@ from ktdeval.cards.fields.medians import (
     spread_of as spread_of,
 )
 from ktdeval.cards.fields.metrics import MetricLine as MetricLine, compute_metric as compute_metric
+from ktdeval.cards.fields.models import with_args as with_args
 from ktdeval.cards.fields.parts import (
     SIDES as SIDES,
     Definition as Definition,
@@ -90,7 +92,6 @@ from ktdeval.cards.fields.parts import (
 from ktdeval.cards.fields.provenance import made_at as made_at
 from ktdeval.cards.fields.ranking import NEVER_TRADED as NEVER_TRADED
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
-from ktdeval.cards.fields.task import with_args as with_args
 from ktdeval.cards.fields.tokens import episode_tokens as episode_tokens, not_counted as not_counted
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
 from ktdeval.cards.figures import (
@@ -100,7 +101,6 @@ from ktdeval.cards.figures import (
     excess_return as excess_return,
     nearest_to_median as nearest_to_median,
     price_index as price_index,
-    rests_on as rests_on,
     scheme_rows as scheme_rows,
 )
 from ktdeval.cards.folding import folded_texts as folded_texts

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from ktdeval.cards.card import Evaluation
+from ktdeval.cards.fields.facts import Evaluation
 from ktdeval.cards.fields.parts import FurtherModelPart
 from ktdeval.errors import UsageError
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel

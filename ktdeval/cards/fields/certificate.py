@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ktdeval.cards.fields.facts import TradingFacts
+from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.parts import Attachment
 from ktdeval.cards.fields.words import Words
+from ktdeval.cards.table import Row
+from ktdeval.plugins.registry import load_plugins
 
-NOT_GIVEN = "no certificate was given"
+ATTACHED = "certificate"  #: The kind that trading cards carry, under the field of that name
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"
-NO_ATTACHMENT = Attachment(value=None, reason=NOT_GIVEN)
+
+
+def attached_rows(certificate: Attachment, facts: TradingFacts) -> Iterator[Row]:
+    """Yield rows on an attached card, where its plugin is installed."""
+    if certificate.value is None:
+        return
+
+    plugins = load_plugins()
+    if ATTACHED not in plugins.specs("cards"):
+        return
+
+    kind = plugins.make("cards", ATTACHED)
+    if kind.attached_rows is not None:
+        yield from kind.attached_rows(certificate.value)
+
 
 WORDS = {
     "certificate": Words(
@@ -16,3 +36,10 @@ WORDS = {
         "what the mask's certificate says of this task and market; null with a reason without one",
     ),
 }
+
+CERTIFICATE = TradingField(
+    "certificate",
+    gather=lambda sources: sources.inputs.certificate,
+    rows=attached_rows,
+    words=WORDS,
+)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ktdeval.calls.served import bare_model
 from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.facts import AnyFacts, Evaluation, TradingFacts
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import (
     SIDES,
     CutoffEntry,
@@ -23,16 +25,13 @@ from ktdeval.cards.fields.parts import (
     SideDays,
     WindowPart,
 )
-from ktdeval.cards.fields.windows import WindowDays
+from ktdeval.cards.fields.sources import Sources
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.calendar import parse_day
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.jsonio import JsonValue, csv_rows
-
-if TYPE_CHECKING:
-    from ktdeval.cards.card import Evaluation
 
 SPANS, SEEN = "spans cutoff", "before cutoff"
 """Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie
@@ -196,17 +195,16 @@ def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
     return day_sides
 
 
-def gather_cutoff(
-    entry: CutoffEntry | NoCutoff, snapshot: MarketSnapshot | None, window_days: WindowDays
-) -> KnowledgeCutoff | NoCutoff:
-    """Return the cutoff of a card, with the sides of these days where there is one."""
+def gather_cutoff(sources: Sources) -> KnowledgeCutoff | NoCutoff:
+    """Return the cutoff of a card, with the sides of its days where there is one."""
+    entry = sources.inputs.knowledge_cutoff
     if isinstance(entry, str):
         return entry
 
     cutoff = parse_cutoff(entry.date, where="knowledge_cutoff")
     windows = {}
-    for window, days in window_days.items():
-        windows[window.name] = _count_sides(days, snapshot, cutoff)
+    for window, days in sources.days.items():
+        windows[window.name] = _count_sides(days, sources.inputs.snapshot, cutoff)
 
     return KnowledgeCutoff(
         date=entry.date, confidence=entry.confidence, source=entry.source, windows=windows
@@ -261,9 +259,7 @@ def window_side(days: SideDays) -> Side:
 # ---- checked
 
 
-def cutoff_problems(
-    block: KnowledgeCutoff | NoCutoff, windows: Sequence[WindowPart], limit: int | None = None
-) -> Iterator[Problem]:
+def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Iterator[Problem]:
     """Yield contradictions of a card's cutoff block with its windows. Only the market has the
     trading days.
     """
@@ -276,11 +272,15 @@ def cutoff_problems(
         yield ("knowledge_cutoff", "date"), str(error).removeprefix("--cutoff: ")
         return
 
-    if set(block.windows) != {window.name for window in windows}:
+    if set(block.windows) != {window.name for window in facts.windows}:
         yield ("knowledge_cutoff", "windows"), "are not the windows of the card"
         return
 
-    for window in windows:
+    limit = None
+    if isinstance(facts, TradingFacts):  # a limit cuts samples, not days
+        limit = facts.limit
+
+    for window in facts.windows:
         days = block.windows[window.name]
         where = ("knowledge_cutoff", "windows", window.name)
         total = min(window.days, limit or window.days)
@@ -302,9 +302,9 @@ def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: Cutoff) -> b
 # ---- words
 
 
-def cutoff_row(card: Evaluation) -> Row:
-    """Return the row of the model's cutoff."""
-    return WORDS["knowledge_cutoff"].label, cutoff_words(card)
+def cutoff_rows(block: KnowledgeCutoff | NoCutoff, facts: Evaluation) -> Iterator[Row]:
+    """Yield the row of the model's cutoff."""
+    yield WORDS["knowledge_cutoff"].label, cutoff_words(facts)
 
 
 def cutoff_words(card: Evaluation) -> str:
@@ -373,3 +373,11 @@ WORDS = {
         "after the cutoff", "days", "days whose return begins at the cutoff or later"
     ),
 }
+
+KNOWLEDGE_CUTOFF = SharedField(
+    "knowledge_cutoff",
+    gather=gather_cutoff,
+    rows=cutoff_rows,
+    problems=cutoff_problems,
+    words=WORDS,
+)

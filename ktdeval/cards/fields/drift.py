@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import Drift
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, count
 
-NOT_ASKED = Drift(value=None, reason="no fixed questions were asked")
 
-
-def drift_rows(drift: Drift) -> Iterator[Row]:
+def drift_rows(drift: Drift, facts: AnyFacts) -> Iterator[Row]:
     """Yield the row of a drift that is known."""
     if drift.value is None:
         return
@@ -39,3 +39,11 @@ WORDS = {
     "drift.excess": Words("excess drift", "distance", "drift less noise"),
     "drift.prompts": Words("questions", "questions", "questions that were answered at both times"),
 }
+
+DRIFT = SharedField(
+    "drift",
+    gather=lambda sources: sources.inputs.drift,
+    rows=drift_rows,
+    table="activity",
+    words=WORDS,
+)

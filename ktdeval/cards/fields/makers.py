@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from ktdeval.cards.fields.basics import Problem
-from ktdeval.cards.fields.episode_parts import Maker, StepMaker
+from ktdeval.cards.fields.episode_parts import Finished, Maker, StepMaker
 from ktdeval.cards.fields.provenance import is_version
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
@@ -49,13 +49,11 @@ def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iter
 # ---- words
 
 
-def maker_rows(episodes: Iterable[Sequence[StepMaker]]) -> Iterator[Row]:
-    """Yield a row for each maker of a card that has several, with its number of steps. `episodes`:
-    the makers of each.
-    """
+def maker_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[Row]:
+    """Yield a row for each maker of a card that has several, with its number of steps."""
     steps: Counter[Maker] = Counter()
-    for made_by in episodes:
-        for made in made_by:
+    for episode in episodes:
+        for made in episode.made_by:
             steps[made.maker] += made.steps
 
     if len(steps) < 2:

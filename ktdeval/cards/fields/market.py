@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from ktdeval.cards.fields.basics import strict_json
+from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import SnapshotPart
+from ktdeval.cards.fields.sources import Sources
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
 from ktdeval.errors import CardError
 from ktdeval.market.scripts import unnamed_scripts
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.typed import from_plain
+
+
+def gather_market(sources: Sources) -> SnapshotPart | None:
+    """Return the market of a card, with the units of its trading days; None without one."""
+    snapshot = sources.inputs.snapshot
+    return None if snapshot is None else gather_snapshot(snapshot, sources.days.values())
 
 
 def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> SnapshotPart:
@@ -50,11 +59,11 @@ def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> Snaps
     return from_plain(strict_json("snapshot", fields), SnapshotPart, "card", CardError)
 
 
-def market_row(snapshot: SnapshotPart) -> Row:
-    """Return the row that names the market."""
-    return WORDS[
-        "snapshot"
-    ].label, f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"
+def market_rows(snapshot: SnapshotPart | None, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the row that names the market."""
+    if snapshot is not None:
+        words = f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"
+        yield WORDS["snapshot"].label, words
 
 
 WORDS = {
@@ -66,3 +75,5 @@ WORDS = {
         " and no part of the id",
     ),
 }
+
+SNAPSHOT = SharedField("snapshot", gather=gather_market, rows=market_rows, words=WORDS)

@@ -197,6 +197,8 @@ class Drift(Figure, Value, frozen=True, kw_only=True):
     reason: Name | UnsetType = UNSET
 
 
+NOT_ASKED = Drift(value=None, reason="no fixed questions were asked")
+
 WEAK = frozenset({"limited", "control incomplete", "few answers", "few guesses"})
 """Labels of an attached card whose bounds rest on too little to call a mask certified."""
 
@@ -224,6 +226,10 @@ class Attachment(Figure, Value, frozen=True, kw_only=True):
         if mask == "bright":
             return True
         return self.value is not None and WEAK.isdisjoint(self.labels)
+
+
+NOT_GIVEN = "no certificate was given"
+NO_ATTACHMENT = Attachment(value=None, reason=NOT_GIVEN)
 
 
 class CalibrationBin(Value, frozen=True):

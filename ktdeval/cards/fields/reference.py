@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from msgspec import UNSET
 
 from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.facts import TradingFacts
+from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.parts import ReferenceMetrics, ReferencePolicy, References
+from ktdeval.cards.fields.sources import TradingSources
 from ktdeval.cards.fields.words import Words
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats import series
@@ -16,9 +19,10 @@ from ktdeval.stats.panel import benchmark_levels, benchmark_problem
 from ktdeval.trading.ledger import Ledger
 
 
-def gather_references(ledgers: Mapping[str, Ledger], snapshot: MarketSnapshot) -> References:
+def gather_references(sources: TradingSources) -> References:
     """Return the references of each window, from one of its ledgers."""
-    held = {window: _benchmark(ledger, snapshot) for window, ledger in ledgers.items()}
+    snapshot = sources.inputs.snapshot
+    held = {window: _benchmark(ledger, snapshot) for window, ledger in sources.by_window.items()}
     return References(benchmark_buy_and_hold=held)
 
 
@@ -47,11 +51,12 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
     )
 
 
-def reference_problems(reference: References, windows: Iterable[str]) -> Iterator[Problem]:
+def reference_problems(reference: References, facts: TradingFacts) -> Iterator[Problem]:
     """Yield the windows of finished episodes that the reference lacks, or has besides, and figures
     with an interval: there is one path of the benchmark, whose figures are known.
     """
-    if set(reference.benchmark_buy_and_hold) != set(windows):
+    windows = {episode.window for episode in facts.episodes}
+    if set(reference.benchmark_buy_and_hold) != windows:
         yield (
             ("reference", "benchmark_buy_and_hold"),
             "must have each window of a finished episode, and no other",
@@ -79,3 +84,7 @@ WORDS = {
         " total return, Sharpe ratio, maximum drawdown, volatility",
     ),
 }
+
+REFERENCE = TradingField(
+    "reference", gather=gather_references, problems=reference_problems, words=WORDS
+)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.cards.fields.basics import NonNegative, Problem
-from ktdeval.cards.fields.episode_parts import RoleUsage
+from ktdeval.cards.fields.episode_parts import Finished, RoleUsage
+from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import FurtherModelPart
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, dollars
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
-
-if TYPE_CHECKING:
-    from ktdeval.cards.fields.episode_parts import Finished
 
 _SUMMED = ("calls", "failed", "empty", "uncounted", *USAGE_FIELDS)
 
@@ -40,6 +38,12 @@ def add_roles(usages: Iterable[RoleUsage]) -> list[RoleUsage]:
 
 
 # ---- derived
+
+
+def derive_roles(basis: Basis[AnyFacts]) -> list[RoleCost]:
+    """Return calls and cost by role and model over the finished episodes."""
+    facts = basis.facts
+    return role_costs(facts.episodes, basis.price, facts.further_models)
 
 
 def role_costs(
@@ -71,12 +75,10 @@ def role_costs(
 # ---- checked
 
 
-def role_problems(
-    episodes: Sequence[Finished], models: Sequence[FurtherModelPart]
-) -> Iterator[Problem]:
+def role_problems(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Problem]:
     """Yield calls by role that do not add up to their episode, or are of no model of the card."""
-    known = {"", *(model.asked_as for model in models)}
-    for index, episode in enumerate(episodes):
+    known = {"", *(model.asked_as for model in facts.further_models)}
+    for index, episode in enumerate(facts.episodes):
         where = ("episodes", index, "roles")
         for number, usage in enumerate(episode.roles):
             if usage.model not in known:
@@ -95,20 +97,8 @@ def role_problems(
 # ---- words
 
 
-def further_rows(models: Sequence[FurtherModelPart]) -> Iterator[Row]:
-    """Yield a row for each further model."""
-    for model in models:
-        words = model.asked_as
-        if model.name != model.asked_as:
-            words = f"{model.name}, asked as {model.asked_as}"
-        if model.price is None:
-            words += "; its price is not known"
-
-        yield WORDS["further_models"].label, words
-
-
-def model_cost_rows(costs: Sequence[RoleCost], own: str) -> Iterator[Row]:
-    """Yield tokens and cost of each model of a card with more than one; `own`: the card's own."""
+def role_rows(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Row]:
+    """Yield tokens and cost of each model of a card with more than one."""
     by_model: dict[str, list[RoleCost]] = {}
     for cost in costs:
         by_model.setdefault(cost.model, []).append(cost)
@@ -121,7 +111,7 @@ def model_cost_rows(costs: Sequence[RoleCost], own: str) -> Iterator[Row]:
         usd = sum_known([part.usd for part in parts])
         words = f"{total.input_tokens:,} in, {total.output_tokens:,} out"
         words += ", cost not known" if usd is None else f", {dollars(usd)} USD"
-        yield f"tokens of {model or own}", words
+        yield f"tokens of {model or facts.model.name}", words
 
 
 def sum_known(amounts: Iterable[float | None]) -> float | None:
@@ -136,12 +126,6 @@ def sum_known(amounts: Iterable[float | None]) -> float | None:
 
 
 WORDS: Mapping[str, Words] = {
-    "further_models": Words(
-        "further model",
-        "",
-        "models besides the card's own, which the agent asked by name: name, parameters, tool"
-        " protocol, settings of the provider's calls, price and cutoff; absent where there are none",
-    ),
     "roles": Words(
         "roles",
         "",
@@ -151,3 +135,12 @@ WORDS: Mapping[str, Words] = {
     "roles.usd": Words("cost of a role", "USD", "US dollars of a role's tokens"),
     "episodes.roles": Words("roles", "", "the same counts of one episode, without cost"),
 }
+
+ROLES = SharedField(
+    "roles",
+    derive=derive_roles,
+    rows=role_rows,
+    table="activity",
+    problems=role_problems,
+    words=WORDS,
+)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.cards.fields.episode_parts import UsageCounts
+from ktdeval.cards.fields.basics import add_up
+from ktdeval.cards.fields.episode_parts import Finished, UsageCounts
+from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.words import Words, counted
 from ktdeval.cards.table import Row, count
 from ktdeval.trading.ledger import CountsRecord
-
-if TYPE_CHECKING:
-    from ktdeval.cards.fields.episode_parts import Finished
 
 
 def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
@@ -39,8 +38,24 @@ def not_counted(replies: int) -> str:
     return f"the provider did not count the tokens of {count(replies, 'reply')}"
 
 
-def token_row(usage: UsageCounts, uncounted: int) -> Row:
-    """Return the row of tokens in and out; `uncounted`: replies that have no counts."""
+def derive_usage(basis: Basis[AnyFacts]) -> UsageCounts:
+    """Return the sums over the finished episodes."""
+    return add_up(UsageCounts, [episode.usage for episode in basis.facts.episodes])
+
+
+def usage_rows(usage: UsageCounts, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the rows of research tool calls, or of submissions of a scoring card, and of tokens."""
+    if facts.kind == "trading":
+        words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
+        yield WORDS["usage.tool_calls"].label, words
+    else:
+        yield WORDS["usage.submissions"].label, f"{usage.submissions:,}"
+
+    yield WORDS["usage"].label, _token_words(usage, facts)
+
+
+def _token_words(usage: UsageCounts, facts: AnyFacts) -> str:
+    """Return the tokens in and out, and how many replies have no counts."""
     inside = _parts_of(
         {
             "read from the provider's cache": usage.cache_read_tokens,
@@ -49,26 +64,16 @@ def token_row(usage: UsageCounts, uncounted: int) -> Row:
     )
     outside = _parts_of({"reasoning": usage.reasoning_tokens})
     text = f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{outside}"
+    uncounted = sum(episode.uncounted for episode in facts.episodes)
     if uncounted:
         text += f"; {not_counted(uncounted)}"
 
-    return WORDS["usage"].label, text
+    return text
 
 
 def _parts_of(counts: Mapping[str, int]) -> str:
     texts = [f"{number:,} {name}" for name, number in counts.items() if number]
     return f" ({', '.join(texts)})" if texts else ""
-
-
-def tool_call_row(usage: UsageCounts) -> Row:
-    """Return the row of research tool calls."""
-    words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
-    return WORDS["usage.tool_calls"].label, words
-
-
-def submission_row(usage: UsageCounts) -> Row:
-    """Return the row of submissions."""
-    return WORDS["usage.submissions"].label, f"{usage.submissions:,}"
 
 
 WORDS = {
@@ -94,3 +99,5 @@ WORDS = {
         },
     ),
 }
+
+USAGE = SharedField("usage", derive=derive_usage, rows=usage_rows, table="activity", words=WORDS)

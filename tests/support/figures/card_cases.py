@@ -10,7 +10,8 @@ from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
 from ktdeval.cards import derive_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.parts import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
-from ktdeval.cards.trading import CardInputs, build_card
+from ktdeval.cards.fields.sources import CardInputs
+from ktdeval.cards.trading import build_card
 from ktdeval.harness.messages import Usage
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.tasks.spec import EpisodeSpec

@@ -51,7 +51,6 @@ from ktdeval.cards.fields.cost import (
 from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT
 from ktdeval.cards.fields.cutoff import (
     SEEN as SEEN,
-    SIDES as SIDES,
     SPANS as SPANS,
     STATES as STATES,
     Cutoff as Cutoff,
@@ -66,12 +65,13 @@ from ktdeval.cards.fields.cutoff import (
     window_side as window_side,
     window_words as window_words,
 )
-from ktdeval.cards.fields.drift import Drift as Drift
-from ktdeval.cards.fields.episodes import Finished as Finished, MissingEpisode as MissingEpisode
-from ktdeval.cards.fields.market import (
-    SnapshotPart as SnapshotPart,
-    gather_snapshot as gather_snapshot,
+from ktdeval.cards.fields.episode_parts import (
+    Finished as Finished,
+    MissingEpisode as MissingEpisode,
+    UsageCounts as UsageCounts,
 )
+from ktdeval.cards.fields.facts import rests_on as rests_on
+from ktdeval.cards.fields.market import gather_snapshot as gather_snapshot
 from ktdeval.cards.fields.medians import (
     QUARTILES as QUARTILES,
     EpisodeMetric as EpisodeMetric,
@@ -80,23 +80,19 @@ from ktdeval.cards.fields.medians import (
     Quartiles as Quartiles,
     spread_of as spread_of,
 )
-from ktdeval.cards.fields.metrics import (
+from ktdeval.cards.fields.metrics import MetricLine as MetricLine, compute_metric as compute_metric
+from ktdeval.cards.fields.models import with_args as with_args
+from ktdeval.cards.fields.parts import (
+    SIDES as SIDES,
     Definition as Definition,
-    MetricLine as MetricLine,
-    compute_metric as compute_metric,
+    Drift as Drift,
+    Pluggable as Pluggable,
+    SnapshotPart as SnapshotPart,
 )
 from ktdeval.cards.fields.provenance import made_at as made_at
 from ktdeval.cards.fields.ranking import NEVER_TRADED as NEVER_TRADED
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
-from ktdeval.cards.fields.task import (
-    Pluggable as Pluggable,
-    with_args as with_args,
-)
-from ktdeval.cards.fields.tokens import (
-    UsageCounts as UsageCounts,
-    episode_tokens as episode_tokens,
-    not_counted as not_counted,
-)
+from ktdeval.cards.fields.tokens import episode_tokens as episode_tokens, not_counted as not_counted
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
 from ktdeval.cards.figures import (
     NEVER_SHOWN as NEVER_SHOWN,
@@ -105,7 +101,6 @@ from ktdeval.cards.figures import (
     excess_return as excess_return,
     nearest_to_median as nearest_to_median,
     price_index as price_index,
-    rests_on as rests_on,
     scheme_rows as scheme_rows,
 )
 from ktdeval.cards.folding import folded_texts as folded_texts

@@ -14,8 +14,7 @@ from typing import Any, TypeVar, cast
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktdeval.calls.prices import FREE, PriceEntry, is_free_price
-from ktdeval.cards.card import Card, Evaluation, ScoringCard, TradingCard
+from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.compare import (
     JsonPath,
     first_difference,
@@ -23,29 +22,21 @@ from ktdeval.cards.compare import (
     line_of,
     path_text,
 )
+from ktdeval.cards.derive import card_problems, card_type, derive_fields
 from ktdeval.cards.fields.basics import Problem, strict_json
-from ktdeval.cards.fields.calls import batch_problem, call_problems
-from ktdeval.cards.fields.certificate import NO_ATTACHMENT, NOTHING_HIDDEN, Attachment
-from ktdeval.cards.fields.episodes import PlanCell, id_problems, plan_problems
-from ktdeval.cards.fields.makers import maker_problems
-from ktdeval.cards.fields.provenance import provenance_problems
-from ktdeval.cards.fields.roles import role_problems
-from ktdeval.cards.fields.task import task_problems
+from ktdeval.cards.fields.certificate import ATTACHED as ATTACHED, NOTHING_HIDDEN
+from ktdeval.cards.fields.parts import NO_ATTACHMENT, Attachment
 from ktdeval.cards.reports import scoring_report, trading_report
 from ktdeval.cards.schema import SCHEMA_FOLDER
-from ktdeval.cards.scoring import derive_scoring, scoring_problems
 from ktdeval.cards.table import Report
-from ktdeval.cards.trading import derive_trading, trading_problems
 from ktdeval.errors import CardError, UsageError
 from ktdeval.plugins.registry import Plugins, load_plugins
-from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.fields import near_matches, user_path
 from ktdeval.values.first_bytes import READ, other_kind
 from ktdeval.values.formats import check_stated
 from ktdeval.values.jsonio import (
     MOST_LEVELS,
     JsonValue,
-    content_hash,
     dumps_canonical,
     dumps_pretty,
     loads_untrusted,
@@ -79,33 +70,22 @@ class CardKind:
     attached_rows: Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]] | None = None
 
 
-ATTACHED = "certificate"  #: The kind that trading cards carry, under the field of that name
-
-
-def _attached_rows(card: TradingCard) -> Iterator[tuple[str, str]]:
-    """Yield rows on an attached card, where its plugin is installed."""
-    if card.certificate.value is not None:
-        kind = card_kinds(ATTACHED).get(ATTACHED)
-        if kind is not None and kind.attached_rows is not None:
-            yield from kind.attached_rows(card.certificate.value)
-
-
 _BUILT_IN = {
     "trading": CardKind(
         name="trading",
-        type=TradingCard,
+        type=card_type(TradingCard),
         schema=SCHEMA_FOLDER / "result-card-v1.json",
-        problems=trading_problems,
-        derive=derive_trading,
-        report=lambda card: trading_report(card, _attached_rows(card)),
+        problems=card_problems,
+        derive=derive_fields,
+        report=trading_report,
         content=lambda card: f"episodes: {len(card.episodes)}, metrics: {len(card.metrics)}",
     ),
     "scoring": CardKind(
         name="scoring",
-        type=ScoringCard,
+        type=card_type(ScoringCard),
         schema=SCHEMA_FOLDER / "scoring-card-v1.json",
-        problems=scoring_problems,
-        derive=derive_scoring,
+        problems=card_problems,
+        derive=derive_fields,
         report=scoring_report,
         content=lambda card: f"episodes: {len(card.episodes)}, scores: {len(card.scores)}",
     ),
@@ -267,7 +247,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
         raise CardError(f"{where}: {problem}") from error
 
     # Lazily, one after the other: what a kind checks rests on the identities.
-    contradiction = next(_contradictions(typed, kind), None)
+    contradiction = next(iter(kind.problems(typed)), None)
     if contradiction is not None:
         raise CardError(f"{where}: {at(*contradiction)}")
 
@@ -346,101 +326,3 @@ def _schema_message(error: ValidationError) -> str:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-def _contradictions(card: Card, kind: CardKind) -> Iterator[Problem]:
-    """Yield contradictions of a card with itself, in the order in which they rest on each other."""
-    if not isinstance(card, TradingCard | ScoringCard):
-        yield from kind.problems(card)
-        return
-
-    yield from _identity_problems(card)
-    yield from role_problems(card.episodes, card.further_models)
-    yield from kind.problems(card)
-    calls = card.provenance.calls
-    if calls is not None:
-        yield from call_problems(calls, {episode.id: episode.usage for episode in card.episodes})
-        if problem := batch_problem(calls, card.cost.price or None):
-            yield ("provenance", "calls", "batched"), problem
-    elif card.request_settings is not None:
-        yield ("provenance", "calls"), "is null, though the model is one behind a network"
-
-    yield from _local_problems(card)
-    yield from provenance_problems(card.provenance)
-    for index, episode in enumerate(card.episodes):
-        yield from maker_problems(index, episode.decisions.steps, episode.made_by)
-
-
-def _local_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
-    """Yield fields in which a card takes a model for one of this machine, and others in which it
-    does not.
-    """
-    if card.request_settings is None:
-        if card.provenance.calls is not None:
-            yield ("provenance", "calls"), "are counted, though sent_as is that of no provider"
-    elif isinstance(card.cost.price, PriceEntry) and is_free_price(card.cost.price):
-        yield ("cost", "price"), f"is that of {FREE.source}, though sent_as says that one is asked"
-
-    for number, model in enumerate(card.further_models):
-        where = ("further_models", number)
-        if (model.request_settings is None) != (card.request_settings is None):
-            yield (*where, "sent_as"), "one model of a run is behind a network, the other is not"
-        elif model.request_settings is not None and is_free_price(model.price):
-            yield (*where, "price"), f"is that of {FREE.source}, though sent_as says otherwise"
-
-
-def _further_of(card: Evaluation) -> tuple[FurtherModel, ...]:
-    """Return the further models of a card as specs have them."""
-    return tuple(
-        FurtherModel(model.asked_as, model.name, model.args, model.tool_protocol)
-        for model in card.further_models
-    )
-
-
-def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
-    """Yield the hash of the task's config, windows, seeds and ids of episodes that do not follow
-    from the card's own fields.
-    """
-    task = card.task
-    if content_hash(task.config) != task.hash:
-        yield ("task", "hash"), "is not the hash of the task's config"
-
-    yield from task_problems(task, card.windows, task.config)
-    windows: dict[str | None, Window | None] = {}
-    for each in card.windows:
-        windows[each.name] = Window(each.name, each.first, each.last)
-
-    if (card.snapshot is None) == bool(windows):
-        yield ("windows",), "stand without a market" if windows else "are missing"
-        return
-
-    if len(windows) < len(card.windows):
-        yield ("windows",), "one stands twice"
-
-    if not windows:  # a task without a market has one episode a seed
-        windows[None] = None
-
-    spec = EpisodeSpec(
-        task=task.name,
-        task_version=task.version,
-        task_hash=task.hash,
-        snapshot=None if card.snapshot is None else card.snapshot.id,
-        mask=task.mask,
-        mode=task.mode,
-        window=None,
-        model=card.model.name,
-        model_args=card.model.args,
-        agent=card.agent.name,
-        agent_args=card.agent.args,
-        call=card.call,
-        limit=card.limit,
-        mask_key=card.mask_key or None,
-        further_models=_further_of(card),
-    )
-    cells = [
-        PlanCell(field, index, episode.window, episode.seed, episode.id)
-        for field in ("episodes", "missing_episodes")
-        for index, episode in enumerate(getattr(card, field))
-    ]
-    yield from id_problems(cells, windows, spec)
-    yield from plan_problems(cells, windows, card.seeds)

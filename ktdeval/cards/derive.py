@@ -1,61 +1,98 @@
-"""Fields that every kind of evaluation derives from its episodes, and from nothing else.
+"""Cards from their fields: built, derived again, checked and shown as rows, field by field.
 
-Building a card computes these fields, and checking one does so again: a reader can trust a headline
-without the records.
+Building a card derives fields from its facts, and checking one does so again: a reader can trust a
+headline without the records.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Literal, TypeVar, cast
 
-from ktdeval.cards.card import ScoringFacts, TradingFacts
-from ktdeval.cards.fields.basics import add_counts, add_up
-from ktdeval.cards.fields.coverage import Coverage
-from ktdeval.cards.fields.decisions import Decisions
-from ktdeval.cards.fields.labels import Authorship, TradingConditions, derive_labels
-from ktdeval.cards.fields.makers import is_of_mixed_code
-from ktdeval.cards.fields.ranking import derive_rankable
-from ktdeval.cards.fields.task import never_ranked
-from ktdeval.cards.fields.tokens import UsageCounts
+from msgspec import defstruct
+from msgspec.structs import replace
+
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.facts import Basis, ScoringFacts, TradingFacts
+from ktdeval.cards.fields.order import AnyField, fields_of
+from ktdeval.cards.fields.parts import Definition
+from ktdeval.cards.fields.sources import Sources
+from ktdeval.cards.table import Row
+
+AnyCard = TradingCard | ScoringCard
+
+C = TypeVar("C", TradingCard, ScoringCard)
 
 
-def derive_common(
-    card: TradingFacts | ScoringFacts,
-    coverage: Coverage,
-    step: str,
-    trading: TradingConditions | None = None,
-) -> dict[str, Any]:
-    """Return sums, coverage, labels and ranking of a card. `step` names its steps; `trading`: what
-    only a trading card can have.
+def card_type(declared: type[C]) -> type[C]:
+    """Return the type of cards of a kind: the class that declares its fields, with those of
+    `FIELDS` besides that it does not declare.
     """
-    snapshot = card.snapshot
-    calls = card.provenance.calls
-    asked = card.model.name.partition("/")[2]
-    decisions = add_up(Decisions, [episode.decisions for episode in card.episodes])
-    authorship = Authorship(
-        is_other_model=calls is not None and calls.are_of_another_model(asked),
-        is_elected=decisions.elected > 0,
-        is_of_mixed_code=is_of_mixed_code(
-            (episode.steps, episode.made_by) for episode in card.episodes
-        ),
-    )
+    kind = "trading" if issubclass(declared, TradingCard) else "scoring"
+    further = [one for one in fields_of(kind) if one.name not in declared.__struct_fields__]
+    return _extended(declared, tuple(further)) if further else declared
 
-    labels = derive_labels(
-        coverage, card.limit, snapshot, card.knowledge_cutoff, authorship, trading
-    )
 
-    return {
-        "decisions": decisions,
-        "failures": add_counts(episode.failures for episode in card.episodes),
-        "usage": add_up(UsageCounts, [episode.usage for episode in card.episodes]),
-        "coverage": coverage,
-        "labels": labels,
-        "rankable": derive_rankable(
-            coverage,
-            card.limit,
-            step,
-            is_placebo=snapshot is not None and snapshot.is_placebo,
-            never_traded="never traded" in labels,
-            never_ranked=never_ranked(card.task.config),
-        ),
-    }
+@cache  # cards of one kind are of one type
+def _extended(declared: type[C], further: tuple[AnyField, ...]) -> type[C]:
+    names = [(one.name, one.type) for one in further]
+    extended = defstruct(
+        declared.__name__,
+        names,
+        bases=(declared,),
+        module=declared.__module__,
+        frozen=True,
+        kw_only=True,
+    )
+    return cast("type[C]", extended)
+
+
+def assemble_card(
+    declared: type[C],
+    facts_type: type[TradingFacts] | type[ScoringFacts],
+    sources: Sources,
+    definitions: Mapping[str, Definition] | None = None,
+) -> C:
+    """Return a card: its facts gathered from the records of a run, its other fields derived from
+    these. `definitions`: meaning of the metrics. Errors as of `build_card`.
+    """
+    fields = fields_of(sources.KIND)
+    gathered: dict[str, Any] = {}
+    for field in fields:
+        if field.gather is not None:
+            gathered[field.name] = field.gather(sources)
+
+    facts = facts_type(**{name: gathered[name] for name in facts_type.__struct_fields__})
+    basis = Basis(facts, sources.inputs.price, definitions or {})
+    return card_type(declared)(**gathered, **_derived(fields, basis))
+
+
+def derive_fields(card: C) -> C:
+    """Recompute the fields of a card that follow from its facts, the definitions of its metrics and
+    its price.
+    """
+    definitions: Mapping[str, Definition] = {}
+    if isinstance(card, TradingCard):
+        definitions = card.metrics
+
+    basis = Basis(card, card.cost.price or None, definitions)
+    return replace(card, **_derived(fields_of(card.kind), basis))
+
+
+def _derived(fields: list[AnyField], basis: Basis[Any]) -> dict[str, Any]:
+    return {field.name: field.derive(basis) for field in fields if field.derive is not None}
+
+
+def card_problems(card: AnyCard) -> Iterator[Problem]:
+    """Yield contradictions of a card with itself, in the order in which they rest on each other."""
+    for field in fields_of(card.kind):
+        yield from field.problems(getattr(card, field.name), card)
+
+
+def card_rows(card: AnyCard, table: Literal["run", "activity"]) -> Iterator[Row]:
+    """Yield the rows of one table of a printed card."""
+    for field in fields_of(card.kind):
+        if field.table == table:
+            yield from field.rows(getattr(card, field.name), card)

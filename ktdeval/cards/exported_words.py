@@ -4,9 +4,7 @@ writes `words.json`, and the tables of docs/cards.md.
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,10 +12,12 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.cards import fields
 from ktdeval.cards.card import Card, Evaluation, ScoringCard, TradingCard
-from ktdeval.cards.fields.decisions import FAILURE_WORDS, PROVENANCE_WORDS
+from ktdeval.cards.derive import card_type
+from ktdeval.cards.fields.decisions import PROVENANCE_WORDS
+from ktdeval.cards.fields.failures import FAILURE_WORDS
 from ktdeval.cards.fields.labels import LABEL_WORDS
+from ktdeval.cards.fields.order import FIELDS
 from ktdeval.cards.fields.units import OTHER_DECIMALS, UNITS
 from ktdeval.cards.fields.words import Words
 from ktdeval.stats.metric import metric_rows
@@ -39,19 +39,16 @@ def card_words() -> Mapping[str, Any]:
     return words
 
 
-# ---- made from the modules of the fields
+# ---- made from the fields
 
 
 def field_words() -> dict[str, Words]:
-    """Return the words of all fields by path. Raises ValueError: two modules have one path."""
+    """Return the words of all fields by path. Raises ValueError: two fields have one path."""
     words: dict[str, Words] = {}
-    for module in pkgutil.iter_modules(fields.__path__):
-        own = getattr(importlib.import_module(f"{fields.__name__}.{module.name}"), "WORDS", {})
-        twice = words.keys() & own.keys()
-        if twice:
-            raise ValueError(f"words of {min(twice)} are in two modules")
-
-        words |= own
+    for field in FIELDS:
+        for path, own in field.words.items():
+            if words.setdefault(path, own) != own:
+                raise ValueError(f"words of {path} are in two fields")
 
     return words
 
@@ -82,7 +79,10 @@ def _as_json(words: Mapping[Any, Words]) -> dict[str, JsonValue]:
 
 # ---- tables of the docs
 
-_KINDS: tuple[tuple[str, type[Card]], ...] = (("trading", TradingCard), ("scoring", ScoringCard))
+_KINDS: tuple[tuple[str, type[Card]], ...] = (
+    ("trading", card_type(TradingCard)),
+    ("scoring", card_type(ScoringCard)),
+)
 
 
 def card_fields() -> dict[str, list[str]]:
@@ -91,8 +91,8 @@ def card_fields() -> dict[str, list[str]]:
     for field in msgspec.structs.fields(Evaluation):  # what all share stands first
         kinds[field.encode_name] = []
 
-    for kind, card_type in _KINDS:
-        for field in msgspec.structs.fields(card_type):
+    for kind, type_ in _KINDS:
+        for field in msgspec.structs.fields(type_):
             kinds.setdefault(field.encode_name, []).append(kind)
 
     return kinds

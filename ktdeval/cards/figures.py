@@ -8,9 +8,9 @@ from statistics import fmean, median
 from typing import Any
 
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.episodes import TradingEpisode
+from ktdeval.cards.fields.episode_parts import TradingEpisode
 from ktdeval.cards.fields.metrics import MetricLine
-from ktdeval.cards.fields.scores import ScoreLine
+from ktdeval.cards.fields.parts import ScoreLine
 from ktdeval.cards.fields.units import figure_text, unit_word
 from ktdeval.cards.system import System, system_labels
 from ktdeval.cards.table import UNDEFINED, Grid, clean, share_of
@@ -167,20 +167,6 @@ def excess_return(card: TradingCard) -> float | None:
     return median(known) if known else None
 
 
-def rests_on(card: TradingCard) -> tuple[str, str]:
-    """Return of how many episodes counts are, and figures over episodes: empty where they are of
-    the same ones.
-    """
-    finished = len(card.episodes)
-    pooled = len(card.pooled)
-    if finished == pooled:
-        return "", ""
-    return (
-        f", in all {finished} episodes",
-        f", in the {pooled} of {finished} episodes that figures rest on",
-    )
-
-
 def price_index(episodes: Sequence[TradingEpisode]) -> str:
     """Return words on the dividend-like growth that a price index lacks; empty without the
     information ratio's detail.
@@ -278,9 +264,11 @@ def _metric_grid(title: str, families: Mapping[str, Sequence[str]], card: Tradin
 
         rows += [_metric_row(name, card.metrics[name], several) for name in present]
 
-    value, spread = ("median", "quartiles") if several else ("value", "95 % interval")
-    columns = ("metric", value, "unit", "better", spread, "episodes")
-    return chosen_columns(title, columns, rows, range(6 if several else 5))
+    columns: tuple[str, ...] = ("metric", "value", "unit", "better", "95 % interval")
+    if several:
+        columns = ("metric", "median", "unit", "better", "quartiles", "episodes")
+
+    return Grid(title, columns, tuple(rows))
 
 
 def _excluded_words(card: TradingCard) -> str:
@@ -353,9 +341,12 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
         spread = f"{number(name, unit, ends.low)} … {number(name, unit, ends.high)}"
 
     better = "" if metric.better == "neither" else metric.better
+    row = (clean(name), _cell(name, metric), unit_word(unit), better, spread)
+    if not several:
+        return row
+
     total = metric.n + sum(metric.undefined.values())
-    episodes = share_of(metric.n, total)
-    return clean(name), _cell(name, metric), unit_word(unit), better, spread, episodes
+    return (*row, share_of(metric.n, total))
 
 
 def number(name: str, unit: str, value: float | None) -> str:

@@ -8,15 +8,10 @@ from dataclasses import replace
 from msgspec import UnsetType
 
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.calibration import calibration_row
-from ktdeval.cards.fields.decisions import failure_row
-from ktdeval.cards.fields.episodes import TradingEpisode
+from ktdeval.cards.fields.episode_parts import TradingEpisode
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.metrics import MetricLine
-from ktdeval.cards.fields.orders import order_rows
-from ktdeval.cards.fields.scores import ScoreLine
-from ktdeval.cards.fields.task import costs_row, left_out_rows, target_rows, task_row
-from ktdeval.cards.fields.tokens import submission_row, tool_call_row
+from ktdeval.cards.fields.parts import ScoreLine
 from ktdeval.cards.fields.units import is_fraction
 from ktdeval.cards.figures import (
     PARTS,
@@ -24,12 +19,11 @@ from ktdeval.cards.figures import (
     memory_claim,
     number,
     panel,
-    rests_on,
     return_claim,
     selection_tables,
 )
-from ktdeval.cards.report_rows import absence_notes, assemble_report, run_rows
-from ktdeval.cards.table import UNDEFINED, Grid, Report, Row, clean, share_of
+from ktdeval.cards.report_rows import absence_notes, assemble_report
+from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, share_of
 from ktdeval.stats.metric import never_in
 from ktdeval.tasks.unanswered import BOUNDS, bounds_words
 
@@ -37,42 +31,16 @@ _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
 
 
-def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
-    """Return the report of a valid trading card; `attached`: names and words of the card that is
-    attached to it.
-    """
-    in_all, in_pooled = rests_on(card)
-    activity = [
-        *order_rows(card.orders, in_all),
-        calibration_row(card.calibration, in_pooled),
-        failure_row(card.failures),
-        tool_call_row(card.usage),
-    ]
-    facts = [
-        task_row(card.task),
-        *left_out_rows(card.task),
-        *run_rows(card, "step"),
-        costs_row(card.task, card.snapshot.venues),
-        ("rules", card.rules),
-        *attached,
-    ]
-    report = assemble_report(
-        card, facts, (*panel(card), _windows(card)), activity, _trading_notes(card)
-    )
+def trading_report(card: TradingCard) -> Report:
+    """Return the report of a valid trading card."""
+    report = assemble_report(card, (*panel(card), _windows(card)), _trading_notes(card))
     sentences = (memory_claim(card), return_claim(card))
-
     return replace(report, claims=tuple(map(clean, sentences)))
 
 
 def scoring_report(card: ScoringCard) -> Report:
     """Return the report of a scoring card."""
-    facts = [
-        task_row(card.task),
-        *target_rows(card.target_task),
-        *run_rows(card, "sample"),
-    ]
-    activity = [failure_row(card.failures), submission_row(card.usage)]
-    report = assemble_report(card, facts, (_scores(card),), activity, _scoring_notes(card))
+    report = assemble_report(card, (_scores(card),), _scoring_notes(card))
     return replace(report, claims=tuple(map(clean, score_bounds_notes(card))))
 
 
@@ -195,7 +163,8 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
     """Yield what medians of the return's parts do not do, windows that are excluded from figures
     over episodes, and why metrics are not defined, a line each.
     """
-    several = len(card.pooled) > 1
+    pooled = card.pooled
+    several = len(pooled) > 1
     parts = [name for name in PARTS if name in card.metrics]
     if several and len(parts) > 1:
         yield (
@@ -214,10 +183,10 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
                 f"{name}: {never_in(metric.never, metric.n)}, which count as later than any number"
             )
         elif metric.never:
-            yield f"{name}: {card.pooled[0].metrics[name].reason}"
+            yield f"{name}: {pooled[0].metrics[name].reason}"
 
         for reason, times in metric.undefined.items():
-            where = f" in {times} of {len(card.pooled)} episodes" if several else ""
+            where = f" in {times} of {len(pooled)} episodes" if several else ""
             yield f"{name} is not defined{where}: {reason}"
 
 

@@ -14,6 +14,7 @@ from typing import Any, get_args
 import msgspec
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
+from ktdeval.cards.derive import card_type
 from ktdeval.cards.exported_words import WORDS_FILE, with_tables, words_text
 from ktdeval.cards.fields.basics import Figure
 from ktdeval.values.jsonio import dumps_pretty, write_atomic
@@ -24,8 +25,8 @@ SCHEMA_FOLDER = Path(__file__).with_name("schema")
 DOCS_PAGE = Path(__file__).parents[2] / "docs" / "cards.md"
 # Files under `schema/`: the type that each describes, and its name in the schema's id.
 SCHEMAS: dict[str, tuple[type[Card], str]] = {
-    "result-card-v1.json": (TradingCard, "result-card"),
-    "scoring-card-v1.json": (ScoringCard, "scoring-card"),
+    "result-card-v1.json": (card_type(TradingCard), "result-card"),
+    "scoring-card-v1.json": (card_type(ScoringCard), "scoring-card"),
 }
 
 # Docs of a field: `#:` on its line or on those above it, or a line `field: what it is` below the
@@ -126,8 +127,8 @@ def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
 
 def main() -> None:
     """Write the schemas, the file of words, and the tables of the docs in a checkout."""
-    for file, (card_type, name) in SCHEMAS.items():
-        write_atomic(SCHEMA_FOLDER / file, dumps_pretty(card_schema(card_type, name)))
+    for file, (type_, name) in SCHEMAS.items():
+        write_atomic(SCHEMA_FOLDER / file, dumps_pretty(card_schema(type_, name)))
 
     write_atomic(WORDS_FILE, words_text())
     if DOCS_PAGE.exists():

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from ktdeval.cards.card import Evaluation
-from ktdeval.cards.fields.roles import FurtherModelPart
+from ktdeval.cards.fields.facts import Evaluation
+from ktdeval.cards.fields.parts import FurtherModelPart
 from ktdeval.errors import UsageError
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel
 from ktdeval.values.fields import near_matches

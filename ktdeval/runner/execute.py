@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.calls.tally import CallCounter
-from ktdeval.cards.fields.makers import Maker
+from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import (
     BudgetError,
     DataError,

@@ -15,8 +15,8 @@ import msgspec
 import zstandard
 from msgspec import UNSET, UnsetType
 
-from ktdeval.cards.fields.makers import Maker, StepMaker
-from ktdeval.cards.fields.roles import RoleUsage, add_roles
+from ktdeval.cards.fields.episode_parts import Maker, RoleUsage, StepMaker
+from ktdeval.cards.fields.roles import add_roles
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.messages import Message, Reply, Usage
 from ktdeval.harness.session import TranscriptEntry

@@ -8,7 +8,7 @@ import platform
 
 import ktdeval
 from ktdeval.calls.tally import EpisodeCalls
-from ktdeval.cards.fields.makers import Maker, StepMaker
+from ktdeval.cards.fields.episode_parts import Maker, StepMaker
 from ktdeval.plugins.code import code_hash
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.journal import Said

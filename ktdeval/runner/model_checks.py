@@ -22,7 +22,8 @@ from ktdeval.cards.fields.calls import (
     uncounted_problems,
     unpaid_problems,
 )
-from ktdeval.cards.fields.provenance import LIBRARIES, Provenance, unknown_version
+from ktdeval.cards.fields.parts import Provenance
+from ktdeval.cards.fields.provenance import LIBRARIES, unknown_version
 from ktdeval.errors import KtdevalError
 from ktdeval.harness.messages import as_remote
 from ktdeval.plugins.plugin_import import call_foreign

@@ -9,7 +9,8 @@ from typing import cast
 
 from ktdeval.calls.context import Context, given_context, stated_context
 from ktdeval.calls.prices import FREE, Price, choose_price
-from ktdeval.cards.fields.cutoff import Cutoff, CutoffEntry, NoCutoff, listed_cutoff
+from ktdeval.cards.fields.cutoff import Cutoff, listed_cutoff
+from ktdeval.cards.fields.parts import CutoffEntry, NoCutoff
 from ktdeval.errors import ConfigError, KtdevalError, UsageError
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.session_parts import NamedModel

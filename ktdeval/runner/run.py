@@ -14,7 +14,8 @@ from ktdeval.calls.budget import Allowance
 from ktdeval.calls.context import Context
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop import Fence, StopSignal, no_fence
-from ktdeval.cards.fields.cutoff import Cutoff, CutoffEntry, NoCutoff, latest_cutoff, run_cutoff
+from ktdeval.cards.fields.cutoff import Cutoff, latest_cutoff, run_cutoff
+from ktdeval.cards.fields.parts import CutoffEntry, NoCutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.traits import agent_traits, model_traits

@@ -23,13 +23,13 @@ from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evaluation, validate_card
 from ktdeval.cards.compare import card_difference, path_text
 from ktdeval.cards.fields.calls import Calls, gather_calls
-from ktdeval.cards.fields.drift import Drift
-from ktdeval.cards.fields.provenance import LIBRARIES, Provenance
-from ktdeval.cards.fields.roles import FurtherModelPart, RoleUsage
-from ktdeval.cards.fields.task import TaskPart, task_problems
-from ktdeval.cards.fields.windows import WindowPart
-from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
-from ktdeval.cards.trading import CardInputs, build_card
+from ktdeval.cards.fields.episode_parts import RoleUsage
+from ktdeval.cards.fields.parts import Drift, FurtherModelPart, Provenance, TaskPart, WindowPart
+from ktdeval.cards.fields.provenance import LIBRARIES
+from ktdeval.cards.fields.sources import CardInputs, EvaluationInputs, ScoringInputs
+from ktdeval.cards.fields.task import task_problems
+from ktdeval.cards.scoring import build_scoring_card
+from ktdeval.cards.trading import build_card
 from ktdeval.errors import CardError, DataError, StoreError, UsageError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign
@@ -155,15 +155,13 @@ def make_card(
         )
 
     description = check_ran(folder, task, plugins, complete[0])
-    facts = _run_facts(folder, specs, complete, plugins, errors)
-    facts["task"] = description
-    facts["snapshot"] = None if complete[0].snapshot is None else snapshot
-
+    market = None if complete[0].snapshot is None else snapshot
+    inputs = _run_inputs(folder, complete, plugins, errors, description, market)
     card: TradingCard | ScoringCard
     if is_scoring(task):
-        card = build_scoring_card(_scoring_inputs(facts, folder, task, plugins, complete))
+        card = build_scoring_card(_scoring_inputs(inputs, folder, task, plugins, complete))
     else:
-        card = build_card(_trading_inputs(facts, folder, task, plugins, complete), tell)
+        card = build_card(_trading_inputs(inputs, folder, task, plugins, complete), tell)
 
     validate_card(card.plain, str(folder.card_path(task.name)))
     problem = _own_task_problem(task, card.task, card.windows)
@@ -173,36 +171,38 @@ def make_card(
     return card
 
 
-def _run_facts(
+def _run_inputs(
     folder: RunFolder,
-    specs: Sequence[EpisodeSpec],
     complete: Sequence[EpisodeSpec],
     plugins: Plugins,
     errors: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the inputs of every card but for the task and the market (`EvaluationInputs`)."""
+    description: Mapping[str, JsonValue],
+    market: MarketSnapshot | None,
+) -> EvaluationInputs:
+    """Return what the cards of both kinds are made from."""
     manifest = folder.manifest
     wall_s = math.fsum(folder.mark(spec).wall_s for spec in complete)
     owners = plugins.owners("metrics", manifest.metrics)
+    specs = [spec for spec in manifest.specs if spec.task == complete[0].task]
     missing = [spec for spec in specs if spec not in complete]
 
-    return {
-        "specs": specs,
-        "artefacts": folder.artefacts(complete),
-        "missing_episodes": {
-            spec.id: errors.get(spec.id, "not run to its end") for spec in missing
-        },
-        "provenance": describe_provenance(wall_s, _calls(folder, specs), owners),
-        "makers": {spec.id: folder.mark(spec).made_by for spec in complete},
-        "price": manifest.price,
-        "knowledge_cutoff": manifest.knowledge_cutoff,
-        "registration": manifest.registration,
-        "request_settings": manifest.request_settings,
-        "drift": from_plain(drift(load_record(folder.path)), Drift, "drift"),
-        "uncounted": uncounted_replies(folder, complete),
-        "further_models": further_parts(folder, specs[0]),
-        "roles": _roles(folder, complete),
-    }
+    return EvaluationInputs(
+        task=description,
+        snapshot=market,
+        specs=specs,
+        artefacts=folder.artefacts(complete),
+        missing_episodes={spec.id: errors.get(spec.id, "not run to its end") for spec in missing},
+        provenance=describe_provenance(wall_s, _calls(folder, specs), owners),
+        makers={spec.id: folder.mark(spec).made_by for spec in complete},
+        price=manifest.price,
+        knowledge_cutoff=manifest.knowledge_cutoff,
+        registration=manifest.registration,
+        request_settings=manifest.request_settings,
+        drift=from_plain(drift(load_record(folder.path)), Drift, "drift"),
+        uncounted=uncounted_replies(folder, complete),
+        further_models=further_parts(folder, specs[0]),
+        roles=_roles(folder, complete),
+    )
 
 
 def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:
@@ -271,7 +271,7 @@ def _calls(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Calls | None:
 
 
 def _trading_inputs(
-    facts: Mapping[str, Any],
+    inputs: EvaluationInputs,
     folder: RunFolder,
     task: Task,
     plugins: Plugins,
@@ -282,17 +282,17 @@ def _trading_inputs(
     attached = _run_certificate(folder.path)
 
     return CardInputs(
-        **facts,
+        **vars(inputs),
         rules=folder.manifest.rules,
         ledgers=[folder.load_ledger(spec) for spec in complete],
         metrics=[plugins.make_metric(name) for name in names],
         plugins=plugins.owners("metrics", names),
-        certificate=attached_block(task.mask, facts["task"], market, attached, plugins),
+        certificate=attached_block(task.mask, inputs.task, market, attached, plugins),
     )
 
 
 def _scoring_inputs(
-    facts: Mapping[str, Any],
+    inputs: EvaluationInputs,
     folder: RunFolder,
     task: ScoringTask,
     plugins: Plugins,
@@ -306,11 +306,11 @@ def _scoring_inputs(
 
     target_task = target_task_of(task, plugins)
     samples = {}
-    for spec in facts["specs"]:
-        samples[spec.id] = samples_of(spec, task.samples(spec, facts["snapshot"], target_task))
+    for spec in inputs.specs:
+        samples[spec.id] = samples_of(spec, task.samples(spec, inputs.snapshot, target_task))
 
     return ScoringInputs(
-        **facts, answers=answers, samples=samples, scores=scores, definitions=task.scores
+        **vars(inputs), answers=answers, samples=samples, scores=scores, definitions=task.scores
     )
 
 

@@ -27,7 +27,7 @@ from msgspec import structs
 
 from ktdeval.calls.prices import FREE, PriceEntry
 from ktdeval.calls.tally import EpisodeCalls
-from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.parts import CutoffEntry, NoCutoff
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.market.calendar import parse_day

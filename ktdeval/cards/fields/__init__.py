@@ -1,3 +1,3 @@
-"""Fields of result cards, one module for each concern: its types, how it is gathered from a run's
-records, derived from the card's own entries and checked, and its words for readers.
+"""Fields of result cards, one object for each: how it is gathered from a run's records or derived
+from the card's own facts, its rows, its checks and its words. `FIELDS` in `order.py` has them all.
 """

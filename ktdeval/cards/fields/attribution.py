@@ -8,6 +8,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.basics import Figure, Name
+from ktdeval.cards.fields.facts import Basis, TradingFacts
+from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.words import Words
 from ktdeval.errors import CardError
@@ -32,10 +34,12 @@ class Attribution(Figure, Value, frozen=True, kw_only=True):
     reason: Name | UnsetType = UNSET
 
 
-def derive_attribution(entries: Sequence[EpisodeMetric]) -> Attribution:
-    """Return medians of the linked lines in the detail of the attribution metric, from the metric
-    of each episode.
+def derive_attribution(basis: Basis[TradingFacts]) -> Attribution:
+    """Return medians of the linked lines in the detail of the attribution metric, over the episodes
+    that figures rest on.
     """
+    metrics = [episode.metrics for episode in basis.facts.pooled]
+    entries = [own[METRIC] for own in metrics if METRIC in own]
     if not entries:
         return _no_attribution(f"metric {METRIC} was not asked for")
 
@@ -104,3 +108,5 @@ WORDS = {
         "attribution", "fraction", "the linked lines of the total return, medians over episodes"
     ),
 }
+
+ATTRIBUTION = TradingField("attribution", derive=derive_attribution, words=WORDS)

@@ -2,52 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterator
 
-from msgspec import Meta
-
-from ktdeval.cards.fields.basics import Count, Number, Share, strict_json
+from ktdeval.cards.fields.basics import strict_json
+from ktdeval.cards.fields.facts import TradingFacts, rests_on
+from ktdeval.cards.fields.field import TradingField
+from ktdeval.cards.fields.parts import Calibration
+from ktdeval.cards.fields.sources import TradingSources
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, count, tally
 from ktdeval.errors import CardError
-from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
-from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.typed import from_plain
 
 
-class CalibrationBin(Value, frozen=True):
-    """A bin of confidences."""
-
-    low: Number
-    high: Number
-    n: Annotated[int, Meta(ge=1)]
-    mean_confidence: Share
-    accuracy: Share
-
-
-class Calibration(Value, frozen=True):
-    """Reliability of confidences, over all episodes."""
-
-    bins: list[CalibrationBin]  #: non-empty bins of ten equal ones
-    n: Count  #: orders with an outcome
-    no_fill: Count  #: orders left out because nothing was filled
-    no_next_open: Count  #: filled orders left out because no next open is known
-
-
-def gather_calibration(ledgers: Iterable[Ledger], snapshot: MarketSnapshot) -> Calibration:
-    """Return the reliability table of the orders of these episodes together."""
-    judged = pool(judged_orders(ledger, snapshot) for ledger in ledgers)
+def gather_calibration(sources: TradingSources) -> Calibration:
+    """Return the reliability table of the orders of all episodes that figures rest on."""
+    snapshot = sources.inputs.snapshot
+    judged = pool(judged_orders(ledger, snapshot) for ledger in sources.pooled)
     table = strict_json("calibration", calibration_table(judged))
     return from_plain(table, Calibration, "card", CardError)
 
 
-def calibration_row(calibration: Calibration, episodes: str) -> Row:
-    """Return the row of a card's judged orders; `episodes` says how many episodes they are of."""
+def calibration_rows(calibration: Calibration, facts: TradingFacts) -> Iterator[Row]:
+    """Yield the row of a card's judged orders."""
     excluded = {"no_fill": calibration.no_fill, "no_next_open": calibration.no_next_open}
     words = f"{count(calibration.n, 'order')} judged; left out: {tally(excluded)}"
-    return WORDS["calibration"].label, f"{words}{episodes}"
+    _, in_pooled = rests_on(facts)
+    yield WORDS["calibration"].label, f"{words}{in_pooled}"
 
 
 WORDS = {
@@ -62,3 +44,11 @@ WORDS = {
         "no next open", "orders", "filled orders without a known next open"
     ),
 }
+
+CALIBRATION = TradingField(
+    "calibration",
+    gather=gather_calibration,
+    rows=calibration_rows,
+    table="activity",
+    words=WORDS,
+)

@@ -16,7 +16,7 @@ from ktdeval.calls.served import is_other_model
 from ktdeval.calls.tally import EpisodeCalls
 from ktdeval.cards.compare import JsonPath
 from ktdeval.cards.fields.basics import Count, Counts, EpisodeId, Name, NonNegative, Problem
-from ktdeval.cards.fields.tokens import UsageCounts
+from ktdeval.cards.fields.episode_parts import UsageCounts
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, count, dollars
 from ktdeval.errors import CardError

@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
-from msgspec import UNSET, UnsetType
-
-from ktdeval.cards.fields.basics import Figure, Name
+from ktdeval.cards.fields.facts import TradingFacts
+from ktdeval.cards.fields.field import TradingField
+from ktdeval.cards.fields.parts import Attachment
 from ktdeval.cards.fields.words import Words
-from ktdeval.masking.lens import MaskKind
-from ktdeval.values.typed import Value
+from ktdeval.cards.table import Row
+from ktdeval.plugins.registry import load_plugins
 
-WEAK = frozenset({"limited", "control incomplete", "few answers", "few guesses"})
-"""Labels of an attached card whose bounds rest on too little to call a mask certified."""
-
-
-class Attachment(Figure, Value, frozen=True, kw_only=True):
-    """Statement of an attached card of another kind about this one: null with a reason where there
-    is none.
-    """
-
-    value: dict[str, Any] | None
-    reason: Name | UnsetType = UNSET
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels of the attached card."""
-        return tuple((self.value or {}).get("labels", ()))
-
-    def certifies(self, mask: MaskKind) -> bool:
-        """Whether a card under this mask is certified, as it claims: holders of the attacks' runs
-        can verify it.
-
-        A mask is certified if it was attacked by a whole probe set, with answers that name
-        something. A mask that hides nothing needs no certificate.
-        """
-        if mask == "bright":
-            return True
-        return self.value is not None and WEAK.isdisjoint(self.labels)
-
-
-NOT_GIVEN = "no certificate was given"
+ATTACHED = "certificate"  #: The kind that trading cards carry, under the field of that name
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"
-NO_ATTACHMENT = Attachment(value=None, reason=NOT_GIVEN)
+
+
+def attached_rows(certificate: Attachment, facts: TradingFacts) -> Iterator[Row]:
+    """Yield rows on an attached card, where its plugin is installed."""
+    if certificate.value is None:
+        return
+
+    plugins = load_plugins()
+    if ATTACHED not in plugins.specs("cards"):
+        return
+
+    kind = plugins.make("cards", ATTACHED)
+    if kind.attached_rows is not None:
+        yield from kind.attached_rows(certificate.value)
+
 
 WORDS = {
     "certificate": Words(
@@ -51,3 +36,10 @@ WORDS = {
         "what the mask's certificate says of this task and market; null with a reason without one",
     ),
 }
+
+CERTIFICATE = TradingField(
+    "certificate",
+    gather=lambda sources: sources.inputs.certificate,
+    rows=attached_rows,
+    words=WORDS,
+)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
-from ktdeval.calls.prices import PriceEntry as PriceEntry
-from ktdeval.cards.fields.basics import Figure, Name, NonNegative, add_up
+from ktdeval.calls.prices import FREE, PriceEntry as PriceEntry, is_free_price
+from ktdeval.cards.fields.basics import Figure, Name, NonNegative, Problem, add_up
+from ktdeval.cards.fields.calls import Calls, ModelCalls, batch_problem
+from ktdeval.cards.fields.episode_parts import EpisodeTokens, Finished, UsageCounts
+from ktdeval.cards.fields.facts import AnyFacts, Basis, Evaluation, ScoringFacts
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
-from ktdeval.cards.fields.tokens import EpisodeTokens, UsageCounts, not_counted
+from ktdeval.cards.fields.tokens import not_counted
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, dollars
-from ktdeval.harness.messages import Usage
+from ktdeval.harness.messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed import Value
 
-if TYPE_CHECKING:
-    from ktdeval.cards.card import Evaluation
-    from ktdeval.cards.fields.episodes import Finished
-
 NO_PRICE = "no price of the model is known; give one with --price or --price-table"
+
+_ROUNDING = 1 + 1e-9  # above which a sum is larger than another, whatever the order of adding
 
 NO_FURTHER_PRICE = "no price of a further model is known; give one with --price-table"
 
@@ -72,9 +74,22 @@ class Prices(NamedTuple):
         return None if self.own is None else total + self.own.cost(own)
 
 
-def card_prices(card: Evaluation, own: PriceEntry | None) -> Prices:
+def card_prices(facts: Evaluation, own: PriceEntry | None) -> Prices:
     """Return the prices of a card's models; `own`: that of its own."""
-    return Prices(own, {model.asked_as: model.price for model in card.further_models})
+    return Prices(own, {model.asked_as: model.price for model in facts.further_models})
+
+
+def derive_cost(basis: Basis[AnyFacts]) -> TokenCost:
+    """Return the cost of a card's tokens; of a trading card also what they bought."""
+    facts = basis.facts
+    prices = card_prices(facts, basis.price)
+    tokens = [episode.tokens for episode in facts.episodes]
+    pooled = [episode.tokens for episode in facts.pooled]
+    if isinstance(facts, ScoringFacts):
+        return token_cost(tokens, pooled, prices)
+
+    total_returns = [episode.metrics.get("total_return") for episode in facts.pooled]
+    return trading_cost(tokens, pooled, prices, total_returns)
 
 
 def token_cost(
@@ -179,13 +194,50 @@ def _gain(total_return: EpisodeMetric | None, cost: EpisodeMetric) -> EpisodeMet
     return EpisodeMetric(value=None, n=0, reason=reason)
 
 
+# ---- checked
+
+
+def cost_problems(cost: TokenCost, facts: AnyFacts) -> Iterator[Problem]:
+    """Yield a price that contradicts how the model was asked."""
+    calls = facts.provenance.calls
+    if calls is not None and (problem := batch_problem(calls, cost.price or None)):
+        yield ("provenance", "calls", "batched"), problem
+
+    is_asked = facts.request_settings is not None
+    if is_asked and isinstance(cost.price, PriceEntry) and is_free_price(cost.price):
+        yield ("cost", "price"), f"is that of {FREE.source}, though sent_as says that one is asked"
+
+
 # ---- words
 
 
-def cost_rows(cost: TokenCost, unpaid: str) -> Iterator[Row]:
-    """Yield cost, price and return per dollar. `unpaid`: why the cost is less than what was paid;
-    empty if it is not.
+def uncounted_tokens(card: Evaluation, cost: TokenCost) -> str:
+    """Return why a card's cost is less than what was paid: the price is known, the amount is not;
+    empty if all tokens were counted.
     """
+    calls = card.provenance.calls
+    is_partial = cost.value is not None and calls is not None and calls.paid_usd is None
+    return "the provider did not count the tokens of every reply" if is_partial else ""
+
+
+def _long_prompts(facts: Evaluation, price: PriceEntry | UnsetType) -> str:
+    """Return why a card's cost, which takes all tokens at the rates of short prompts, is less than
+    what was paid: some prompts were long. Empty if none was, as far as calls were paid.
+    """
+    calls = facts.provenance.calls
+    if calls is None or not price or not price.tiers:
+        return ""
+
+    own: Calls | ModelCalls = calls.models.get(facts.model.name, calls)
+    tokens = Usage(*(own.tokens.get(name, 0) for name in USAGE_FIELDS))
+    if own.paid_usd is None or own.paid_usd <= price.cost(tokens) * _ROUNDING:
+        return ""
+    return f"prompts of over {price.tiers[0].above:,} tokens cost more"
+
+
+def cost_rows(cost: TokenCost, facts: AnyFacts) -> Iterator[Row]:
+    """Yield cost, price and return per dollar."""
+    unpaid = uncounted_tokens(facts, cost) or _long_prompts(facts, cost.price)
     yield WORDS["cost"].label, _cost_words(cost, unpaid)
     if not cost.value or not cost.price:
         return
@@ -253,3 +305,12 @@ WORDS = {
         "batch price", "", "whether the price is that of the provider's batch interface"
     ),
 }
+
+COST = SharedField(
+    "cost",
+    derive=derive_cost,
+    rows=cost_rows,
+    table="activity",
+    problems=cost_problems,
+    words=WORDS,
+)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval.cards.fields.basics import Count
+from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.words import Words, counted
 from ktdeval.cards.table import Row, count
 from ktdeval.values.typed import Value
@@ -49,8 +51,21 @@ class Coverage(Value, frozen=True):
         return f"{tenths // 10}.{tenths % 10}"
 
 
-def coverage_rows(coverage: Coverage, step: str) -> Iterator[Row]:
-    """Yield how much of the plan was run, and how much the model decided; `step` names a step."""
+def derive_coverage(basis: Basis[AnyFacts]) -> Coverage:
+    """Return how much of the plan was run and decided, from the episodes."""
+    facts = basis.facts
+    return Coverage(
+        episodes_planned=len(facts.episodes) + len(facts.missing_episodes),
+        episodes_finished=len(facts.episodes),
+        steps_planned=facts.planned_steps,
+        steps=sum(episode.steps for episode in facts.episodes),
+        steps_decided=facts.decided_steps,
+    )
+
+
+def coverage_rows(coverage: Coverage, facts: AnyFacts) -> Iterator[Row]:
+    """Yield how much of the plan was run, and how much the model decided."""
+    step = facts.STEP
     share = ""
     if coverage.steps:
         share = f" = {100 * coverage.steps_decided / coverage.steps:.1f} %"
@@ -83,3 +98,7 @@ WORDS = {
         },
     ),
 }
+
+COVERAGE = SharedField(
+    "coverage", derive=derive_coverage, rows=coverage_rows, table="activity", words=WORDS
+)

@@ -8,79 +8,35 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from msgspec import Meta
 
 from ktdeval.calls.served import bare_model
-from ktdeval.cards.fields.basics import Count, Name, Problem
-from ktdeval.cards.fields.windows import WindowDays, WindowPart
+from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.facts import AnyFacts, Evaluation, TradingFacts
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.parts import (
+    SIDES,
+    CutoffEntry,
+    KnowledgeCutoff,
+    NoCutoff,
+    Side,
+    SideDays,
+    WindowPart,
+)
+from ktdeval.cards.fields.sources import Sources
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.calendar import parse_day
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.jsonio import JsonValue, csv_rows
-from ktdeval.values.typed import Value
 
-if TYPE_CHECKING:
-    from ktdeval.cards.card import Evaluation
-
-Side = Literal["before", "across", "after"]
-SIDES: tuple[Side, ...] = ("before", "across", "after")
 SPANS, SEEN = "spans cutoff", "before cutoff"
 """Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie
 before it.
 """
-
-
-class SideDays(Value, frozen=True):
-    """Trading days of a window by where their returns lie to a cutoff: before, across (it lies
-    within, or may) and after.
-    """
-
-    before: Count
-    across: Count
-    after: Count
-
-    @property
-    def total(self) -> int:
-        """All trading days."""
-        return self.before + self.across + self.after
-
-    @property
-    def side(self) -> Side:
-        """Side of the whole window: that of all its days, or across."""
-        for side in SIDES:
-            if getattr(self, side) == self.total:
-                return side
-        return "across"
-
-
-class CutoffEntry(Value, frozen=True):
-    """End of a model's training data, as a run records it."""
-
-    #: a day, or the month of which the day is not public
-    date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}(-\d{2})?$")]
-    #: vendor: read in the vendor's documentation; reported: by others; given: by the user;
-    #: recorded: by who trained the policy
-    confidence: Literal["vendor", "reported", "given", "recorded"]
-    source: Name
-
-
-NoCutoff = Literal["none", "unknown"]
-"""A model without an end of training data: nothing was trained, or the end is not known. Two
-states, never one null.
-"""
-
-
-class KnowledgeCutoff(CutoffEntry, frozen=True):
-    """End of the model's training data, and where the card's days lie to it. The date is the word
-    of who ran it.
-    """
-
-    windows: dict[Name, SideDays]  #: of each window, as far as its episodes go
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,17 +195,16 @@ def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
     return day_sides
 
 
-def gather_cutoff(
-    entry: CutoffEntry | NoCutoff, snapshot: MarketSnapshot | None, window_days: WindowDays
-) -> KnowledgeCutoff | NoCutoff:
-    """Return the cutoff of a card, with the sides of these days where there is one."""
+def gather_cutoff(sources: Sources) -> KnowledgeCutoff | NoCutoff:
+    """Return the cutoff of a card, with the sides of its days where there is one."""
+    entry = sources.inputs.knowledge_cutoff
     if isinstance(entry, str):
         return entry
 
     cutoff = parse_cutoff(entry.date, where="knowledge_cutoff")
     windows = {}
-    for window, days in window_days.items():
-        windows[window.name] = _count_sides(days, snapshot, cutoff)
+    for window, days in sources.days.items():
+        windows[window.name] = _count_sides(days, sources.inputs.snapshot, cutoff)
 
     return KnowledgeCutoff(
         date=entry.date, confidence=entry.confidence, source=entry.source, windows=windows
@@ -304,9 +259,7 @@ def window_side(days: SideDays) -> Side:
 # ---- checked
 
 
-def cutoff_problems(
-    block: KnowledgeCutoff | NoCutoff, windows: Sequence[WindowPart], limit: int | None = None
-) -> Iterator[Problem]:
+def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Iterator[Problem]:
     """Yield contradictions of a card's cutoff block with its windows. Only the market has the
     trading days.
     """
@@ -319,11 +272,15 @@ def cutoff_problems(
         yield ("knowledge_cutoff", "date"), str(error).removeprefix("--cutoff: ")
         return
 
-    if set(block.windows) != {window.name for window in windows}:
+    if set(block.windows) != {window.name for window in facts.windows}:
         yield ("knowledge_cutoff", "windows"), "are not the windows of the card"
         return
 
-    for window in windows:
+    limit = None
+    if isinstance(facts, TradingFacts):  # a limit cuts samples, not days
+        limit = facts.limit
+
+    for window in facts.windows:
         days = block.windows[window.name]
         where = ("knowledge_cutoff", "windows", window.name)
         total = min(window.days, limit or window.days)
@@ -345,9 +302,9 @@ def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: Cutoff) -> b
 # ---- words
 
 
-def cutoff_row(card: Evaluation) -> Row:
-    """Return the row of the model's cutoff."""
-    return WORDS["knowledge_cutoff"].label, cutoff_words(card)
+def cutoff_rows(block: KnowledgeCutoff | NoCutoff, facts: Evaluation) -> Iterator[Row]:
+    """Yield the row of the model's cutoff."""
+    yield WORDS["knowledge_cutoff"].label, cutoff_words(facts)
 
 
 def cutoff_words(card: Evaluation) -> str:
@@ -416,3 +373,11 @@ WORDS = {
         "after the cutoff", "days", "days whose return begins at the cutoff or later"
     ),
 }
+
+KNOWLEDGE_CUTOFF = SharedField(
+    "knowledge_cutoff",
+    gather=gather_cutoff,
+    rows=cutoff_rows,
+    problems=cutoff_problems,
+    words=WORDS,
+)

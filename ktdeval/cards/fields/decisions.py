@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import asdict
 
-from ktdeval.cards.fields.basics import Count
+from ktdeval.cards.fields.basics import add_up
+from ktdeval.cards.fields.episode_parts import Decisions
+from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, tally
 from ktdeval.trading.types import PROVENANCES, Provenance
-from ktdeval.values.typed import Value
-
-
-class Decisions(Value, frozen=True, omit_defaults=True):
-    """Steps by who decided them."""
-
-    model: Count
-    model_after_retry: Count
-    fallback: Count
-    error: Count
-    elected: Count = 0  #: absent where no vote was held
-
-    @property
-    def by_model(self) -> int:
-        """Steps that the model decided, or a majority of voters."""
-        return self.model + self.model_after_retry + self.elected
-
-    @property
-    def steps(self) -> int:
-        """All steps."""
-        return self.by_model + self.fallback + self.error
 
 
 def gather_decisions(provenances: Iterable[Provenance]) -> Decisions:
@@ -40,20 +22,21 @@ def gather_decisions(provenances: Iterable[Provenance]) -> Decisions:
     return Decisions(**{provenance: counts[provenance] for provenance in PROVENANCES})
 
 
-def decision_row(decisions: Decisions) -> Row:
-    """Return the row of steps by who decided them."""
-    return WORDS["decisions"].label, tally(asdict(decisions))
+def derive_decisions(basis: Basis[AnyFacts]) -> Decisions:
+    """Return the sums over the finished episodes."""
+    return add_up(Decisions, [episode.decisions for episode in basis.facts.episodes])
 
 
-def failure_row(failures: Mapping[str, int]) -> Row:
-    """Return the row of failures by kind."""
-    return WORDS["failures"].label, tally(failures)
+def decision_rows(decisions: Decisions, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the row of steps by who decided them."""
+    yield WORDS["decisions"].label, tally(asdict(decisions))
 
 
-WORDS = {
-    "decisions": Words("decisions", "steps", "steps by who decided them"),
-    "failures": Words("failures", "", "failures by kind"),
-}
+WORDS = {"decisions": Words("decisions", "steps", "steps by who decided them")}
+
+DECISIONS = SharedField(
+    "decisions", derive=derive_decisions, rows=decision_rows, table="activity", words=WORDS
+)
 
 PROVENANCE_WORDS: Mapping[Provenance, Words] = {
     "model": Words("decided by the model", "steps", "Valid at the first submission."),
@@ -75,47 +58,4 @@ PROVENANCE_WORDS: Mapping[Provenance, Words] = {
         "steps",
         "The engine held because the model call failed; not a decision of the model.",
     ),
-}
-
-FAILURE_WORDS: Mapping[str, Words] = {
-    kind: Words(label, "", meaning)
-    for kind, label, meaning in (
-        ("bad_json", "bad JSON", "arguments that are not JSON"),
-        ("schema", "schema", "a submission that does not follow the schema"),
-        ("constraint", "constraint", "an order that breaks a rule of trading known at the close"),
-        (
-            "constraint_after_retries",
-            "constraint after retries",
-            "a step whose last submission was in form and broke a rule of trading",
-        ),
-        ("contradictory", "contradictory", "submissions that contradict each other"),
-        ("bad_arguments", "bad arguments", "arguments that the tool does not take"),
-        ("unknown_asset", "unknown asset", "an asset that does not exist"),
-        ("unknown_day", "unknown day", "a day that does not exist"),
-        ("unknown_tool", "unknown tool", "a tool that does not exist"),
-        ("wrong_tool", "wrong tool", "a tool at the wrong time"),
-        ("tool_budget", "tool budget", "a research call beyond the step's budget"),
-        ("no_submission", "no submission", "a reply without a submission"),
-        ("empty_reply", "empty reply", "an empty reply"),
-        ("no_signal", "no signal", "an analyst's answer without a readable signal"),
-        ("no_ballot", "no ballot", "a voter without a valid submission"),
-        ("no_ratio", "no ratio", "an answer of risk control without position ratios"),
-        ("bad_choice", "bad choice", "a planner's answer that does not follow its schema"),
-        ("no_choice", "no choice", "a planner without a valid answer: all analysts were asked"),
-        ("truncated", "truncated", "a reply cut off at the longest length"),
-        ("refusal", "refusal", "a refusal"),
-        ("content_filter", "content filter", "a reply stopped by the content filter"),
-        ("model_timeout", "timeout", "no whole reply in time"),
-        ("model_rate_limited", "rate limited", "too many requests"),
-        ("model_overloaded", "overloaded", "an overloaded provider"),
-        ("model_server", "server error", "an error of the provider"),
-        ("model_connection", "connection", "a broken connection"),
-        ("model_bad_response", "bad response", "a response that could not be read"),
-        ("model_bad_request", "bad request", "a request that was refused"),
-        (
-            "model_context_exceeded",
-            "context exceeded",
-            "a prompt that does not fit the model's context",
-        ),
-    )
 }

@@ -2,120 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Meta, field
-
-from ktdeval.cards.fields.basics import Count, Counts, Day, EpisodeId, Name, Problem
-from ktdeval.cards.fields.decisions import Decisions
-from ktdeval.cards.fields.makers import StepMaker
-from ktdeval.cards.fields.medians import EpisodeMetric
-from ktdeval.cards.fields.orders import Orders
-from ktdeval.cards.fields.roles import RoleUsage, tokens_of_further
-from ktdeval.cards.fields.tokens import EpisodeTokens, UsageCounts
+from ktdeval.cards.fields.basics import Problem, add_counts
+from ktdeval.cards.fields.decisions import gather_decisions
+from ktdeval.cards.fields.episode_parts import (
+    Finished,
+    MissingEpisode,
+    MissingScoringEpisode,
+    MissingTradingEpisode,
+    ScoringEpisode,
+    TradingEpisode,
+)
+from ktdeval.cards.fields.facts import AnyFacts, ScoringFacts, TradingFacts
+from ktdeval.cards.fields.field import ScoringField, TradingField
+from ktdeval.cards.fields.makers import WORDS as MAKER_WORDS, maker_problems, maker_rows
+from ktdeval.cards.fields.metrics import gather_metrics
+from ktdeval.cards.fields.orders import gather_orders
+from ktdeval.cards.fields.sources import ScoringSources, TradingSources, samples_of
+from ktdeval.cards.fields.tokens import gather_usage
 from ktdeval.cards.fields.words import Words
-from ktdeval.cards.table import Row
-from ktdeval.errors import CardError
-from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.fields import near_matches
-from ktdeval.values.typed import Value
+
+# ---- gathered from the records
 
 
-class MissingEpisode(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """A planned episode without a complete record."""
+def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
+    """Return the card's entry of each finished episode, with its metrics computed."""
+    episodes = []
+    for done, spec in enumerate(sources.finished):
+        sources.tell(spec.label, done, len(sources.finished))
+        episodes.append(_trading_episode(spec, sources))
 
-    id: EpisodeId
-    window: Name | None = None  #: absent where the task asks about no market
-    seed: int
-    error: Name
-
-
-class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """Fields of every finished episode: one window, one seed."""
-
-    id: EpisodeId
-    window: Name | None = None  #: absent where the task asks about no market
-    seed: int
-    decisions: Decisions
-    failures: Counts  #: failures by kind
-    usage: UsageCounts
-    #: replies whose tokens the provider did not count, so that usage lacks them; a model that bills
-    #: nothing has none
-    uncounted: Count = 0
-    #: calls by role and model; absent where no role of a team asked
-    roles: list[RoleUsage] = field(default_factory=list)
-    #: what made its steps; absent in records without it
-    made_by: list[StepMaker] = field(default_factory=list)
-
-    @property
-    def tokens(self) -> EpisodeTokens:
-        """Tokens of its replies, as far as they were counted."""
-        return EpisodeTokens(self.usage, self.uncounted, tokens_of_further(self.roles))
+    return episodes
 
 
-class MissingTradingEpisode(MissingEpisode, frozen=True):
-    """A planned episode without a complete ledger."""
-
-    window: Name
-
-
-class TradingEpisode(Finished, frozen=True, kw_only=True):
-    """A finished episode of a trading task."""
-
-    window: Name
-    steps: Annotated[int, Meta(ge=1)]
-    first_day: Day  #: first fill day
-    last_day: Day  #: last fill day
-    #: NAV at the last close, in minor units of the snapshot's currency
-    final_nav_minor: int
-    orders: Orders
-    metrics: dict[str, EpisodeMetric]
-
-
-class ScoringEpisode(Finished, frozen=True):
-    """A finished episode of a scoring task."""
-
-    steps: Count  #: its samples
-    answered: Count  #: samples with a valid answer of the model
-
-
-class MissingScoringEpisode(MissingEpisode, frozen=True):
-    """A planned episode without all its answers."""
-
-    steps: Count  #: the samples that it would have
+def _trading_episode(spec: EpisodeSpec, sources: TradingSources) -> TradingEpisode:
+    inputs = sources.inputs
+    ledger = sources.ledgers[spec.id]
+    steps = ledger.steps
+    return TradingEpisode(
+        id=spec.id,
+        window=spec.span.name,
+        seed=spec.seed,
+        steps=len(steps),
+        first_day=steps[0].filled_on,
+        last_day=steps[-1].filled_on,
+        final_nav_minor=steps[-1].nav_minor,
+        decisions=gather_decisions(step.provenance for step in steps),
+        failures=add_counts(step.failures for step in steps),
+        orders=gather_orders(steps),
+        usage=gather_usage(steps),
+        uncounted=inputs.uncounted.get(spec.id, 0),
+        roles=list(inputs.roles.get(spec.id, ())),
+        made_by=list(inputs.makers.get(spec.id, ())),
+        metrics=gather_metrics(
+            inputs.metrics, inputs.plugins, ledger, inputs.snapshot, inputs.rules
+        ),
+    )
 
 
-# ---- gathered from the plan
+def gather_scoring_episodes(sources: ScoringSources) -> list[ScoringEpisode]:
+    """Return the card's entry of each finished episode."""
+    return [_scoring_episode(spec, sources) for spec in sources.finished]
 
 
-def missing_specs(
-    planned: Sequence[EpisodeSpec],
-    finished: Collection[str],
-    errors: Mapping[str, str],
-    record: str,
-) -> list[tuple[EpisodeSpec, str]]:
-    """Return the planned episodes that did not finish, each with its error on one line.
-    `finished`: ids; `errors`: by id; `record`: what an unfinished episode lacks, such as `a
-    ledger`. Raises CardError: an unfinished episode has no error, or a finished or foreign one has.
-    """
-    unfinished = [spec for spec in planned if spec.id not in finished]
-    for spec in unfinished:
-        if spec.id not in errors:
-            raise CardError(
-                f"episode {spec.id} ({spec.label}) has neither {record} nor an error; finish"
-                " the run"
-            )
+def _scoring_episode(spec: EpisodeSpec, sources: ScoringSources) -> ScoringEpisode:
+    inputs = sources.inputs
+    records = sources.answers[spec.id]
+    return ScoringEpisode(
+        id=spec.id,
+        window=spec.window_name,
+        seed=spec.seed,
+        steps=len(records),
+        answered=sum(record.answer is not None for record in records),
+        decisions=gather_decisions(record.provenance for record in records),
+        failures=add_counts(record.failures for record in records),
+        usage=gather_usage(records),
+        uncounted=inputs.uncounted.get(spec.id, 0),
+        roles=list(inputs.roles.get(spec.id, ())),
+        made_by=list(inputs.makers.get(spec.id, ())),
+    )
 
-    surplus = sorted(set(errors) - {spec.id for spec in unfinished})
-    if surplus:
-        raise CardError(
-            f"episode {surplus[0]} is listed as missing but is finished or was never planned"
+
+def gather_missing_trading(sources: TradingSources) -> list[MissingTradingEpisode]:
+    """Return the card's entry of each episode that did not finish."""
+    return [
+        MissingTradingEpisode(id=spec.id, window=spec.span.name, seed=spec.seed, error=error)
+        for spec, error in sources.missing
+    ]
+
+
+def gather_missing_scoring(sources: ScoringSources) -> list[MissingScoringEpisode]:
+    """Return the card's entry of each episode that did not finish, with its samples."""
+    return [
+        MissingScoringEpisode(
+            id=spec.id,
+            window=spec.window_name,
+            seed=spec.seed,
+            error=error,
+            steps=samples_of(sources.inputs, spec.id),
         )
-
-    return [(spec, " ".join(errors[spec.id].split())) for spec in unfinished]
+        for spec, error in sources.missing
+    ]
 
 
 # ---- checked
@@ -134,6 +127,49 @@ class PlanCell(NamedTuple):
 def _cell_words(window: str | None, seed: int) -> str:
     """Return words on an episode of the plan; a task without a market has no windows."""
     return f"seed {seed}" if window is None else f"seed {seed} of window {window}"
+
+
+def plan_of(facts: AnyFacts) -> EpisodeSpec:
+    """Return what the specs of all episodes of a card share."""
+    further = []
+    for model in facts.further_models:
+        further.append(FurtherModel(model.asked_as, model.name, model.args, model.tool_protocol))
+
+    return EpisodeSpec(
+        task=facts.task.name,
+        task_version=facts.task.version,
+        task_hash=facts.task.hash,
+        snapshot=None if facts.snapshot is None else facts.snapshot.id,
+        mask=facts.task.mask,
+        mode=facts.task.mode,
+        window=None,
+        model=facts.model.name,
+        model_args=facts.model.args,
+        agent=facts.agent.name,
+        agent_args=facts.agent.args,
+        call=facts.call,
+        limit=facts.limit,
+        mask_key=facts.mask_key or None,
+        further_models=tuple(further),
+    )
+
+
+def _plan_problems(facts: AnyFacts) -> Iterator[Problem]:
+    """Yield where finished and missing episodes together are not a run's whole plan."""
+    windows: dict[str | None, Window | None] = {}
+    for each in facts.windows:
+        windows[each.name] = Window(each.name, each.first, each.last)
+
+    if not windows:  # a task without a market has one episode a seed
+        windows[None] = None
+
+    cells = [
+        PlanCell(field, index, episode.window, episode.seed, episode.id)
+        for field in ("episodes", "missing_episodes")
+        for index, episode in enumerate(getattr(facts, field))
+    ]
+    yield from id_problems(cells, windows, plan_of(facts))
+    yield from plan_problems(cells, windows, facts.seeds)
 
 
 def id_problems(
@@ -180,26 +216,51 @@ def plan_problems(
             yield ("seeds",), f"{_cell_words(window, seed)} is not one of the seeds"
 
 
-def trading_episode_problems(index: int, episode: TradingEpisode, steps: int) -> Iterator[Problem]:
-    """Yield contradictions of an episode of a trading task with its planned number of steps."""
-    if episode.steps != steps or episode.decisions.steps != steps:
-        yield (
-            ("episodes", index, "steps"),
-            f"the window and limit give {steps} steps, each with one decision",
-        )
+def trading_problems(episodes: Sequence[TradingEpisode], facts: TradingFacts) -> Iterator[Problem]:
+    """Yield where the episodes are not those of the plan, or contradict themselves."""
+    yield from _plan_problems(facts)
+    for index, episode in enumerate(episodes):
+        steps = facts.steps_of(episode.window)
+        if episode.steps != steps or episode.decisions.steps != steps:
+            yield (
+                ("episodes", index, "steps"),
+                f"the window and limit give {steps} steps, each with one decision",
+            )
+
+    yield from _maker_problems(episodes)
 
 
-def scoring_episode_problems(index: int, episode: ScoringEpisode) -> Iterator[Problem]:
-    """Yield contradictions in the counts of an episode of a scoring task."""
-    decisions = episode.decisions
-    if decisions.steps != episode.steps:
-        yield (
-            ("episodes", index, "decisions"),
-            f"the episode has {episode.steps} steps, each with one decision",
-        )
+def scoring_problems(episodes: Sequence[ScoringEpisode], facts: ScoringFacts) -> Iterator[Problem]:
+    """Yield where the episodes are not those of the plan, or contradict themselves."""
+    yield from _plan_problems(facts)
+    yield from _limit_problems(facts)
+    for index, episode in enumerate(episodes):
+        decisions = episode.decisions
+        if decisions.steps != episode.steps:
+            yield (
+                ("episodes", index, "decisions"),
+                f"the episode has {episode.steps} steps, each with one decision",
+            )
 
-    if episode.answered > decisions.by_model:
-        yield ("episodes", index, "answered"), "more answers than steps that the model decided"
+        if episode.answered > decisions.by_model:
+            yield ("episodes", index, "answered"), "more answers than steps that the model decided"
+
+    yield from _maker_problems(episodes)
+
+
+def _limit_problems(facts: ScoringFacts) -> Iterator[Problem]:
+    if facts.limit is None:
+        return
+
+    for field in ("episodes", "missing_episodes"):
+        for index, episode in enumerate(getattr(facts, field)):
+            if episode.steps > facts.limit:
+                yield (field, index, "steps"), f"the limit is {facts.limit}"
+
+
+def _maker_problems(episodes: Iterable[Finished]) -> Iterator[Problem]:
+    for index, episode in enumerate(episodes):
+        yield from maker_problems(index, episode.decisions.steps, episode.made_by)
 
 
 # ---- words
@@ -211,33 +272,7 @@ def missing_notes(episodes: Iterable[MissingEpisode]) -> Iterator[str]:
         yield f"missing: window {episode.window or 'none'}, seed {episode.seed}: {episode.error}"
 
 
-def key_rows(mask_key: str | None, registration: str | None) -> Iterator[Row]:
-    """Yield the mask key, and the registration whose board drew it."""
-    if mask_key:
-        yield WORDS["mask_key"].label, mask_key
-
-    if registration:
-        yield WORDS["registration"].label, f"{registration[:12]}: its board drew the mask key"
-
-
 WORDS = {
-    "kind": Words("kind", "", "`trading`, or `scoring` for the card of a scoring task"),
-    "schema_version": Words("schema version", "", "1"),
-    "seeds": Words("seeds", "", "seeds of the plan"),
-    "mask_key": Words(
-        "mask key",
-        "",
-        "key from which handles, orders, noise and the seeds of calls were drawn; absent where a"
-        " task needs no market",
-        "masks.md",
-    ),
-    "registration": Words(
-        "registration",
-        "",
-        "id of the registration with a leaderboard whose board drew the key; absent where the run"
-        " has a key of its own",
-        "leaderboard.md#keys-that-the-board-draws",
-    ),
     "episodes": Words(
         "episodes",
         "",
@@ -251,6 +286,10 @@ WORDS = {
     "episodes.uncounted": Words(
         "uncounted replies", "replies", "replies whose tokens the provider did not count"
     ),
+    **MAKER_WORDS,
+}
+
+MISSING_WORDS = {
     "missing_episodes": Words(
         "missing episodes",
         "",
@@ -258,3 +297,27 @@ WORDS = {
         " samples that each would have",
     ),
 }
+
+TRADING_EPISODES = TradingField(
+    "episodes",
+    gather=gather_trading_episodes,
+    rows=maker_rows,
+    problems=trading_problems,
+    words=WORDS,
+)
+
+SCORING_EPISODES = ScoringField(
+    "episodes",
+    gather=gather_scoring_episodes,
+    rows=maker_rows,
+    problems=scoring_problems,
+    words=WORDS,
+)
+
+MISSING_TRADING = TradingField(
+    "missing_episodes", gather=gather_missing_trading, words=MISSING_WORDS
+)
+
+MISSING_SCORING = ScoringField(
+    "missing_episodes", gather=gather_missing_scoring, words=MISSING_WORDS
+)

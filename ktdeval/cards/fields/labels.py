@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from ktdeval.cards.fields.certificate import Attachment
-from ktdeval.cards.fields.coverage import Coverage
-from ktdeval.cards.fields.cutoff import KnowledgeCutoff, NoCutoff, cutoff_labels
-from ktdeval.cards.fields.market import SnapshotPart
+from ktdeval.cards.fields.coverage import Coverage, derive_coverage
+from ktdeval.cards.fields.cutoff import cutoff_labels
+from ktdeval.cards.fields.decisions import derive_decisions
+from ktdeval.cards.fields.facts import AnyFacts, Basis, TradingFacts
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.makers import is_of_mixed_code
+from ktdeval.cards.fields.orders import is_untraded
+from ktdeval.cards.fields.parts import SnapshotPart
 from ktdeval.cards.fields.words import Words
-from ktdeval.masking.lens import MaskKind
 
 Label = Literal[
     "synthetic",
@@ -31,62 +34,72 @@ TradingLabel = Literal["never decided", "never traded", "mask not certified", "c
 """Further labels of trading cards."""
 
 
-class Authorship(NamedTuple):
-    """Who made the decisions of a card, other than the model that it names, and what computed
-    them.
-    """
-
-    is_other_model: bool  #: another model answered than the one asked
-    is_elected: bool  #: a majority of several voters decided a step
-    is_of_mixed_code: bool  #: not one code is known to have made all steps
-
-
-class TradingConditions(NamedTuple):
-    """Conditions that only a trading card can have."""
-
-    mask: MaskKind
-    certificate: Attachment
-    is_untraded: bool  #: no order was filled in any episode
-
-
-def derive_labels(
-    coverage: Coverage,
-    limit: int | None,
-    snapshot: SnapshotPart | None,
-    cutoff: KnowledgeCutoff | NoCutoff,
-    authorship: Authorship,
-    trading: TradingConditions | None = None,
-) -> list[str]:
-    """Return the labels of a card, in their order. `trading`: what only a trading card can have."""
-    hides_assets = trading is not None and trading.mask in ("stock_blind", "blinded")
-    is_claimed = trading is not None and trading.certificate.value is not None
-    is_certified = trading is not None and trading.certificate.certifies(trading.mask)
+def derive_labels(basis: Basis[AnyFacts]) -> list[str]:
+    """Return the labels of a card, in their order."""
+    facts = basis.facts
+    coverage = derive_coverage(basis)
     conditions = {
-        "synthetic": snapshot is not None and snapshot.synthetic,
-        "placebo": snapshot is not None and snapshot.is_placebo,
-        "limited": limit is not None,
+        **_market_conditions(facts.snapshot),
+        "limited": facts.limit is not None,
         "incomplete": coverage.missing > 0,
         "low coverage": coverage.is_low,
-        "never decided": trading is not None and coverage.is_undecided,
-        "never traded": trading is not None and trading.is_untraded and not coverage.is_undecided,
-        **cutoff_labels(cutoff),
-        "mask not certified": trading is not None and not is_certified,
-        "certificate claimed": is_claimed and is_certified,
-        "no entity list": hides_assets and snapshot is not None and snapshot.has_plain_texts,
-        "script without names": hides_assets
-        and snapshot is not None
-        and snapshot.has_unnamed_scripts,
-        "no adjustment factor": snapshot is not None and not snapshot.has_factor,
-        "another model answered": authorship.is_other_model,
-        "elected": authorship.is_elected,
-        "mixed code": authorship.is_of_mixed_code,
+        **cutoff_labels(facts.knowledge_cutoff),
+        **_authorship(basis),
     }
-    return [label for label, holds in conditions.items() if holds]
+    if isinstance(facts, TradingFacts):
+        conditions |= _trading_conditions(facts, coverage)
+
+    return [label for label in LABEL_WORDS if conditions.get(label)]
+
+
+def _market_conditions(snapshot: SnapshotPart | None) -> dict[str, bool]:
+    """Return the labels on a market, and whether each holds."""
+    if snapshot is None:
+        return {}
+    return {
+        "synthetic": snapshot.synthetic,
+        "placebo": snapshot.is_placebo,
+        "no adjustment factor": not snapshot.has_factor,
+    }
+
+
+def _authorship(basis: Basis[AnyFacts]) -> dict[str, bool]:
+    """Return the labels on who made the decisions, other than the model that the card names, and on
+    what computed them; and whether each holds.
+    """
+    facts = basis.facts
+    calls = facts.provenance.calls
+    asked = facts.model.name.partition("/")[2]
+    makers = [(episode.steps, episode.made_by) for episode in facts.episodes]
+    return {
+        "another model answered": calls is not None and calls.are_of_another_model(asked),
+        "elected": derive_decisions(basis).elected > 0,
+        "mixed code": is_of_mixed_code(makers),
+    }
+
+
+def _trading_conditions(facts: TradingFacts, coverage: Coverage) -> dict[str, bool]:
+    """Return the labels that only a trading card can have, and whether each holds."""
+    mask = facts.task.mask
+    hides_assets = mask in ("stock_blind", "blinded")
+    is_certified = facts.certificate.certifies(mask)
+    is_claimed = facts.certificate.value is not None
+    no_fill = is_untraded([episode.orders for episode in facts.episodes])
+    return {
+        "never decided": coverage.is_undecided,
+        "never traded": no_fill and not coverage.is_undecided,
+        "mask not certified": not is_certified,
+        "certificate claimed": is_claimed and is_certified,
+        "no entity list": hides_assets and facts.snapshot.has_plain_texts,
+        "script without names": hides_assets and facts.snapshot.has_unnamed_scripts,
+    }
 
 
 WORDS = {
     "labels": Words("labels", "", "caveats, shown before any figure", "cards.md#labels"),
 }
+
+LABELS = SharedField("labels", derive=derive_labels, words=WORDS)
 
 LABEL_WORDS: Mapping[Label | TradingLabel, Words] = {
     "synthetic": Words("synthetic", "", "The market is generated, not real."),
@@ -167,3 +180,4 @@ LABEL_WORDS: Mapping[Label | TradingLabel, Words] = {
         " episode has its steps.",
     ),
 }
+"""Words of the labels, in the order in which a card shows them."""

@@ -6,38 +6,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
 
-from msgspec import Meta
-
-from ktdeval.cards.fields.basics import Name, Problem
+from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.episode_parts import Finished, Maker, StepMaker
 from ktdeval.cards.fields.provenance import is_version
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
-from ktdeval.values.typed import Value
-
-StepCount = Annotated[int, Meta(ge=1)]
-
-
-class Maker(Value, frozen=True):
-    """What computed a step; equal makers run equal code."""
-
-    ktdeval: Name  #: its version
-    #: hash of the code of ktdeval and of all its plugins
-    code: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
-    python: Name  #: its version
-
-
-class StepMaker(Maker, frozen=True):
-    """A maker of an episode."""
-
-    steps: StepCount  #: how many of its steps it made
-
-    @property
-    def maker(self) -> Maker:
-        """The maker alone."""
-        return Maker(ktdeval=self.ktdeval, code=self.code, python=self.python)
-
 
 # ---- derived and checked
 
@@ -75,13 +49,11 @@ def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iter
 # ---- words
 
 
-def maker_rows(episodes: Iterable[Sequence[StepMaker]]) -> Iterator[Row]:
-    """Yield a row for each maker of a card that has several, with its number of steps. `episodes`:
-    the makers of each.
-    """
+def maker_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[Row]:
+    """Yield a row for each maker of a card that has several, with its number of steps."""
     steps: Counter[Maker] = Counter()
-    for made_by in episodes:
-        for made in made_by:
+    for episode in episodes:
+        for made in episode.made_by:
             steps[made.maker] += made.steps
 
     if len(steps) < 2:

@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
 import numpy as np
-from msgspec import UNSET, UnsetType
 
-from ktdeval.cards.fields.basics import Count, Day, Name, Sha256, strict_json
+from ktdeval.cards.fields.basics import strict_json
+from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.parts import SnapshotPart
+from ktdeval.cards.fields.sources import Sources
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row
 from ktdeval.errors import CardError
-from ktdeval.market.scripts import Script, unnamed_scripts
+from ktdeval.market.scripts import unnamed_scripts
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.typed import from_plain
 
 
-class SnapshotPart(Value, frozen=True, kw_only=True):
-    """Market."""
-
-    id: Sha256  #: SHA-256 over the snapshot's canonical content
-    name: Name
-    source: str
-    synthetic: bool
-    has_factor: bool
-    repairs: list[str]
-    benchmark: Name  #: code of the index; `none` where the market has none
-    benchmark_name: Name
-    assets: Count
-    first_day: Day
-    last_day: Day
-    #: where the market was made from another one, without anything to select
-    placebo: Literal[True] | UnsetType = UNSET
-    #: where texts have no list of words that give assets away
-    documents: Literal["no entity list"] | UnsetType = UNSET
-    #: where texts are in scripts in which most assets have no name
-    unnamed_scripts: list[Script] | UnsetType = UNSET
-    venues: list[Name]  #: names of the rules that its assets trade under
-    currency: Name
-    minor_per_unit: Count  #: minor units, in which money is counted, in a unit of the currency
-    days_a_year: Count  #: days that annualised figures count with
-
-    @property
-    def is_placebo(self) -> bool:
-        """Whether the market was made from another one so that true selection is zero by
-        construction.
-        """
-        return self.placebo is True
-
-    @property
-    def has_plain_texts(self) -> bool:
-        """Whether its documents come without a list of words that give assets away."""
-        return self.documents == "no entity list"
-
-    @property
-    def has_unnamed_scripts(self) -> bool:
-        """Whether its documents hold a script in which most assets have no name."""
-        return self.unnamed_scripts is not UNSET
+def gather_market(sources: Sources) -> SnapshotPart | None:
+    """Return the market of a card, with the units of its trading days; None without one."""
+    snapshot = sources.inputs.snapshot
+    return None if snapshot is None else gather_snapshot(snapshot, sources.days.values())
 
 
 def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> SnapshotPart:
@@ -94,11 +59,11 @@ def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> Snaps
     return from_plain(strict_json("snapshot", fields), SnapshotPart, "card", CardError)
 
 
-def market_row(snapshot: SnapshotPart) -> Row:
-    """Return the row that names the market."""
-    return WORDS[
-        "snapshot"
-    ].label, f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"
+def market_rows(snapshot: SnapshotPart | None, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the row that names the market."""
+    if snapshot is not None:
+        words = f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"
+        yield WORDS["snapshot"].label, words
 
 
 WORDS = {
@@ -110,3 +75,5 @@ WORDS = {
         " and no part of the id",
     ),
 }
+
+SNAPSHOT = SharedField("snapshot", gather=gather_market, rows=market_rows, words=WORDS)

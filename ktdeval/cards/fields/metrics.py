@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, SupportsIndex
+from typing import SupportsIndex
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
-from ktdeval.cards.fields.basics import Count, Counts, Name, Number, Problem, Range
+from ktdeval.cards.fields.basics import Count, Counts, Name, Number, Problem
+from ktdeval.cards.fields.facts import Basis, TradingFacts
+from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, OverEpisodes, Quartiles, aggregate
+from ktdeval.cards.fields.parts import Definition
 from ktdeval.cards.fields.words import Words
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshot import MarketSnapshot
@@ -22,18 +25,7 @@ from ktdeval.stats.panel import ANNUALISED
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.jsonio import dumps_canonical
-from ktdeval.values.typed import Value, converted
-
-
-class Definition(Value, frozen=True):
-    """Meaning of a metric or score."""
-
-    better: Literal["higher", "lower", "neither"]
-    formula: Name  #: identifier with version, and formula
-    headline: bool
-    range: Range  #: least and greatest value that it can take; null where it is unbounded
-    source: Name
-    unit: Name
+from ktdeval.values.typed import converted
 
 
 class MetricLine(OverEpisodes, Definition, frozen=True, kw_only=True):
@@ -130,12 +122,11 @@ def compute_metric(
 # ---- derived
 
 
-def derive_metrics(
-    definitions: Mapping[str, Definition], metrics: Sequence[Mapping[str, EpisodeMetric]]
-) -> dict[str, MetricLine]:
-    """Return each metric over episodes, from the metrics of each episode."""
+def derive_metrics(basis: Basis[TradingFacts]) -> dict[str, MetricLine]:
+    """Return each metric over the episodes that figures rest on."""
+    metrics = [episode.metrics for episode in basis.facts.pooled]
     lines = {}
-    for name, definition in definitions.items():
+    for name, definition in basis.definitions.items():
         meaning = {part: getattr(definition, part) for part in Definition.__struct_fields__}
         median = aggregate(own[name] for own in metrics)
         lines[name] = MetricLine(**meaning, **asdict(median))
@@ -146,26 +137,24 @@ def derive_metrics(
 # ---- checked
 
 
-def metric_problems(
-    episode: int, metrics: Mapping[str, EpisodeMetric], lines: Mapping[str, MetricLine]
-) -> Iterator[Problem]:
-    """Yield contradictions of an episode's metrics with those of the card."""
-    where = ("episodes", episode, "metrics")
-    surplus = sorted(set(metrics) ^ set(lines))
-    if surplus:
-        yield where, f"{surplus[0]!r} must be in every episode and under metrics"
+def metric_problems(metrics: Mapping[str, MetricLine], facts: TradingFacts) -> Iterator[Problem]:
+    """Yield contradictions of the metrics of episodes with those of the card."""
+    for index, episode in enumerate(facts.episodes):
+        where = ("episodes", index, "metrics")
+        surplus = sorted(set(episode.metrics) ^ set(metrics))
+        if surplus:
+            yield where, f"{surplus[0]!r} must be in every episode and under metrics"
 
-    for name, entry in metrics.items():
-        if name not in lines:
-            continue
+        for name, entry in episode.metrics.items():
+            if name not in metrics:
+                continue
 
-        problem = range_problem(entry.value, lines[name].range)
-        if problem:
-            yield (*where, name, "value"), problem
+            problem = range_problem(entry.value, metrics[name].range)
+            if problem:
+                yield (*where, name, "value"), problem
 
 
 WORDS = {
-    "rules": Words("rules", "", "rule set of the metrics, `strict` or `paper`", "metrics.md"),
     "metrics": Words(
         "metrics",
         "",
@@ -176,3 +165,5 @@ WORDS = {
         "metrics.md",
     ),
 }
+
+METRICS = TradingField("metrics", derive=derive_metrics, problems=metric_problems, words=WORDS)

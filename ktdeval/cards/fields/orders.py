@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ktdeval.cards.fields.basics import Count, Counts, add_counts, add_up
+from ktdeval.cards.fields.basics import add_counts, add_up
+from ktdeval.cards.fields.episode_parts import Orders
+from ktdeval.cards.fields.facts import Basis, TradingFacts, rests_on
+from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.words import Words, counted
 from ktdeval.cards.table import Row, tally
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.typed import Value
-
-
-class Orders(Value, frozen=True):
-    """Orders by what became of them."""
-
-    submitted: Count
-    filled: Count
-    partially_filled: Count
-    rejected: Count
-    rules: Counts  #: rejected and cut orders by rule
-
-    @property
-    def is_any_filled(self) -> bool:
-        """Whether an order was filled, even in part."""
-        return bool(self.filled or self.partially_filled)
 
 
 def gather_orders(steps: Iterable[StepRecord]) -> Orders:
@@ -42,8 +29,9 @@ def gather_orders(steps: Iterable[StepRecord]) -> Orders:
     )
 
 
-def sum_orders(orders: Sequence[Orders]) -> Orders:
-    """Return the sums over episodes."""
+def derive_orders(basis: Basis[TradingFacts]) -> Orders:
+    """Return the sums over the finished episodes."""
+    orders = [episode.orders for episode in basis.facts.episodes]
     return add_up(Orders, orders, rules=add_counts(one.rules for one in orders))
 
 
@@ -52,14 +40,15 @@ def is_untraded(orders: Sequence[Orders]) -> bool:
     return bool(orders) and not any(one.is_any_filled for one in orders)
 
 
-def order_rows(orders: Orders, episodes: str) -> Iterator[Row]:
-    """Yield the rows of a card's orders; `episodes` says how many episodes they are of."""
+def order_rows(orders: Orders, facts: TradingFacts) -> Iterator[Row]:
+    """Yield the rows of a card's orders."""
     statuses = {
         "filled": orders.filled,
         "partially_filled": orders.partially_filled,
         "rejected": orders.rejected,
     }
-    yield WORDS["orders"].label, f"{orders.submitted:,} submitted: {tally(statuses)}{episodes}"
+    in_all, _ = rests_on(facts)
+    yield WORDS["orders"].label, f"{orders.submitted:,} submitted: {tally(statuses)}{in_all}"
     yield WORDS["orders.rules"].label, tally(orders.rules)
 
 
@@ -77,3 +66,7 @@ WORDS = {
     ),
     "orders.rules": Words("order rules", "orders", "rejected and cut orders by rule"),
 }
+
+ORDERS = TradingField(
+    "orders", derive=derive_orders, rows=order_rows, table="activity", words=WORDS
+)

@@ -7,12 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
-from ktdeval.cards.fields.basics import Name, NonNegative, Problem, Time
-from ktdeval.cards.fields.calls import Calls
+from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.calls import WORDS as CALL_WORDS, call_count_rows, call_problems
+from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.parts import Provenance
 from ktdeval.cards.fields.words import Words
-from ktdeval.values.typed import Value
+from ktdeval.cards.table import Row
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
 """Whose versions every card states."""
@@ -25,17 +27,6 @@ _VERSION = re.compile(
 """A version as packages have it (PEP 440, in its canonical form)."""
 
 _REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
-
-
-class Provenance(Value, frozen=True):
-    """Only part that may differ between two runs of the same plan."""
-
-    created_at: Time
-    suite_version: Name
-    source_revision: str | None  #: revision of the source; null where it is not known
-    wall_time_s: NonNegative | None  #: null where it was not measured
-    environment: dict[str, Any]
-    calls: Calls | None  #: what was asked of the provider, and paid; null where nothing was
 
 
 # ---- checked
@@ -52,9 +43,21 @@ def made_at(provenance: Provenance) -> datetime | None:
     return moment.astimezone(UTC)
 
 
-def provenance_problems(provenance: Provenance) -> Iterator[Problem]:
-    """Yield times and versions that none can be."""
+def provenance_problems(provenance: Provenance, facts: AnyFacts) -> Iterator[Problem]:
+    """Yield counts of calls that contradict each other or the episodes, and times and versions that
+    none can be.
+    """
     where = ("provenance",)
+    calls = provenance.calls
+    if calls is not None:
+        yield from call_problems(calls, {episode.id: episode.usage for episode in facts.episodes})
+
+    is_asked = facts.request_settings is not None
+    if is_asked and calls is None:
+        yield (*where, "calls"), "is null, though the model is one behind a network"
+    elif calls is not None and not is_asked:
+        yield (*where, "calls"), "are counted, though sent_as is that of no provider"
+
     if made_at(provenance) is None:
         yield (*where, "created_at"), "is no time (ISO 8601)"
 
@@ -103,10 +106,13 @@ def _release(version: str) -> tuple[int, ...] | None:
 # ---- words
 
 
+def provenance_rows(provenance: Provenance, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the rows of the calls of a provider."""
+    if provenance.calls is not None:
+        yield from call_count_rows(provenance.calls)
+
+
 WORDS = {
-    "artefacts": Words(
-        "artefacts", "", "path in the run folder and SHA-256 of each ledger and transcript"
-    ),
     "provenance": Words(
         "provenance",
         "",
@@ -114,4 +120,14 @@ WORDS = {
         " which two equal runs may differ",
     ),
     "provenance.wall_time_s": Words("wall time", "s", "seconds that the episodes took together"),
+    **CALL_WORDS,
 }
+
+PROVENANCE = SharedField(
+    "provenance",
+    gather=lambda sources: sources.inputs.provenance,
+    rows=provenance_rows,
+    table="activity",
+    problems=provenance_problems,
+    words=WORDS,
+)

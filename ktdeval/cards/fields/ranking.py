@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from ktdeval.cards.fields.basics import Name
-from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, Coverage
+from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, derive_coverage
+from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.labels import derive_labels
+from ktdeval.cards.fields.task import never_ranked
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import count
 from ktdeval.values.typed import Value
@@ -26,37 +30,32 @@ class Rankable(Value, frozen=True):
         return "rankable" if self.value else f"not rankable: {'; '.join(self.reasons)}"
 
 
-def derive_rankable(
-    coverage: Coverage,
-    limit: int | None,
-    step: str,
-    *,
-    is_placebo: bool,
-    never_traded: bool,
-    never_ranked: str = "",
-) -> Rankable:
-    """Return whether a card is rankable, with every reason against it; `step` names a step. Cards
-    of synthetic markets are ranked on their own. `never_ranked`: why the task's cards never are.
+def derive_rankable(basis: Basis[AnyFacts]) -> Rankable:
+    """Return whether a card is rankable, with every reason against it. Cards of synthetic markets
+    are ranked on their own.
     """
+    facts = basis.facts
+    coverage = derive_coverage(basis)
     reasons = []
-    if never_ranked:
-        reasons.append(never_ranked)
+    reason = never_ranked(facts.task.config)
+    if reason:
+        reasons.append(reason)
 
-    if is_placebo:
+    if facts.snapshot is not None and facts.snapshot.is_placebo:
         reasons.append("the market is a placebo, on which there is nothing to select")
 
-    if limit is not None:
-        reasons.append(f"every episode was cut after {count(limit, step)}")
+    if facts.limit is not None:
+        reasons.append(f"every episode was cut after {count(facts.limit, facts.STEP)}")
 
     if coverage.missing > 0:
         planned = coverage.episodes_planned
         reasons.append(f"{coverage.missing:,} of {planned:,} episodes did not finish")
 
     if coverage.is_low:
-        share = f"{coverage.decided_percent} % of {coverage.steps_planned:,} {step}s"
+        share = f"{coverage.decided_percent} % of {coverage.steps_planned:,} {facts.STEP}s"
         reasons.append(f"the model decided {share}; {LEAST_DECIDED_PERCENT} % are needed")
 
-    if never_traded:
+    if "never traded" in derive_labels(basis):
         reasons.append(NEVER_TRADED)
 
     return Rankable(value=not reasons, reasons=reasons)
@@ -70,3 +69,5 @@ WORDS = {
         "cards.md#what-may-be-ranked",
     ),
 }
+
+RANKABLE = SharedField("rankable", derive=derive_rankable, words=WORDS)

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from ktdeval.cards.fields.basics import Day, Problem
+from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.facts import TradingFacts
+from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric
+from ktdeval.cards.fields.parts import ReferenceMetrics, ReferencePolicy, References
+from ktdeval.cards.fields.sources import TradingSources
 from ktdeval.cards.fields.words import Words
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats import series
 from ktdeval.stats.panel import benchmark_levels, benchmark_problem
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed import Value
 
 
-class ReferenceMetrics(Value, frozen=True):
-    """Metrics of a reference policy."""
-
-    total_return: EpisodeMetric
-    sharpe: EpisodeMetric
-    max_drawdown: EpisodeMetric
-    #: annualised standard deviation of the daily returns; cards from before this field lack it
-    volatility: EpisodeMetric | UnsetType = UNSET
-
-    @property
-    def panel(self) -> dict[str, EpisodeMetric]:
-        """Metrics that every card has, by name."""
-        return {
-            "total_return": self.total_return,
-            "sharpe": self.sharpe,
-            "max_drawdown": self.max_drawdown,
-        }
-
-
-class ReferencePolicy(Value, frozen=True):
-    """A reference policy over the days of one window."""
-
-    base_day: Day  #: the close that returns start from
-    last_day: Day
-    metrics: ReferenceMetrics
-
-
-class References(Value, frozen=True):
-    """Reference policies."""
-
-    #: by window: the benchmark index, bought at the close of base_day and held, without costs
-    benchmark_buy_and_hold: dict[str, ReferencePolicy]
-
-
-def gather_references(ledgers: Mapping[str, Ledger], snapshot: MarketSnapshot) -> References:
+def gather_references(sources: TradingSources) -> References:
     """Return the references of each window, from one of its ledgers."""
-    held = {window: _benchmark(ledger, snapshot) for window, ledger in ledgers.items()}
+    snapshot = sources.inputs.snapshot
+    held = {window: _benchmark(ledger, snapshot) for window, ledger in sources.by_window.items()}
     return References(benchmark_buy_and_hold=held)
 
 
@@ -81,11 +51,12 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
     )
 
 
-def reference_problems(reference: References, windows: Iterable[str]) -> Iterator[Problem]:
+def reference_problems(reference: References, facts: TradingFacts) -> Iterator[Problem]:
     """Yield the windows of finished episodes that the reference lacks, or has besides, and figures
     with an interval: there is one path of the benchmark, whose figures are known.
     """
-    if set(reference.benchmark_buy_and_hold) != set(windows):
+    windows = {episode.window for episode in facts.episodes}
+    if set(reference.benchmark_buy_and_hold) != windows:
         yield (
             ("reference", "benchmark_buy_and_hold"),
             "must have each window of a finished episode, and no other",
@@ -113,3 +84,7 @@ WORDS = {
         " total return, Sharpe ratio, maximum drawdown, volatility",
     ),
 }
+
+REFERENCE = TradingField(
+    "reference", gather=gather_references, problems=reference_problems, words=WORDS
+)

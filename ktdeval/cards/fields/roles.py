@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
-from msgspec import field
 from msgspec.structs import asdict
 
 from ktdeval.calls.prices import PriceEntry
-from ktdeval.cards.fields.basics import Count, Name, NonNegative, Problem
-from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.basics import NonNegative, Problem
+from ktdeval.cards.fields.episode_parts import Finished, RoleUsage
+from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.parts import FurtherModelPart
 from ktdeval.cards.fields.words import Words
 from ktdeval.cards.table import Row, dollars
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
-from ktdeval.values.addresses import Arguments
-from ktdeval.values.typed import Value
-
-if TYPE_CHECKING:
-    from ktdeval.cards.fields.episodes import Finished
 
 _SUMMED = ("calls", "failed", "empty", "uncounted", *USAGE_FIELDS)
-
-
-class FurtherModelPart(Value, frozen=True):
-    """A model besides the card's own, which the agent asked by name."""
-
-    asked_as: Name  #: how the agent names it
-    name: Name  #: its full name
-    args: Arguments  #: its parameters
-    tool_protocol: Name | None  #: how tools were offered to it; null for a model of this machine
-    #: how calls were put to its provider; null for a model of this machine
-    request_settings: dict[str, Any] | None = field(name="sent_as")
-    price: PriceEntry | None  #: of its tokens; null where none is known
-    knowledge_cutoff: CutoffEntry | NoCutoff  #: end of its training data, as listed
-
-
-class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """Calls of one role to one model."""
-
-    role: str = ""  #: absent where no role of a team asked
-    model: str = ""  #: the further model, as the agent names it; absent: the card's own
-    calls: Count
-    failed: Count = 0  #: calls without a reply
-    empty: Count = 0  #: replies with neither words nor calls of tools
-    uncounted: Count = 0  #: replies whose tokens the provider did not count
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    reasoning_tokens: Count = 0
-    cache_read_tokens: Count = 0
-    cache_write_tokens: Count = 0
-
-    @property
-    def tokens(self) -> Usage:
-        """Tokens of its replies, as far as they were counted."""
-        return Usage(*(getattr(self, name) for name in USAGE_FIELDS))
 
 
 class RoleCost(RoleUsage, frozen=True, kw_only=True):
@@ -75,17 +37,13 @@ def add_roles(usages: Iterable[RoleUsage]) -> list[RoleUsage]:
     return [RoleUsage(role=role, model=model, **total) for (role, model), total in sums.items()]
 
 
-def tokens_of_further(usages: Iterable[RoleUsage]) -> dict[str, Usage]:
-    """Return the tokens of each further model that was asked."""
-    tokens: dict[str, Usage] = {}
-    for usage in usages:
-        if usage.model:
-            tokens[usage.model] = tokens.get(usage.model, Usage()) + usage.tokens
-
-    return tokens
-
-
 # ---- derived
+
+
+def derive_roles(basis: Basis[AnyFacts]) -> list[RoleCost]:
+    """Return calls and cost by role and model over the finished episodes."""
+    facts = basis.facts
+    return role_costs(facts.episodes, basis.price, facts.further_models)
 
 
 def role_costs(
@@ -117,12 +75,10 @@ def role_costs(
 # ---- checked
 
 
-def role_problems(
-    episodes: Sequence[Finished], models: Sequence[FurtherModelPart]
-) -> Iterator[Problem]:
+def role_problems(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Problem]:
     """Yield calls by role that do not add up to their episode, or are of no model of the card."""
-    known = {"", *(model.asked_as for model in models)}
-    for index, episode in enumerate(episodes):
+    known = {"", *(model.asked_as for model in facts.further_models)}
+    for index, episode in enumerate(facts.episodes):
         where = ("episodes", index, "roles")
         for number, usage in enumerate(episode.roles):
             if usage.model not in known:
@@ -141,20 +97,8 @@ def role_problems(
 # ---- words
 
 
-def further_rows(models: Sequence[FurtherModelPart]) -> Iterator[Row]:
-    """Yield a row for each further model."""
-    for model in models:
-        words = model.asked_as
-        if model.name != model.asked_as:
-            words = f"{model.name}, asked as {model.asked_as}"
-        if model.price is None:
-            words += "; its price is not known"
-
-        yield WORDS["further_models"].label, words
-
-
-def model_cost_rows(costs: Sequence[RoleCost], own: str) -> Iterator[Row]:
-    """Yield tokens and cost of each model of a card with more than one; `own`: the card's own."""
+def role_rows(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Row]:
+    """Yield tokens and cost of each model of a card with more than one."""
     by_model: dict[str, list[RoleCost]] = {}
     for cost in costs:
         by_model.setdefault(cost.model, []).append(cost)
@@ -167,7 +111,7 @@ def model_cost_rows(costs: Sequence[RoleCost], own: str) -> Iterator[Row]:
         usd = sum_known([part.usd for part in parts])
         words = f"{total.input_tokens:,} in, {total.output_tokens:,} out"
         words += ", cost not known" if usd is None else f", {dollars(usd)} USD"
-        yield f"tokens of {model or own}", words
+        yield f"tokens of {model or facts.model.name}", words
 
 
 def sum_known(amounts: Iterable[float | None]) -> float | None:
@@ -182,12 +126,6 @@ def sum_known(amounts: Iterable[float | None]) -> float | None:
 
 
 WORDS: Mapping[str, Words] = {
-    "further_models": Words(
-        "further model",
-        "",
-        "models besides the card's own, which the agent asked by name: name, parameters, tool"
-        " protocol, settings of the provider's calls, price and cutoff; absent where there are none",
-    ),
     "roles": Words(
         "roles",
         "",
@@ -197,3 +135,12 @@ WORDS: Mapping[str, Words] = {
     "roles.usd": Words("cost of a role", "USD", "US dollars of a role's tokens"),
     "episodes.roles": Words("roles", "", "the same counts of one episode, without cost"),
 }
+
+ROLES = SharedField(
+    "roles",
+    derive=derive_roles,
+    rows=role_rows,
+    table="activity",
+    problems=role_problems,
+    words=WORDS,
+)

@@ -2,59 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
-
-from msgspec import UNSET, UnsetType
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any, SupportsIndex
 
 from ktdeval.cards.compare import is_close
-from ktdeval.cards.fields.basics import Count, Figure, Name, Number, Problem, strict_json
-from ktdeval.cards.fields.medians import Interval
-from ktdeval.cards.fields.metrics import Definition
+from ktdeval.cards.fields.basics import Problem, strict_json
+from ktdeval.cards.fields.facts import ScoringFacts
+from ktdeval.cards.fields.field import ScoringField
+from ktdeval.cards.fields.parts import ScoreLine
+from ktdeval.cards.fields.sources import ScoringSources
 from ktdeval.cards.fields.words import Words
 from ktdeval.errors import CardError, PluginError
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.stats import intervals
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.stats.metric import range_problem
-from ktdeval.tasks.scoring import Score, ScoreDefinition, worst_figure
+from ktdeval.tasks.scoring import Score, ScoreDefinition
 from ktdeval.tasks.unanswered import BOUNDS
 from ktdeval.values.typed import from_plain
-
-if TYPE_CHECKING:
-    from ktdeval.cards.card import ScoringCard
-
-
-class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
-    """A figure over all answered samples, with what it means."""
-
-    value: Number | None
-    n: Count  #: samples that the value is made of
-    interval: Interval | None  #: where the value may lie; null where there is none
-    #: what chance alone gives on these very samples; null where that is not defined
-    baseline: Number | None
-    #: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 %
-    #: upper bound.
-    detail: dict[str, Any]
-    reason: Name | UnsetType = UNSET
-    #: where samples without a valid answer don't count as the worst figure
-    unanswered: Literal["left_out"] | UnsetType = UNSET
-
-    @property
-    def worst(self) -> float | None:
-        """Figure that a sample without a valid answer counts as; None where there is none."""
-        return worst_figure(self.better, self.range, self.unanswered or "worst")
-
 
 # ---- gathered from the task
 
 
-def gather_scores(
-    task: str, scores: Mapping[str, Score], definitions: Mapping[str, ScoreDefinition]
-) -> dict[str, ScoreLine]:
+def gather_scores(sources: ScoringSources) -> dict[str, ScoreLine]:
     """Return each score with its definition. Raises PluginError: one is missing, unknown, or not a
     `Score` with a value or a reason; CardError: a figure is not strict JSON.
     """
+    task = sources.planned[0].task
+    scores = sources.inputs.scores
+    definitions = sources.inputs.definitions
     if not isinstance(scores, Mapping):
         raise PluginError(
             f"task {task}: summarise() returned {type(scores).__name__}, expected a mapping"
@@ -119,7 +95,7 @@ def _score_line(score: Score, definition: ScoreDefinition) -> ScoreLine:
     return from_plain(strict_json("scores", fields), ScoreLine, "card", CardError)
 
 
-def recorded_as(card: ScoringCard, score: str, recorded: Container[str]) -> str | None:
+def recorded_as(card: ScoringFacts, score: str, recorded: Container[str]) -> str | None:
     """Return the name of a score in recorded answers: its own, or with the task's rule set before
     it (`paper_overall`).
     """
@@ -130,8 +106,15 @@ def recorded_as(card: ScoringCard, score: str, recorded: Container[str]) -> str 
 # ---- checked
 
 
-def score_problems(scores: Mapping[str, ScoreLine], steps: int) -> Iterator[Problem]:
+def order_problems(order: Sequence[str], facts: ScoringFacts) -> Iterator[Problem]:
+    """Yield an order of scores that is not one of all."""
+    if sorted(order) != sorted(facts.scores):
+        yield ("score_order",), "must name every score once, and nothing else"
+
+
+def score_problems(scores: Mapping[str, ScoreLine], facts: ScoringFacts) -> Iterator[Problem]:
     """Yield contradictions of scores with the number of samples, and with their own detail."""
+    steps = sum(episode.steps for episode in facts.episodes)
     for name, score in scores.items():
         problems = (
             *_range_problems(score, steps),
@@ -226,7 +209,17 @@ WORDS = {
         " number of samples, interval, chance level (`baseline`), detail, unit, range, direction,"
         " formula, source",
     ),
-    "score_order": Words(
-        "order of scores", "", "names of the scores in the order in which they are shown"
-    ),
 }
+
+SCORES = ScoringField("scores", gather=gather_scores, problems=score_problems, words=WORDS)
+
+SCORE_ORDER = ScoringField(
+    "score_order",
+    gather=lambda sources: list(sources.inputs.definitions),
+    problems=order_problems,
+    words={
+        "score_order": Words(
+            "order of scores", "", "names of the scores in the order in which they are shown"
+        ),
+    },
+)

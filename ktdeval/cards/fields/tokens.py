@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.cards.fields.basics import Count
+from ktdeval.cards.fields.basics import add_up
+from ktdeval.cards.fields.episode_parts import Finished, UsageCounts
+from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.words import Words, counted
 from ktdeval.cards.table import Row, count
-from ktdeval.harness.messages import Usage
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.values.typed import Value
-
-if TYPE_CHECKING:
-    from ktdeval.cards.fields.episodes import Finished
-
-
-class UsageCounts(Value, frozen=True):
-    """Tokens, tool calls and submissions."""
-
-    input_tokens: Count
-    output_tokens: Count
-    reasoning_tokens: Count
-    cache_read_tokens: Count
-    cache_write_tokens: Count
-    tool_calls: Count
-    tool_calls_valid: Count
-    submissions: Count
-
-    @property
-    def tokens(self) -> Usage:
-        """Tokens alone, as prices take them."""
-        return Usage(
-            self.input_tokens,
-            self.output_tokens,
-            self.reasoning_tokens,
-            self.cache_read_tokens,
-            self.cache_write_tokens,
-        )
 
 
 def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
@@ -47,14 +20,6 @@ def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
     for name in UsageCounts.__struct_fields__:
         sums[name] = sum(getattr(record, name) for record in records)
     return UsageCounts(**sums)
-
-
-class EpisodeTokens(NamedTuple):
-    """Tokens of an episode, and how many replies they are not of."""
-
-    usage: UsageCounts
-    uncounted: int  #: replies whose tokens the provider did not count
-    further: Mapping[str, Usage] = {}  #: of `usage`, tokens of each further model
 
 
 def episode_tokens(episode: Finished) -> EpisodeMetric:
@@ -73,8 +38,24 @@ def not_counted(replies: int) -> str:
     return f"the provider did not count the tokens of {count(replies, 'reply')}"
 
 
-def token_row(usage: UsageCounts, uncounted: int) -> Row:
-    """Return the row of tokens in and out; `uncounted`: replies that have no counts."""
+def derive_usage(basis: Basis[AnyFacts]) -> UsageCounts:
+    """Return the sums over the finished episodes."""
+    return add_up(UsageCounts, [episode.usage for episode in basis.facts.episodes])
+
+
+def usage_rows(usage: UsageCounts, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the rows of research tool calls, or of submissions of a scoring card, and of tokens."""
+    if facts.kind == "trading":
+        words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
+        yield WORDS["usage.tool_calls"].label, words
+    else:
+        yield WORDS["usage.submissions"].label, f"{usage.submissions:,}"
+
+    yield WORDS["usage"].label, _token_words(usage, facts)
+
+
+def _token_words(usage: UsageCounts, facts: AnyFacts) -> str:
+    """Return the tokens in and out, and how many replies have no counts."""
     inside = _parts_of(
         {
             "read from the provider's cache": usage.cache_read_tokens,
@@ -83,26 +64,16 @@ def token_row(usage: UsageCounts, uncounted: int) -> Row:
     )
     outside = _parts_of({"reasoning": usage.reasoning_tokens})
     text = f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{outside}"
+    uncounted = sum(episode.uncounted for episode in facts.episodes)
     if uncounted:
         text += f"; {not_counted(uncounted)}"
 
-    return WORDS["usage"].label, text
+    return text
 
 
 def _parts_of(counts: Mapping[str, int]) -> str:
     texts = [f"{number:,} {name}" for name, number in counts.items() if number]
     return f" ({', '.join(texts)})" if texts else ""
-
-
-def tool_call_row(usage: UsageCounts) -> Row:
-    """Return the row of research tool calls."""
-    words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
-    return WORDS["usage.tool_calls"].label, words
-
-
-def submission_row(usage: UsageCounts) -> Row:
-    """Return the row of submissions."""
-    return WORDS["usage.submissions"].label, f"{usage.submissions:,}"
 
 
 WORDS = {
@@ -128,3 +99,5 @@ WORDS = {
         },
     ),
 }
+
+USAGE = SharedField("usage", derive=derive_usage, rows=usage_rows, table="activity", words=WORDS)

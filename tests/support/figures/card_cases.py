@@ -9,11 +9,9 @@ from ktdeval.calls.prices import FREE, Price, PriceEntry
 from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
 from ktdeval.cards import derive_card
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.certificate import Attachment
-from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff
-from ktdeval.cards.fields.drift import Drift
-from ktdeval.cards.fields.provenance import Provenance
-from ktdeval.cards.trading import CardInputs, build_card
+from ktdeval.cards.fields.parts import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
+from ktdeval.cards.fields.sources import CardInputs
+from ktdeval.cards.trading import build_card
 from ktdeval.harness.messages import Usage
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.tasks.spec import EpisodeSpec

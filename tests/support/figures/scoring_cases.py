@@ -7,7 +7,8 @@ from typing import Any
 
 from card_cases import CALLS, PROVENANCE, card, paid, remote_card, typed_inputs
 from ktdeval.calls.prices import FREE
-from ktdeval.cards.scoring import ScoringInputs, build_scoring_card
+from ktdeval.cards.fields.sources import ScoringInputs
+from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.tasks.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.tasks.spec import EpisodeSpec

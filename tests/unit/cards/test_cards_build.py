@@ -32,7 +32,7 @@ from ktdeval.cards.check import parse_card, validate_card
 from ktdeval.cards.fields.cost import Prices, trading_cost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
-from ktdeval.cards.fields.task import Pluggable
+from ktdeval.cards.fields.parts import Pluggable
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
 from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.cards.trading import build_card

@@ -14,9 +14,10 @@ from hypothesis import given, strategies as st
 
 from card_cases import PRICE, PROVENANCE, card, episode, paid
 from json_places import leaves, with_value
-from ktdeval.cards.card import ScoringCard, ScoringFacts, TradingCard, TradingFacts
+from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_card, parse_card, validate_card
 from ktdeval.cards.compare import card_difference, first_difference, line_of, steps_difference
+from ktdeval.cards.fields.facts import ScoringFacts, TradingFacts
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.jsonio import dumps_pretty

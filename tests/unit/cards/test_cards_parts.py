@@ -15,7 +15,8 @@ from compare_cards import make_card
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards import System, parse_card
 from ktdeval.cards.fields.calls import call_problems
-from ktdeval.cards.fields.cutoff import SideDays, window_side
+from ktdeval.cards.fields.cutoff import window_side
+from ktdeval.cards.fields.parts import SideDays
 from ktdeval.cards.system import no_match
 from ktdeval.harness.messages import Usage
 from ktdeval.market import Document, Documents

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
-from ktdeval.cards.fields.task import costs_row
+from ktdeval.cards.fields.rules import costs_row
 from ktdeval.cards.figures import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import (
@@ -204,8 +204,8 @@ def test_figures_over_fewer_episodes_state_their_number() -> None:
     orders of two.
     """
     made = card((0, 1, 2))
-    made["episodes"][0]["window"] = "apart"
-    made["left_out"] = {"apart": "has 595 weekdays"}
+    apart = made["episodes"][0]
+    apart |= {"window": "apart", "last_day": apart["first_day"]}  # a window of one day
     words = " ".join(text_of(made).split())
     assert "orders 30 submitted: filled 15, rejected 15, in all 3 episodes" in words
     assert (

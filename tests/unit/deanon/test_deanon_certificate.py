@@ -30,7 +30,8 @@ from ktdeval.cards.check import (
     load_evaluation,
     validate_card,
 )
-from ktdeval.cards.fields.certificate import NOT_GIVEN, NOTHING_HIDDEN
+from ktdeval.cards.fields.certificate import NOTHING_HIDDEN
+from ktdeval.cards.fields.parts import NOT_GIVEN
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval.market.storage import load_snapshot, save_snapshot

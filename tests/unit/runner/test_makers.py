@@ -16,7 +16,8 @@ from msgspec.structs import replace
 import ktdeval
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.check import load_evaluation, validate_card
-from ktdeval.cards.fields.makers import StepMaker, is_of_mixed_code
+from ktdeval.cards.fields.episode_parts import StepMaker
+from ktdeval.cards.fields.makers import is_of_mixed_code
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError
 from ktdeval.plugins.code import code_hash

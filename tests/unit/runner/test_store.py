@@ -20,7 +20,7 @@ from hypothesis import given, strategies as st
 from msgspec.structs import asdict
 
 from ktdeval.calls.stop import StopSignal
-from ktdeval.cards.fields.makers import Maker
+from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.session import TranscriptEntry

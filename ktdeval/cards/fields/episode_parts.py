@@ -1,0 +1,198 @@
+"""Parts of a card that stand in each of its episodes: decisions, orders, tokens, roles, makers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta, field
+
+from ktdeval.cards.fields.basics import Count, Counts, Day, EpisodeId, Name
+from ktdeval.cards.fields.medians import EpisodeMetric
+from ktdeval.harness.messages import USAGE_FIELDS, Usage
+from ktdeval.values.typed import Value
+
+
+class Decisions(Value, frozen=True, omit_defaults=True):
+    """Steps by who decided them."""
+
+    model: Count
+    model_after_retry: Count
+    fallback: Count
+    error: Count
+    elected: Count = 0  #: absent where no vote was held
+
+    @property
+    def by_model(self) -> int:
+        """Steps that the model decided, or a majority of voters."""
+        return self.model + self.model_after_retry + self.elected
+
+    @property
+    def steps(self) -> int:
+        """All steps."""
+        return self.by_model + self.fallback + self.error
+
+
+class Orders(Value, frozen=True):
+    """Orders by what became of them."""
+
+    submitted: Count
+    filled: Count
+    partially_filled: Count
+    rejected: Count
+    rules: Counts  #: rejected and cut orders by rule
+
+    @property
+    def is_any_filled(self) -> bool:
+        """Whether an order was filled, even in part."""
+        return bool(self.filled or self.partially_filled)
+
+
+class UsageCounts(Value, frozen=True):
+    """Tokens, tool calls and submissions."""
+
+    input_tokens: Count
+    output_tokens: Count
+    reasoning_tokens: Count
+    cache_read_tokens: Count
+    cache_write_tokens: Count
+    tool_calls: Count
+    tool_calls_valid: Count
+    submissions: Count
+
+    @property
+    def tokens(self) -> Usage:
+        """Tokens alone, as prices take them."""
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            self.reasoning_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+        )
+
+
+class EpisodeTokens(NamedTuple):
+    """Tokens of an episode, and how many replies they are not of."""
+
+    usage: UsageCounts
+    uncounted: int  #: replies whose tokens the provider did not count
+    further: Mapping[str, Usage] = {}  #: of `usage`, tokens of each further model
+
+
+class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """Calls of one role to one model."""
+
+    role: str = ""  #: absent where no role of a team asked
+    model: str = ""  #: the further model, as the agent names it; absent: the card's own
+    calls: Count
+    failed: Count = 0  #: calls without a reply
+    empty: Count = 0  #: replies with neither words nor calls of tools
+    uncounted: Count = 0  #: replies whose tokens the provider did not count
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    reasoning_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+
+    @property
+    def tokens(self) -> Usage:
+        """Tokens of its replies, as far as they were counted."""
+        return Usage(*(getattr(self, name) for name in USAGE_FIELDS))
+
+
+def tokens_of_further(usages: Iterable[RoleUsage]) -> dict[str, Usage]:
+    """Return the tokens of each further model that was asked."""
+    tokens: dict[str, Usage] = {}
+    for usage in usages:
+        if usage.model:
+            tokens[usage.model] = tokens.get(usage.model, Usage()) + usage.tokens
+
+    return tokens
+
+
+StepCount = Annotated[int, Meta(ge=1)]
+
+
+class Maker(Value, frozen=True):
+    """What computed a step; equal makers run equal code."""
+
+    ktdeval: Name  #: its version
+    #: hash of the code of ktdeval and of all its plugins
+    code: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+    python: Name  #: its version
+
+
+class StepMaker(Maker, frozen=True):
+    """A maker of an episode."""
+
+    steps: StepCount  #: how many of its steps it made
+
+    @property
+    def maker(self) -> Maker:
+        """The maker alone."""
+        return Maker(ktdeval=self.ktdeval, code=self.code, python=self.python)
+
+
+class MissingEpisode(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A planned episode without a complete record."""
+
+    id: EpisodeId
+    window: Name | None = None  #: absent where the task asks about no market
+    seed: int
+    error: Name
+
+
+class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """Fields of every finished episode: one window, one seed."""
+
+    id: EpisodeId
+    window: Name | None = None  #: absent where the task asks about no market
+    seed: int
+    decisions: Decisions
+    failures: Counts  #: failures by kind
+    usage: UsageCounts
+    #: replies whose tokens the provider did not count, so that usage lacks them; a model that bills
+    #: nothing has none
+    uncounted: Count = 0
+    #: calls by role and model; absent where no role of a team asked
+    roles: list[RoleUsage] = field(default_factory=list)
+    #: what made its steps; absent in records without it
+    made_by: list[StepMaker] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> EpisodeTokens:
+        """Tokens of its replies, as far as they were counted."""
+        return EpisodeTokens(self.usage, self.uncounted, tokens_of_further(self.roles))
+
+
+class MissingTradingEpisode(MissingEpisode, frozen=True):
+    """A planned episode without a complete ledger."""
+
+    window: Name
+
+
+class TradingEpisode(Finished, frozen=True, kw_only=True):
+    """A finished episode of a trading task."""
+
+    window: Name
+    steps: Annotated[int, Meta(ge=1)]
+    first_day: Day  #: first fill day
+    last_day: Day  #: last fill day
+    #: NAV at the last close, in minor units of the snapshot's currency
+    final_nav_minor: int
+    orders: Orders
+    metrics: dict[str, EpisodeMetric]
+
+
+class ScoringEpisode(Finished, frozen=True):
+    """A finished episode of a scoring task."""
+
+    steps: Count  #: its samples
+    answered: Count  #: samples with a valid answer of the model
+
+
+class MissingScoringEpisode(MissingEpisode, frozen=True):
+    """A planned episode without all its answers."""
+
+    steps: Count  #: the samples that it would have

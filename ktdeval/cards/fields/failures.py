@@ -1,0 +1,71 @@
+"""Failures on the way to decisions, by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ktdeval.cards.fields.basics import add_counts
+from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.words import Words
+from ktdeval.cards.table import Row, tally
+
+
+def derive_failures(basis: Basis[AnyFacts]) -> dict[str, int]:
+    """Return the sums over the finished episodes."""
+    return add_counts(episode.failures for episode in basis.facts.episodes)
+
+
+def failure_rows(failures: Mapping[str, int], facts: AnyFacts) -> Iterator[Row]:
+    """Yield the row of failures by kind."""
+    yield WORDS["failures"].label, tally(failures)
+
+
+WORDS = {"failures": Words("failures", "", "failures by kind")}
+
+FAILURES = SharedField(
+    "failures", derive=derive_failures, rows=failure_rows, table="activity", words=WORDS
+)
+
+FAILURE_WORDS: Mapping[str, Words] = {
+    kind: Words(label, "", meaning)
+    for kind, label, meaning in (
+        ("bad_json", "bad JSON", "arguments that are not JSON"),
+        ("schema", "schema", "a submission that does not follow the schema"),
+        ("constraint", "constraint", "an order that breaks a rule of trading known at the close"),
+        (
+            "constraint_after_retries",
+            "constraint after retries",
+            "a step whose last submission was in form and broke a rule of trading",
+        ),
+        ("contradictory", "contradictory", "submissions that contradict each other"),
+        ("bad_arguments", "bad arguments", "arguments that the tool does not take"),
+        ("unknown_asset", "unknown asset", "an asset that does not exist"),
+        ("unknown_day", "unknown day", "a day that does not exist"),
+        ("unknown_tool", "unknown tool", "a tool that does not exist"),
+        ("wrong_tool", "wrong tool", "a tool at the wrong time"),
+        ("tool_budget", "tool budget", "a research call beyond the step's budget"),
+        ("no_submission", "no submission", "a reply without a submission"),
+        ("empty_reply", "empty reply", "an empty reply"),
+        ("no_signal", "no signal", "an analyst's answer without a readable signal"),
+        ("no_ballot", "no ballot", "a voter without a valid submission"),
+        ("no_ratio", "no ratio", "an answer of risk control without position ratios"),
+        ("bad_choice", "bad choice", "a planner's answer that does not follow its schema"),
+        ("no_choice", "no choice", "a planner without a valid answer: all analysts were asked"),
+        ("truncated", "truncated", "a reply cut off at the longest length"),
+        ("refusal", "refusal", "a refusal"),
+        ("content_filter", "content filter", "a reply stopped by the content filter"),
+        ("model_timeout", "timeout", "no whole reply in time"),
+        ("model_rate_limited", "rate limited", "too many requests"),
+        ("model_overloaded", "overloaded", "an overloaded provider"),
+        ("model_server", "server error", "an error of the provider"),
+        ("model_connection", "connection", "a broken connection"),
+        ("model_bad_response", "bad response", "a response that could not be read"),
+        ("model_bad_request", "bad request", "a request that was refused"),
+        (
+            "model_context_exceeded",
+            "context exceeded",
+            "a prompt that does not fit the model's context",
+        ),
+    )
+}

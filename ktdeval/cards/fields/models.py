@@ -1,0 +1,103 @@
+"""Models and agent of a card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktdeval.calls.prices import FREE, is_free_price
+from ktdeval.cards.fields.basics import Problem, strict_object
+from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.parts import FurtherModelPart, Pluggable
+from ktdeval.cards.fields.sources import Sources
+from ktdeval.cards.fields.words import Words
+from ktdeval.cards.table import Row
+
+# ---- gathered from the plan
+
+
+def gather_model(sources: Sources) -> Pluggable:
+    """Return the model of a plan, with its parameters."""
+    spec = sources.planned[0]
+    return Pluggable(name=spec.model, args=strict_object("model", spec.model_args))
+
+
+def gather_agent(sources: Sources) -> Pluggable:
+    """Return the agent of a plan, with its parameters."""
+    spec = sources.planned[0]
+    return Pluggable(name=spec.agent, args=strict_object("agent", spec.agent_args))
+
+
+# ---- checked
+
+
+def further_problems(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Problem]:
+    """Yield models that are asked otherwise than that of the card, and prices that contradict it."""
+    for number, model in enumerate(models):
+        where = ("further_models", number)
+        if (model.request_settings is None) != (facts.request_settings is None):
+            yield (*where, "sent_as"), "one model of a run is behind a network, the other is not"
+        elif model.request_settings is not None and is_free_price(model.price):
+            yield (*where, "price"), f"is that of {FREE.source}, though sent_as says otherwise"
+
+
+# ---- words
+
+
+def model_rows(model: Pluggable, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the model with its arguments."""
+    yield MODEL.words["model"].label, with_args(model)
+
+
+def agent_rows(agent: Pluggable, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the agent with its arguments."""
+    yield AGENT.words["agent"].label, with_args(agent)
+
+
+def with_args(entry: Pluggable) -> str:
+    """Return the name of a model or agent with its arguments."""
+    args = ", ".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
+    return f"{entry.name} ({args})" if args else entry.name
+
+
+def further_rows(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Row]:
+    """Yield a row for each further model."""
+    for model in models:
+        words = model.asked_as
+        if model.name != model.asked_as:
+            words = f"{model.name}, asked as {model.asked_as}"
+        if model.price is None:
+            words += "; its price is not known"
+
+        yield FURTHER_MODELS.words["further_models"].label, words
+
+
+MODEL = SharedField(
+    "model",
+    gather=gather_model,
+    rows=model_rows,
+    words={"model": Words("model", "", "name and parameters")},
+)
+
+AGENT = SharedField(
+    "agent",
+    gather=gather_agent,
+    rows=agent_rows,
+    words={"agent": Words("agent", "", "name and parameters")},
+)
+
+FURTHER_MODELS = SharedField(
+    "further_models",
+    gather=lambda sources: list(sources.inputs.further_models),
+    rows=further_rows,
+    problems=further_problems,
+    words={
+        "further_models": Words(
+            "further model",
+            "",
+            "models besides the card's own, which the agent asked by name: name, parameters, tool"
+            " protocol, settings of the provider's calls, price and cutoff; absent where there are"
+            " none",
+        )
+    },
+)

@@ -19,8 +19,8 @@ from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.harness.messages import ModelRequest, Reply, as_remote
 from ktdeval.hookspecs import Spec
 from ktdeval.market.manifest import with_id
-from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.runner.plan import target_task_of
+from ktdeval.tasks.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.testing.conformance import (

@@ -16,7 +16,7 @@ from ktdeval.values.jsonio import JsonValue, dumps_canonical
 from ktdeval.values.typed import Value, from_plain, to_plain
 from ktdeval_qfinzero.benchmark.items import end_state
 from ktdeval_qfinzero.chat.config import ChatConfig, ChatTurn
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.suite.brief import clock_words
 from ktdeval_qfinzero.suite.environment import LiveEnvironment, encodable

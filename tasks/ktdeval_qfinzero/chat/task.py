@@ -26,8 +26,8 @@ from ktdeval_qfinzero.chat.samples import (
     check_dataset_of,
     prompt_text,
 )
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset
-from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.suite.brief import tool_hashes
 from ktdeval_qfinzero.suite.one_question import mean_of_all, read_definitions, share_score
 from ktdeval_qfinzero.suite.samples import embedded_dataset

@@ -16,7 +16,8 @@ from ktdeval.tasks import Sample
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import Value, from_plain, to_plain
 from ktdeval_qfinzero.benchmark.items import end_state
-from ktdeval_qfinzero.data.rows import E4, Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.pmb.answers import SummaryShown
 from ktdeval_qfinzero.pmb.shown import summary_shown

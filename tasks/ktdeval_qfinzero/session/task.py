@@ -19,7 +19,7 @@ from ktdeval.tasks import (
 from ktdeval.values.fields import to_mapping
 from ktdeval.values.jsonio import JsonValue, sha256_hex
 from ktdeval.values.typed import from_plain
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.session.config import SessionConfig
 from ktdeval_qfinzero.session.samples import FORM, PROMPTS, Earned, SessionSamples, prompt_text
 from ktdeval_qfinzero.suite.brief import tool_hashes

@@ -33,7 +33,7 @@ from ktdeval_qfinzero.benchmark.reworded import (
     reworded,
 )
 from ktdeval_qfinzero.benchmark.templates import make_items
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.moments import day_of, moment_text
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_of

@@ -7,7 +7,7 @@ from typing import Any
 from ktdeval_gym.broker import BrokerEnv
 from ktdeval_gym.broker_session import TASK, BrokerOptions
 from ktdeval_gym.rewards import RewardConfig
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.session.config import SessionConfig
 from ktdeval_qfinzero.session.samples import SessionSamples
 

@@ -35,7 +35,7 @@ import ktdeval.runner.journal
 import ktdeval.runner.run
 from ktdeval.calls.stop import StopSignal
 from ktdeval.harness.action import ActionForm
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig

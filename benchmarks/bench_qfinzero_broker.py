@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import Dataset, DatasetInfo
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.moments import Clock, day_of, moment_text
 from ktdeval_qfinzero.pmb.broker import Broker, rerun
 from ktdeval_qfinzero.pmb.engine import Observer

@@ -26,7 +26,7 @@ from ktdeval.harness.session_parts import SessionParts
 from ktdeval.keyless.conversation import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.draws import round_significant
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.seen import SeenBooks

@@ -32,7 +32,7 @@ from ktdeval.harness.session_parts import SessionParts
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot

@@ -50,9 +50,9 @@ from ktdeval.masking.payload import (
     Shares as Shares,
 )
 from ktdeval.plugins.task_files import task_specs as task_specs
-from ktdeval.runner.events import Event as Event
 from ktdeval.stats.intervals import Interval as Interval
 from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, metric as metric
+from ktdeval.tasks.events import Event as Event
 from ktdeval.tasks.qa import QATask as QATask
 from ktdeval.tasks.scoring import (
     AnswerRecord as AnswerRecord,

@@ -6,12 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pluggy
-
-if TYPE_CHECKING:
-    from ktdeval.runner.events import Event
 
 hookspec = pluggy.HookspecMarker("ktdeval")
 hookimpl = pluggy.HookimplMarker("ktdeval")
@@ -81,5 +78,7 @@ sequence of `Spec`.
 """
 
 
-def ktdeval_event(event: Event) -> None:
-    """Observe a run (progress, tracing). What it returns is ignored; it can't change the run."""
+def ktdeval_event(event: object) -> None:
+    """Observe a run (progress, tracing): `event` is a `ktdeval.api.Event`. What it returns is ignored;
+    it can't change the run.
+    """

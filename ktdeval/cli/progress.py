@@ -26,8 +26,8 @@ from rich.text import Text
 
 from ktdeval.cards import clean
 from ktdeval.hookspecs import hookimpl
-from ktdeval.runner import events
-from ktdeval.runner.events import Event, SampleFinished, StepFinished
+from ktdeval.tasks import events
+from ktdeval.tasks.events import Event, SampleFinished, StepFinished
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.told import Tell, tell_nobody
 

@@ -10,7 +10,7 @@ from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import CallParams, Model, ToolSpec
 from ktdeval.harness.tools import Tool
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -27,9 +27,7 @@ import numpy.typing as npt
 from ktdeval.values.jsonio import content_hash, new_folder, sweep_new_folder
 from ktdeval.values.typed import Value
 
-if TYPE_CHECKING:
-    from ktdeval.market.snapshot import MarketSnapshot, MarketView
-
+View = TypeVar("View")
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 MOST_BYTES = 4 << 30  #: Size of all entries together
@@ -200,37 +198,48 @@ _MOST_BLOCKS = 64
 
 
 class StoredRows:
-    """Arrays by day of one market, kept in blocks of days; the latest blocks stay open."""
+    """Arrays by day of one market, kept in blocks of days; the latest blocks stay open.
 
-    def __init__(self) -> None:
+    `cache`: where they are kept for all processes; without one they are made whenever asked for.
+    """
+
+    def __init__(
+        self, snapshot_id: str, market: str, days: npt.NDArray[np.datetime64], assets: int
+    ) -> None:
+        self.cache: ArrayCache | None = None
+        self._snapshot_id = snapshot_id
+        self._market = market
+        self._days = days
+        self._size = max(_FEWEST_DAYS, _BLOCK_SIZE // max(1, assets))
         self._blocks: OrderedDict[tuple[str, int], Arrays] = OrderedDict()
 
     def row(
         self,
-        snapshot: MarketSnapshot,
+        as_of: Callable[[int], View],
         day: int,
         name: str,
         version: str,
-        make: Callable[[MarketView], Arrays],
+        make: Callable[[View], Arrays],
     ) -> Arrays:
-        """Return what `make` finds at the close of row `day`."""
-        cache = snapshot.shared
-        if cache is None:
-            return make(snapshot.as_of(day))
+        """Return what `make` finds in the view of the market at the close of row `day`; `as_of`
+        makes such views.
+        """
+        if self.cache is None:
+            return make(as_of(day))
 
-        size = max(_FEWEST_DAYS, _BLOCK_SIZE // max(1, len(snapshot.codes)))
-        first = day - day % size
-        last = min(first + size, len(snapshot.days))
+        first = day - day % self._size
+        last = min(first + self._size, len(self._days))
 
         def make_block() -> Arrays:
-            rows = [make(snapshot.as_of(row)) for row in range(first, last)]
+            rows = [make(as_of(row)) for row in range(first, last)]
             return {part: np.stack([row[part] for row in rows]) for part in rows[0]}
 
         block = self._blocks.get((name, first))
         if block is None:
-            days = f"{snapshot.days[first]} to {snapshot.days[last - 1]}"
-            key = {"snapshot": snapshot.id, "name": name, "version": version, "rows": [first, last]}
-            block = cache.arrays(f"{name} of {snapshot.meta.name}, {days}", key, make_block)
+            days = f"{self._days[first]} to {self._days[last - 1]}"
+            of = {"snapshot": self._snapshot_id, "name": name, "version": version}
+            key = {**of, "rows": [first, last]}
+            block = self.cache.arrays(f"{name} of {self._market}, {days}", key, make_block)
             self._blocks[name, first] = block
             if len(self._blocks) > _MOST_BLOCKS:
                 self._blocks.popitem(last=False)

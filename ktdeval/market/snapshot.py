@@ -367,22 +367,15 @@ class MarketSnapshot:
     def _derived(self) -> OrderedDict[tuple[int, str], Any]:
         return OrderedDict()
 
-    @cached_property
-    def shared(self) -> ArrayCache | None:
-        """Cache of what follows from this snapshot alone, for all processes; None unless it was
-        opened with one. A changed copy of the snapshot has none.
-        """
-        return None
-
     def share(self, cache: ArrayCache) -> None:
-        """Keep what follows from this snapshot, whose id must be that of its content, in a
-        cache.
+        """Keep what follows from this snapshot, whose id must be that of its content, in a cache
+        for all processes. A changed copy of the snapshot has none.
         """
-        self.__dict__["shared"] = cache
+        self._stored.cache = cache
 
     @cached_property
     def _stored(self) -> StoredRows:
-        return StoredRows()
+        return StoredRows(self.id, self.meta.name, self.days, len(self.codes))
 
     @cached_property
     def asset_index(self) -> dict[str, int]:
@@ -536,7 +529,7 @@ class MarketView:
         venues = snapshot.venues
         column = snapshot.asset_index
         self._derived = snapshot._derived
-        self._stored = partial(snapshot._stored.row, snapshot, day)
+        self._stored = partial(snapshot._stored.row, snapshot.as_of, day)
         self.minutes = partial(
             snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]]
         )

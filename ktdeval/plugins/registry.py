@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from ktdeval.harness.tools import Tool
     from ktdeval.market.snapshot import MarketSnapshot
     from ktdeval.market.venue import Venue
-    from ktdeval.runner.events import Event
     from ktdeval.stats.metric import Metric
+    from ktdeval.tasks.events import Event
     from ktdeval.tasks.spec import Runner
     from ktdeval.tasks.task import Task
 

@@ -13,16 +13,6 @@ from ktdeval.runner.estimate import (
     TaskEstimate as TaskEstimate,
     estimate_run as estimate_run,
 )
-from ktdeval.runner.events import (
-    CallDelayed as CallDelayed,
-    CheckDelayed as CheckDelayed,
-    EpisodeFailed as EpisodeFailed,
-    EpisodeFinished as EpisodeFinished,
-    EpisodeStarted as EpisodeStarted,
-    Event as Event,
-    SampleFinished as SampleFinished,
-    StepFinished as StepFinished,
-)
 from ktdeval.runner.execute import EpisodeFactory as EpisodeFactory
 from ktdeval.runner.gather import Sources as Sources, gather_run as gather_run
 from ktdeval.runner.given_models import (
@@ -114,3 +104,13 @@ from ktdeval.runner.verify import (
     verify_records as verify_records,
 )
 from ktdeval.runner.watched import Watcher as Watcher, evaluate_watched as evaluate_watched
+from ktdeval.tasks.events import (
+    CallDelayed as CallDelayed,
+    CheckDelayed as CheckDelayed,
+    EpisodeFailed as EpisodeFailed,
+    EpisodeFinished as EpisodeFinished,
+    EpisodeStarted as EpisodeStarted,
+    Event as Event,
+    SampleFinished as SampleFinished,
+    StepFinished as StepFinished,
+)

@@ -32,10 +32,10 @@ from ktdeval.plugins.plugin_import import call_foreign, call_through
 from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.data_source import cache_folder
-from ktdeval.runner.events import CallDelayed, CheckDelayed, Event
 from ktdeval.runner.models import RunModel, known_context
 from ktdeval.runner.store import MANIFEST, REPLIES, RunFolder
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
+from ktdeval.tasks.events import CallDelayed, CheckDelayed, Event
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import dumps_canonical

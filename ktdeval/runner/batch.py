@@ -17,11 +17,11 @@ from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.plugins.plugin_import import call_foreign, raised_by
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.events import BatchProgress, CheckDelayed
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.models import own_model
 from ktdeval.runner.preflight import first_requests
 from ktdeval.runner.store import RunFolder
+from ktdeval.tasks.events import BatchProgress, CheckDelayed
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeSpec
 

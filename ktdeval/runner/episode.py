@@ -21,13 +21,13 @@ from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.tools import Tool
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot, MarketView
-from ktdeval.masking.identities import LeakGuard
-from ktdeval.runner.events import StepFinished
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.models import session_models
 from ktdeval.runner.seen import SeenBooks
 from ktdeval.runner.store import LEDGER
+from ktdeval.tasks.events import StepFinished
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Scene, Task
 from ktdeval.tasks.traits import task_traits

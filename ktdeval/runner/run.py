@@ -40,7 +40,6 @@ from ktdeval.runner.call_checks import check_call_log
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import check_context
 from ktdeval.runner.data_source import open_market
-from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.growth import Growth, grown_manifest, growth_of
 from ktdeval.runner.marks import LogEntry, own_maker
@@ -68,6 +67,7 @@ from ktdeval.runner.store import (
     recorded_run,
 )
 from ktdeval.stores.mirror import checked_url, is_url
+from ktdeval.tasks.events import EpisodeFinished, Event
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.values.fields import lasting_data, user_path
 from ktdeval.values.jsonio import JsonValue, check_output, content_hash

@@ -19,11 +19,11 @@ from ktdeval.harness.messages import CallParams, Model, ToolSpec, encodable
 from ktdeval.harness.session import GuardedSession
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
-from ktdeval.masking.identities import LeakGuard
-from ktdeval.runner.events import SampleFinished
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.models import session_models
 from ktdeval.runner.store import ANSWERS
+from ktdeval.tasks.events import SampleFinished
 from ktdeval.tasks.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.fields import build

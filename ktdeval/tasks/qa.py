@@ -18,7 +18,6 @@ from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ToolSpec
 from ktdeval.hookspecs import Spec
 from ktdeval.masking.lens import UNMASKED
-from ktdeval.plugins.plugin_import import mismatch
 from ktdeval.stats.distributions import student_quantile
 from ktdeval.stats.intervals import Interval, no_interval, wilson
 from ktdeval.stats.metric import range_problem
@@ -31,7 +30,7 @@ from ktdeval.tasks.unanswered import (
     with_bounds,
 )
 from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical, sha256_hex
-from ktdeval.values.kinds import Schema
+from ktdeval.values.kinds import Schema, mismatch
 
 QASample = Mapping[str, JsonValue]
 """`question` is shown to the model; `choices` (texts) limit the answer; `id` names the sample.

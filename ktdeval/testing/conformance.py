@@ -24,7 +24,7 @@ from ktdeval.harness.messages import (
     sound,
 )
 from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.plugins.plugin_import import check_made
 from ktdeval.stats.metric import Metric, MetricValue, range_problem
 from ktdeval.tasks.scoring import (

@@ -22,8 +22,8 @@ from ktdeval.hookspecs import Spec
 from ktdeval.market.manifest import with_id
 from ktdeval.plugins.contracts import near_trait_problem
 from ktdeval.plugins.plugin_import import kind_of_made
-from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.runner.plan import target_task_of
+from ktdeval.tasks.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.testing.conformance import (

@@ -40,12 +40,9 @@ def ktdeval_tasks() -> Sequence[Spec]:
     make_suite = task_maker(
         "ktdeval_qfinzero.suite.task:SuiteTask", "ktdeval_qfinzero.suite.config:SuiteConfig"
     )
-    make_chat = task_maker(
-        "ktdeval_qfinzero.chat.task:ChatTask", "ktdeval_qfinzero.chat.config:ChatConfig"
-    )
-    make_session = task_maker(
-        "ktdeval_qfinzero.session.task:SessionTask", "ktdeval_qfinzero.session.config:SessionConfig"
-    )
+    live_config = "ktdeval_qfinzero.live.config:LiveConfig"
+    make_chat = task_maker("ktdeval_qfinzero.chat.task:ChatTask", live_config)
+    make_session = task_maker("ktdeval_qfinzero.session.task:SessionTask", live_config)
 
     def make(name: str, config: Mapping[str, Any], where: str) -> Any:
         """Make a task of the suite, a turn of a chat where the config has a conversation, or a

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ktdeval.harness import Refusal, Tool, json_tool
 from ktdeval.masking import Exact
 from ktdeval.values.jsonio import JsonValue
+from ktdeval_qfinzero.broker_operations import OPERATIONS as PMB
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.queries import (
     coverage,
@@ -26,7 +27,6 @@ from ktdeval_qfinzero.esp.queries import (
     timeline,
 )
 from ktdeval_qfinzero.operations import Catalogue, Operation, query
-from ktdeval_qfinzero.pmb.operations import OPERATIONS as PMB
 from ktdeval_qfinzero.upq.bars import crypto_daily, crypto_minute, stock_daily, stock_minute
 from ktdeval_qfinzero.upq.options import chain_query, ticker_query
 from ktdeval_qfinzero.upq.reference import (

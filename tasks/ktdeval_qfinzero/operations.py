@@ -20,13 +20,7 @@ from ktdeval.harness import in_words
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
-from ktdeval_qfinzero.schemas import (
-    Arguments,
-    Schema,
-    properties_of,
-    required_of,
-    schema_of,
-)
+from ktdeval_qfinzero.schemas import Arguments, Schema, schema_of
 
 if TYPE_CHECKING:
     from ktdeval_qfinzero.view import View
@@ -140,14 +134,18 @@ class Operation:
         return tuple(_PATH_PARAMETER.findall(self.path))
 
     @cached_property
+    def _takes(self) -> Schema:
+        return schema_of(self.takes)
+
+    @cached_property
     def properties(self) -> Mapping[str, Schema]:
         """JSON Schema of each argument, with its description, and its default where it has one."""
-        return properties_of(self.takes)
+        return cast("Mapping[str, Schema]", self._takes["properties"])
 
     @cached_property
     def required(self) -> tuple[str, ...]:
         """Arguments without which it can't be called."""
-        return required_of(self.takes)
+        return tuple(cast("list[str]", self._takes.get("required", [])))
 
     @cached_property
     def parameters(self) -> dict[str, JsonValue]:

@@ -4,15 +4,13 @@ share.
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import (
     Annotated,
     Any,
     Final,
     Literal,
     NamedTuple,
-    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -20,31 +18,34 @@ from typing import (
 )
 
 import msgspec
-from msgspec import NODEFAULT, UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta
 
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.cursors import MAX_LENGTH
 
 Schema = Mapping[str, JsonValue]
 
-_SCALARS: Final[Mapping[object, str]] = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-}
-_BOUNDS: Final[Mapping[str, str]] = {
-    "gt": "exclusiveMinimum",
-    "ge": "minimum",
-    "le": "maximum",
-    "pattern": "pattern",
-}
-_LENGTHS: Final[Mapping[str, Mapping[str, str]]] = {
-    "string": {"min_length": "minLength", "max_length": "maxLength"},
-    "array": {"min_length": "minItems", "max_length": "maxItems"},
-}
-_ANYTHING: Final = (object, Any)  #: Types whose values no schema restricts
 _PLAIN: Final = (bool, int, float, str)  #: Types of defaults that a schema shows
+_DESCRIBED_LAST: Final = "x-described-last"
+#: Keywords in the order in which they are written; all others follow
+_KEYWORDS: Final = (
+    "type",
+    "description",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "exclusiveMinimum",
+    "minimum",
+    "maximum",
+    "pattern",
+    "enum",
+    "items",
+    "properties",
+    "required",
+    "additionalProperties",
+    "default",
+)
 
 
 # ---- fields
@@ -65,9 +66,10 @@ def described(description: str) -> Meta:
     return Meta(description=description)
 
 
-#: An annotation before the description of a field whose schema gives the default and the choices
-#: first. The order of keywords is part of the tools that models are shown.
-DEFAULT_FIRST: Final = Meta()
+def described_last(description: str) -> Meta:
+    """Description of a field that is written after all other keywords of its schema."""
+    return Meta(extra_json_schema={_DESCRIBED_LAST: description})
+
 
 AsOf = Annotated[
     str,
@@ -115,137 +117,88 @@ class Answer(msgspec.Struct):
 # ---- schemas
 
 
-class _Field(NamedTuple):
-    """A field of a struct or of a typed dictionary."""
-
-    name: str
-    hint: object
-    default: object  #: NODEFAULT or UNSET without one
-    is_required: bool
-
-
-class _Hint(NamedTuple):
-    """A type and what stands around it."""
-
-    inner: Any  #: the type itself
-    metas: tuple[Meta, ...]  #: its annotations, from the inside out
-    may_be_null: bool
-
-
-def schema_of(hint: object, default: object = NODEFAULT) -> dict[str, JsonValue]:
-    """JSON Schema of a type, closed to other fields. Keywords come in the order of annotations; the
-    default and the type's own keywords follow those of the first annotation.
+def schema_of(hint: object) -> dict[str, JsonValue]:
+    """JSON Schema of a type, as msgspec makes it, in the one form that all models and engines read:
+    whole in itself, closed to other fields, null and choices beside a type, and keywords in one
+    order.
     """
-    inner, metas, may_be_null = _peeled(hint)
-    own = _own_keywords(inner)
-    schema: dict[str, JsonValue] = {}
-    if own:
-        schema["type"] = own.pop("type")
-    if isinstance(default, _PLAIN):
-        own["default"] = default
-
-    first, *others = metas or (Meta(),)
-    schema |= _keywords(first, schema.get("type"))
-    schema |= own
-    schema |= first.extra_json_schema or {}
-    for meta in others:
-        schema |= _keywords(meta, schema.get("type"))
-        schema |= meta.extra_json_schema or {}
-
-    # an argument whose default is None may be absent, but not null
-    if may_be_null and default is not None:
-        schema["type"] = [schema["type"], "null"]
-    return schema
+    (schema,), parts = msgspec.json.schema_components([hint], ref_template="{name}")
+    return _Rewriter(parts, dict(_choices_in(hint))).rewritten(schema)
 
 
-def properties_of(struct: type) -> dict[str, Schema]:
-    """Return the JSON Schema of each field of a struct, those that are required first: some engines
-    that constrain a reply want them in that order, whatever the schema's own.
-    """
-    fields = sorted(_fields_of(struct), key=lambda field: not field.is_required)
-    return {field.name: schema_of(field.hint, field.default) for field in fields}
+def _choices_in(hint: object) -> Iterator[tuple[frozenset[str], list[JsonValue]]]:
+    """Yield the choices of each literal of a type in their own order, which msgspec does not keep."""
+    if get_origin(hint) is Literal:
+        yield frozenset(get_args(hint)), list(get_args(hint))
+        return
+
+    inner: list[object] = list(get_args(hint))
+    if isinstance(hint, type) and (is_typeddict(hint) or issubclass(hint, msgspec.Struct)):
+        inner += get_type_hints(hint, include_extras=True).values()
+    for each in inner:
+        yield from _choices_in(each)
 
 
-def required_of(struct: type) -> tuple[str, ...]:
-    """Return the fields of a struct that are always there."""
-    return tuple(field.name for field in _fields_of(struct) if field.is_required)
+class _Rewriter(NamedTuple):
+    """Schemas of the structs that a schema refers to, and the choices of its literals."""
+
+    parts: Mapping[str, dict[str, Any]]
+    choices: Mapping[frozenset[str], list[JsonValue]]
+
+    def rewritten(self, made: Mapping[str, Any]) -> dict[str, JsonValue]:
+        """Return one of msgspec's schemas, or a part of it, in our form."""
+        schema = self._without_reference(made)
+        is_union = "anyOf" in schema
+        if is_union:
+            inner, null = schema.pop("anyOf")
+            assert null == {"type": "null"}
+            schema = self._without_reference(inner) | schema
+
+        if "enum" in schema:
+            schema |= {"type": "string", "enum": self.choices[frozenset(schema["enum"])]}
+        if "properties" in schema:
+            schema |= self._closed(schema)
+        for keyword in ("items", "additionalProperties"):
+            if isinstance(schema.get(keyword), dict):
+                schema[keyword] = self.rewritten(schema[keyword])
+
+        # an argument whose default is None may be absent, but not null
+        if is_union and schema.get("default", UNSET) is not None:
+            schema["type"] = [schema["type"], "null"]
+            if "enum" in schema:
+                schema["enum"] = [*schema["enum"], None]
+
+        if not isinstance(schema.get("default"), _PLAIN):
+            schema.pop("default", None)
+        if schema.get("required") == []:
+            del schema["required"]
+        return _in_order(schema)
+
+    def _without_reference(self, made: Mapping[str, Any]) -> dict[str, Any]:
+        """Put the struct itself in the place of a reference, without its name and docstring."""
+        schema = dict(made)
+        if "$ref" not in schema:
+            return schema
+
+        part = self.parts[schema.pop("$ref")]
+        own = {name: value for name, value in part.items() if name not in ("title", "description")}
+        return own | schema
+
+    def _closed(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Close an object to other fields and put those that are required first: some engines that
+        constrain a reply want them in that order.
+        """
+        required = schema["required"]
+        names = sorted(schema["properties"], key=lambda name: name not in required)
+        properties = {name: self.rewritten(schema["properties"][name]) for name in names}
+        return {"properties": properties, "additionalProperties": False}
 
 
-def _fields_of(kind: type) -> list[_Field]:
-    """Fields of a struct or of a typed dictionary, in order."""
-    if issubclass(kind, msgspec.Struct):
-        return [
-            _Field(field.encode_name, field.type, field.default, field.required)
-            for field in msgspec.structs.fields(kind)
-        ]
-
-    hints = get_type_hints(kind, include_extras=True)
-    required: frozenset[str] = vars(kind)["__required_keys__"]
-    return [_Field(name, hint, UNSET, name in required) for name, hint in hints.items()]
-
-
-def _own_keywords(hint: Any) -> dict[str, JsonValue]:
-    """Keywords that follow from a type, without its annotations; none where it may be anything."""
-    origin = get_origin(hint)
-    if hint in _ANYTHING:
-        return {}
-    if origin is Literal:
-        return {"type": "string", "enum": list(get_args(hint))}
-    if origin in (list, tuple):
-        return {"type": "array", "items": schema_of(get_args(hint)[0])}
-    if origin is Mapping or origin is dict:
-        return _mapping_keywords(get_args(hint)[1])
-    if is_typeddict(hint) or issubclass(hint, msgspec.Struct):
-        return _object_keywords(hint)
-
-    return {"type": _SCALARS[hint]}
-
-
-def _mapping_keywords(values: object) -> dict[str, JsonValue]:
-    keywords: dict[str, JsonValue] = {"type": "object"}
-    if values not in _ANYTHING:
-        keywords["additionalProperties"] = schema_of(values)
-    return keywords
-
-
-def _object_keywords(kind: type) -> dict[str, JsonValue]:
-    keywords: dict[str, JsonValue] = {"type": "object", "properties": properties_of(kind)}
-    required = required_of(kind)
-    if required:
-        keywords["required"] = list(required)
-
-    keywords["additionalProperties"] = False
-    return keywords
-
-
-def _keywords(meta: Meta, kind: JsonValue) -> dict[str, JsonValue]:
-    """Keywords of an annotation; `kind`: type of JSON, which decides what a length bounds."""
-    keywords: dict[str, JsonValue] = {}
-    if meta.description is not None:
-        keywords["description"] = meta.description
-
-    bounds = {**_LENGTHS.get(str(kind), {}), **_BOUNDS}
-    for name, keyword in bounds.items():
-        value = getattr(meta, name)
-        if value is not None:
-            keywords[keyword] = value
-
-    return keywords
-
-
-def _peeled(hint: object) -> _Hint:
-    """Take the annotations and the alternatives null and unset off a type."""
-    origin = get_origin(hint)
-    if origin is Annotated:
-        wrapped, *notes = get_args(hint)
-        inner, metas, may_be_null = _peeled(wrapped)
-        own = tuple(note for note in notes if isinstance(note, Meta))
-        return _Hint(inner, metas + own, may_be_null)
-
-    if origin in (Union, types.UnionType):
-        members = get_args(hint)
-        member = next(each for each in members if each not in (type(None), UnsetType))
-        inner, metas, may_be_null = _peeled(member)
-        return _Hint(inner, metas, may_be_null or type(None) in members)
-
-    return _Hint(hint, (), False)
+def _in_order(schema: dict[str, Any]) -> dict[str, JsonValue]:
+    """Sort keywords: the order is part of the tools that models are shown."""
+    last = schema.pop(_DESCRIBED_LAST, None)
+    known = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
+    ordered = known | schema
+    if last is not None:
+        ordered["description"] = last
+    return ordered

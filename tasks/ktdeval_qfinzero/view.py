@@ -10,12 +10,12 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import (
     AssetClass,
     Bars,
     BorrowRow,
     ContractRow,
-    Dataset,
     DividendRow,
     EventRow,
     NewsRow,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.view import View

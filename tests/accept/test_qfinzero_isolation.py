@@ -19,8 +19,9 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
-from ktdeval_qfinzero.data.rows import Dataset, EventRow, Release
+from ktdeval_qfinzero.data.rows import EventRow, Release
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_fuzz import Maker

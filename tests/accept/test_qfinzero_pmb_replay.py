@@ -14,7 +14,8 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.values.jsonio import dumps_canonical
-from ktdeval_qfinzero.data.rows import Dataset, DatasetInfo
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import Clock, day_of, moment_text
 from ktdeval_qfinzero.pmb.broker import COMMANDS, Broker, rerun, verify

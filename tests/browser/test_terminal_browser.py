@@ -15,7 +15,8 @@ import pytest
 from browser_pages import Reader, axe_violations, needs_browser, press, scrolls_sideways, wait_until
 from ktdeval.values.jsonio import sha256_hex
 from ktdeval_qfinzero.access.dispatch import Security
-from ktdeval_qfinzero.data.rows import Dataset, SymbolRow
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import SymbolRow
 from qfinzero_broker_play import EARLY, by_day, market
 from qfinzero_poison import poison, small_world
 from qfinzero_server import Served, serving

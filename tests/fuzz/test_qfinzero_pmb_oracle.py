@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, reject, settings, strategies as st
 
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
-    Dataset,
     DividendRow,
     SplitRow,
     SymbolRow,

@@ -1,11 +1,15 @@
-"""The schemas that the services publish are the ones that models and clients were shown before:
-recorded runs name their hashes, and the order of keywords is part of a prompt.
+"""The schemas that the services publish are the ones that models and clients were shown before.
+
+Arguments are part of prompts, where the order of keywords counts. Of answers and of the OpenAPI
+document the meaning is held: they accept and refuse the same documents as before.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,11 +33,29 @@ def hash_of(value: object) -> str:
     return sha256_hex(json.dumps(value, ensure_ascii=False))
 
 
+def meaning_of(schema: Any) -> Any:
+    """Schema with its keys, required fields, types and choices sorted, none of which means more
+    than the set of them.
+    """
+    if isinstance(schema, Mapping):
+        sorted_items = {}
+        for name in sorted(schema):
+            value = meaning_of(schema[name])
+            if name in ("required", "enum", "type") and isinstance(value, list):
+                value = sorted(value)
+            sorted_items[name] = value
+        return sorted_items
+
+    if isinstance(schema, list):
+        return [meaning_of(each) for each in schema]
+    return schema
+
+
 def hashes_of(operation: Operation) -> dict[str, str]:
     return {
         "summary": hash_of(operation.summary),
         "arguments": hash_of(operation.parameters),
-        "answer": hash_of(operation.result),
+        "answer": hash_of(meaning_of(operation.result)),
     }
 
 
@@ -41,7 +63,23 @@ def openapi_hash() -> str:
     """Hash of the server's document, without the version of ktdeval in it."""
     document = openapi_document(SERVED, is_guarded=True)
     del document["info"]["version"]
-    return hash_of(document)
+    return hash_of(meaning_of(document))
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        ({"required": ["b", "a"], "enum": ["y", "x"], "type": ["null", "string"]}, True),
+        ({"enum": ["x", "y"], "type": ["string", "null"], "required": ["a", "b"]}, True),
+        ({"type": ["string", "null"], "enum": ["x", "y"], "required": ["a"]}, False),
+        ({"type": "string", "enum": ["x", "y"], "required": ["a", "b"]}, False),
+    ],
+)
+def test_the_meaning_of_a_schema_is_without_its_orders(
+    other: dict[str, Any], is_same: bool
+) -> None:
+    schema = {"type": ["string", "null"], "enum": ["x", "y"], "required": ["a", "b"]}
+    assert (hash_of(meaning_of(schema)) == hash_of(meaning_of(other))) is is_same
 
 
 def recorded() -> dict[str, dict[str, str]]:

@@ -97,7 +97,7 @@ class GoogleModel(RemoteAdapter):
             full = f"models/{name}"
         self.path = f"/{self.params.api_version}/{full}:generateContent"
         if provider == "google":
-            self._batches = GoogleBatches(self)
+            self._batches = GoogleBatches(self, self.params.api_version)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers."""

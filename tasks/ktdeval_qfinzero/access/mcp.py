@@ -29,7 +29,7 @@ from starlette.requests import Request
 
 from ktdeval_qfinzero.access.dispatch import Answer, check_json, check_size, dispatch, error_answer
 from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Limits, Workspaces
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.operations import Catalogue, Operation
 

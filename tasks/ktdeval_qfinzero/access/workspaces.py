@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from ktdeval.values.jsonio import sha256_hex
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import DAY, day_start, moment_text, parse_moment
 from ktdeval_qfinzero.workspace import Workspace

@@ -18,10 +18,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from ktdeval.errors import DataError
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import (
     E4,
     ContractRow,
-    Dataset,
     EventRow,
     EventType,
     NewsRow,

@@ -13,7 +13,7 @@ from ktdeval.errors import DataError
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import Value
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.pmb.events import BrokerState
 from ktdeval_qfinzero.pmb.timeline import last_tick

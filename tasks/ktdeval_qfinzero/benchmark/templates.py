@@ -36,7 +36,7 @@ from ktdeval_qfinzero.benchmark.items import (
 )
 from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
 from ktdeval_qfinzero.scoring.values import Tolerance

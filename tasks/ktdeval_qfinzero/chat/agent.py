@@ -14,7 +14,7 @@ from ktdeval.harness import (
 )
 from ktdeval.trading import Provenance
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_qfinzero.chat.samples import FORM
+from ktdeval_qfinzero.chat.question import FORM
 
 _EMPTY = "That reply was empty. Answer the user now."
 _ENDED = "No further call can be made in this turn. Answer the user now."

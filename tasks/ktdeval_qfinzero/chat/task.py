@@ -6,40 +6,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
-from ktdeval.tasks import (
-    UNANSWERED,
-    AnswerRecord,
-    EpisodeSpec,
-    Score,
-    ScoreDefinition,
-    TargetTask,
-    TaskTraits,
-    Window,
-    unanswered_score,
-)
-from ktdeval.values.fields import to_mapping
-from ktdeval.values.jsonio import JsonValue, sha256_hex
-from ktdeval_qfinzero.chat.config import ChatConfig
-from ktdeval_qfinzero.chat.samples import (
-    FORM,
-    PROMPTS,
-    ChatSamples,
-    check_dataset_of,
-    prompt_text,
-)
+from ktdeval.errors import DataError
+from ktdeval.tasks import UNANSWERED, AnswerRecord, Score, TaskTraits, unanswered_score
+from ktdeval.values.jsonio import JsonValue
+from ktdeval_qfinzero.chat.question import turn_question
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset
-from ktdeval_qfinzero.data.rows import Dataset
-from ktdeval_qfinzero.suite.brief import tool_hashes
-from ktdeval_qfinzero.suite.one_question import mean_of_all, read_definitions, share_score
+from ktdeval_qfinzero.live.config import Conversation, LiveConfig
+from ktdeval_qfinzero.live.scores import mean_of_all, share_score
+from ktdeval_qfinzero.live.task import LiveTask
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 
 _NO_TURN = "no turn was answered"
-
-
-@cache
-def definitions() -> Mapping[str, ScoreDefinition]:
-    """Define the scores of a chat, in the order shown."""
-    return read_definitions(Path(__file__).with_name("scores.yaml"))
 
 
 @cache
@@ -47,62 +25,46 @@ def _dataset_in(folder: str) -> Dataset:
     return open_dataset(Path(folder))
 
 
-class ChatTask:
+class ChatTask(LiveTask):
     """One turn of a chat. Implements `ktdeval.api.ScoringTask`."""
 
-    tools: tuple[str, ...] = ()  # none; the sample brings its own
-    target_task: str | None = None
-    mask = None
     mode = "chat_native_live"
     traits = TaskTraits(
         never_ranked="a person steered the model turn by turn: a chat is not a benchmark"
     )
-    windows: Mapping[str, Window] = {}
-    default_windows: tuple[str, ...] = ()
 
-    def __init__(self, name: str, config: ChatConfig) -> None:
-        self.name = name
-        self.version = config.version
-        self.harness = config.harness
-        self.scores = definitions()
-        self._config = config
+    def __init__(self, name: str, config: LiveConfig) -> None:
+        super().__init__(name, config, turn_question(config))
 
     @cached_property
     def dataset(self) -> Dataset:
         """Data that the chat is about. Raises DataError: they are not there, or have changed."""
-        config = self._config
-        folder = config.conversation.data
-        if folder is None:
-            dataset = embedded_dataset(config.data_seed)
+        conversation = self._conversation
+        if conversation.data is None:
+            dataset = embedded_dataset(self._config.data_seed)
         else:
-            dataset = _dataset_in(folder)
+            dataset = _dataset_in(conversation.data)
 
-        check_dataset_of(dataset, config, self.name)
+        found = dataset.info.content_id
+        if found != conversation.content_id:
+            raise DataError(
+                f"{self.name}: the chat is about the dataset {conversation.content_id[:12]}…, and"
+                f" the one there is {found[:12]}…: it was changed since; restore it"
+            )
         return dataset
 
-    def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config without the dataset's folder, the form, and hashes of prompts and tools."""
-        plain = to_mapping(self._config)
-        conversation = dict(plain["conversation"])
-        conversation.pop("data")
-        return {
-            "name": self.name,
-            "mode": self.mode,
-            **plain,
-            "conversation": conversation,
-            "form": {"name": FORM.name, "parameters": FORM.parameters},
-            "prompts": {f"{name}.md": sha256_hex(prompt_text(name)) for name in PROMPTS},
-            "service_tools": tool_hashes(),
-        }
+    @property
+    def _conversation(self) -> Conversation:
+        assert self._config.conversation is not None
+        return self._config.conversation
 
-    def samples(
-        self,
-        spec: EpisodeSpec,  # noqa: ARG002
-        snapshot: None,  # noqa: ARG002
-        target_task: TargetTask | None,  # noqa: ARG002
-    ) -> ChatSamples:
-        """Return the question of the turn."""
-        return ChatSamples(self.name, self._config, self.dataset)
+    def describe(self) -> dict[str, JsonValue]:
+        """As of `LiveTask`, without the dataset's folder."""
+        described = super().describe()
+        conversation = described["conversation"]
+        assert isinstance(conversation, dict)
+        del conversation["data"]
+        return described
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
         """Compute the figures over all records together; pure."""

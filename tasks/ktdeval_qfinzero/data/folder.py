@@ -28,6 +28,7 @@ from ktdeval_qfinzero.data.blocks import (
     reference_problems,
     tables_of,
 )
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.layout import (
     EVENTS,
     MANIFEST,
@@ -46,7 +47,7 @@ from ktdeval_qfinzero.data.layout import (
     table_of,
 )
 from ktdeval_qfinzero.data.parquet_prices import CACHE_BYTES, ParquetPrices
-from ktdeval_qfinzero.data.rows import Dataset, DatasetInfo, EventRow, NewsRow, PriceRows
+from ktdeval_qfinzero.data.rows import DatasetInfo, EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news
 from ktdeval_qfinzero.data.tables import TABLES, parts_of
 

@@ -1,5 +1,4 @@
-"""Content of the stores: columns of bars, and rows of everything else; what stores are asked, and a
-dataset of them.
+"""Content of the stores: columns of bars, and rows of everything else; what stores are asked.
 
 Each row knows from when on it may be seen. Every query takes `as_of_ns` and must give nothing that
 became known later; where a store can, it cuts in the query, so that limits count only what may be
@@ -14,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +21,6 @@ import numpy.typing as npt
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.instruments import OptionContract, Right, read_contract
 from ktdeval_qfinzero.trading_hours import DEFAULT, TradingHours, trading_hours
-
-if TYPE_CHECKING:
-    from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
-    from ktdeval_qfinzero.data.sqlite_stores import SqliteCalendars, SqliteNews
-
 
 AssetClass = Literal["stock", "option", "crypto"]
 Resolution = Literal["day", "minute"]
@@ -371,13 +365,3 @@ class DatasetInfo:
     def hours(self) -> TradingHours:
         """Sessions of its market."""
         return trading_hours(self.calendar)
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """Everything that the services read."""
-
-    info: DatasetInfo
-    prices: ParquetPrices
-    calendars: SqliteCalendars
-    news: SqliteNews

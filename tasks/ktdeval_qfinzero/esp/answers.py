@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -26,7 +26,7 @@ class ReleaseShown(msgspec.Struct):
     """Values that came out together."""
 
     available_utc: Annotated[str, described("When the values became known.")]
-    values: Annotated[Mapping[str, object], described("The values, by name.")]
+    values: Annotated[Mapping[str, Any], described("The values, by name.")]
 
 
 class EventShown(msgspec.Struct, kw_only=True):
@@ -62,7 +62,7 @@ class EventShown(msgspec.Struct, kw_only=True):
     ) = UNSET
     payload: (
         Annotated[
-            Mapping[str, object],
+            Mapping[str, Any],
             described(
                 "Full view: values known so far by name. Of a calendar event those "
                 "expected, overlaid with those released, and surprise = actual − expected, "
@@ -180,9 +180,9 @@ class Article(Answer):
     description: Annotated[str | None, described("Short summary.")]
     image_url: Annotated[str | None, described("Image.")]
     keywords: Annotated[list[str], described("The publisher's keywords.")]
-    publisher: Annotated[Mapping[str, object], described("Name, homepage_url, logo_url.")]
+    publisher: Annotated[Mapping[str, Any], described("Name, homepage_url, logo_url.")]
     insights: Annotated[
-        list[Mapping[str, object]], described("Ticker, sentiment and reasoning of each.")
+        list[Mapping[str, Any]], described("Ticker, sentiment and reasoning of each.")
     ]
     body: Annotated[str, described("The whole text.")]
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market
 from ktdeval_qfinzero.instruments import TICKER
-from ktdeval_qfinzero.schemas import DEFAULT_FIRST, Arguments, described
+from ktdeval_qfinzero.schemas import Arguments, described_last
 
 EventView = Literal["compact", "full"]
 
@@ -25,43 +25,41 @@ PageLength = Annotated[int, Meta(ge=1, le=500)]
 Identifier = Annotated[str, Meta(min_length=1, max_length=200)]
 ManyTypes = Annotated[list[EventType], Meta(max_length=6)]
 EventTypes = Annotated[
-    ManyTypes, described("Only events of these types; all when absent or empty.")
+    ManyTypes, described_last("Only events of these types; all when absent or empty.")
 ]
 ManyMarkets = Annotated[list[Market], Meta(max_length=3)]
 Markets = Annotated[
-    ManyMarkets, described("Only events of these markets; all when absent or empty.")
+    ManyMarkets, described_last("Only events of these markets; all when absent or empty.")
 ]
-Least = Annotated[
-    Importance, DEFAULT_FIRST, described("The least importance that events are to have.")
-]
+Least = Annotated[Importance, described_last("The least importance that events are to have.")]
 View = Annotated[
-    EventView, DEFAULT_FIRST, described("compact: without payload and releases; full: with them.")
+    EventView, described_last("compact: without payload and releases; full: with them.")
 ]
 CursorText = Annotated[str, Meta(max_length=500)]
 Cursor = Annotated[
     CursorText,
-    described(
+    described_last(
         "The `next_cursor` of the answer before, with the other arguments "
         "unchanged; absent for the first page."
     ),
 ]
 StreamCursor = Annotated[
     CursorText,
-    described(
+    described_last(
         "The `next_cursor` of the answer before: gives what is known since. HEAD or "
         "absent: the last five minutes."
     ),
 ]
 OneTicker = Annotated[str, Meta(pattern=f"^{TICKER.pattern}$")]
 ManyTickers = Annotated[list[OneTicker], Meta(max_length=100)]
-Tickers = Annotated[ManyTickers, described(f"Only events about one of these. {_LISTED}")]
-Events = Annotated[PageLength, described(f"Events {_PAGE}")]
+Tickers = Annotated[ManyTickers, described_last(f"Only events about one of these. {_LISTED}")]
+Events = Annotated[PageLength, described_last(f"Events {_PAGE}")]
 StartDate = Annotated[
-    MomentText, described(f"First day (UTC); the clock's day when absent. {_MOMENT}")
+    MomentText, described_last(f"First day (UTC); the clock's day when absent. {_MOMENT}")
 ]
 EndDate = Annotated[
     MomentText,
-    described(
+    described_last(
         f"Last day (UTC), which is included; seven days after the first when absent. {_MOMENT}"
     ),
 ]
@@ -72,27 +70,26 @@ class EventsQuery(Arguments, kw_only=True):
 
     mode: Annotated[
         Mode,
-        DEFAULT_FIRST,
-        described(
+        described_last(
             "upcoming: after the clock, at most horizon_minutes; just_happened: up to "
             "the clock, as far back; window: from start_utc to end_utc."
         ),
     ] = "upcoming"
     start_utc: (
-        Annotated[MomentText, described(f"Mode window: the window's first moment. {_MOMENT}")]
+        Annotated[MomentText, described_last(f"Mode window: the window's first moment. {_MOMENT}")]
         | None
     ) = None
     end_utc: (
         Annotated[
             MomentText,
-            described(
+            described_last(
                 f"Mode window: the first moment after the window; a day is included whole. {_MOMENT}"
             ),
         ]
         | None
     ) = None
     horizon_minutes: Annotated[
-        Minutes, described("Modes upcoming and just_happened: how far to look from the clock.")
+        Minutes, described_last("Modes upcoming and just_happened: how far to look from the clock.")
     ] = 60
     event_types: EventTypes | None = None
     tickers: Tickers | None = None
@@ -106,7 +103,7 @@ class EventsQuery(Arguments, kw_only=True):
 class OneEvent(Arguments, kw_only=True):
     """An event by id."""
 
-    event_id: Annotated[Identifier, described("Id of the event, as other calls give it.")]
+    event_id: Annotated[Identifier, described_last("Id of the event, as other calls give it.")]
 
 
 class StreamQuery(Arguments, kw_only=True):
@@ -127,7 +124,7 @@ class TriggersQuery(Arguments, kw_only=True):
     tickers: (
         Annotated[
             ManyTickers,
-            described(
+            described_last(
                 "The watchlist: only events about one of these, and those about the whole "
                 f"market. {_LISTED}"
             ),
@@ -136,8 +133,10 @@ class TriggersQuery(Arguments, kw_only=True):
     ) = None
     markets: Markets | None = None
     min_importance: Least = "medium"
-    horizon_minutes: Annotated[Minutes, described("How far to look ahead of the clock.")] = 1440
-    limit: Annotated[PageLength, described(f"Triggers {_PAGE}")] = 5
+    horizon_minutes: Annotated[Minutes, described_last("How far to look ahead of the clock.")] = (
+        1440
+    )
+    limit: Annotated[PageLength, described_last(f"Triggers {_PAGE}")] = 5
     cursor: Cursor | None = None
 
 
@@ -151,14 +150,14 @@ class TimelineQuery(Arguments, kw_only=True):
     start_utc: (
         Annotated[
             MomentText,
-            described(f"First moment; six hours before the clock when absent. {_MOMENT}"),
+            described_last(f"First moment; six hours before the clock when absent. {_MOMENT}"),
         ]
         | None
     ) = None
     end_utc: (
         Annotated[
             MomentText,
-            described(
+            described_last(
                 "First moment after the window (a day is whole); six hours after the clock "
                 f"when absent. {_MOMENT}"
             ),
@@ -166,10 +165,11 @@ class TimelineQuery(Arguments, kw_only=True):
         | None
     ) = None
     bucket_minutes: Annotated[
-        Minutes, described("Width of a bucket; a timeline has at most 1000 of them and 366 days.")
+        Minutes,
+        described_last("Width of a bucket; a timeline has at most 1000 of them and 366 days."),
     ] = 60
     limit: Annotated[
-        PageLength, described(f"Events listed (counts are exact whatever it is) {_PAGE}")
+        PageLength, described_last(f"Events listed (counts are exact whatever it is) {_PAGE}")
     ] = 200
     cursor: Cursor | None = None
 
@@ -207,7 +207,9 @@ class CoverageQuery(Arguments, kw_only=True):
 
     days: Annotated[
         Reach,
-        described("Days to look at on each side of the clock's day (UTC), which is looked at too."),
+        described_last(
+            "Days to look at on each side of the clock's day (UTC), which is looked at too."
+        ),
     ] = 30
 
 
@@ -215,13 +217,14 @@ class NewsQuery(Arguments, kw_only=True):
     """Articles by words."""
 
     tickers: (
-        Annotated[ManyTickers, described(f"Only articles about one of these. {_LISTED}")] | None
+        Annotated[ManyTickers, described_last(f"Only articles about one of these. {_LISTED}")]
+        | None
     ) = None
     markets: Markets | None = None
     start_utc: (
         Annotated[
             MomentText,
-            described(
+            described_last(
                 f"First moment of publication; seven days before the end when absent. {_MOMENT}"
             ),
         ]
@@ -230,7 +233,7 @@ class NewsQuery(Arguments, kw_only=True):
     end_utc: (
         Annotated[
             MomentText,
-            described(
+            described_last(
                 "First moment after the window (a day is included whole); up to the clock "
                 f"when absent. {_MOMENT}"
             ),
@@ -240,16 +243,16 @@ class NewsQuery(Arguments, kw_only=True):
     keyword: (
         Annotated[
             Identifier,
-            described(
+            described_last(
                 "Words that must all be in title, description or body; whole words, case aside."
             ),
         ]
         | None
     ) = None
     publisher: (
-        Annotated[Identifier, described("Part of the publisher's name, case aside.")] | None
+        Annotated[Identifier, described_last("Part of the publisher's name, case aside.")] | None
     ) = None
-    limit: Annotated[PageLength, described(f"Articles {_PAGE}")] = 50
+    limit: Annotated[PageLength, described_last(f"Articles {_PAGE}")] = 50
     cursor: Cursor | None = None
     view: View = "compact"
 
@@ -257,7 +260,7 @@ class NewsQuery(Arguments, kw_only=True):
 class OneArticle(Arguments, kw_only=True):
     """An article by id."""
 
-    news_id: Annotated[Identifier, described("Id of the article.")]
+    news_id: Annotated[Identifier, described_last("Id of the article.")]
 
 
 class Nothing(Arguments, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -173,7 +173,7 @@ class EventShown(msgspec.Struct):
     seq: Annotated[int, described("Number in the broker's log.")]
     ts: Moment
     type: Annotated[EventType, described("What happened.")]
-    data: Annotated[Mapping[str, object], described("What belongs to it, in dollars.")]
+    data: Annotated[Mapping[str, Any], described("What belongs to it, in dollars.")]
 
 
 class ClockShown(msgspec.Struct):

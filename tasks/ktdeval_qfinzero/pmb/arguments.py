@@ -20,7 +20,7 @@ from ktdeval_qfinzero.pmb.values import (
     Side,
     TimeInForce,
 )
-from ktdeval_qfinzero.schemas import Arguments, Cursor, described, text, whole
+from ktdeval_qfinzero.schemas import Arguments, Cursor, described, described_last, text, whole
 
 MOST_SYMBOLS: Final = 500
 MOST_QTY: Final = 1_000_000
@@ -64,12 +64,10 @@ ExpireTs = Annotated[
     ),
 ]
 Form = Literal["json", "csv"]
-ShownRules = Annotated[
-    Rules,
-    described(
-        "How orders fill, what they cost, and how margin works; what is left out is as by default."
-    ),
-]
+_RULES: Final = described(
+    "How orders fill, what they cost, and how margin works; what is left out is as by default."
+)
+ShownRules = Annotated[Rules, _RULES]
 PageLimit = Annotated[int, whole("Most rows of one answer.", 1, 1000)]
 
 
@@ -81,12 +79,15 @@ class NewOrder(Arguments, kw_only=True):
     order_type: Annotated[OrderType, described("MARKET, LIMIT, STOP or STOP_LIMIT.")]
     qty: Qty
     limit_price: (
-        Annotated[Price, described("Worst price; of LIMIT and STOP_LIMIT orders, which need it.")]
+        Annotated[
+            Price, described_last("Worst price; of LIMIT and STOP_LIMIT orders, which need it.")
+        ]
         | None
     ) = None
     stop_price: (
         Annotated[
-            Price, described("Price that triggers; of STOP and STOP_LIMIT orders, which need it.")
+            Price,
+            described_last("Price that triggers; of STOP and STOP_LIMIT orders, which need it."),
         ]
         | None
     ) = None
@@ -95,7 +96,7 @@ class NewOrder(Arguments, kw_only=True):
     take_profit_price: (
         Annotated[
             Price,
-            described(
+            described_last(
                 "Bracket: each fill sends a limit order at this price that closes it, as "
                 "long in force."
             ),
@@ -104,7 +105,8 @@ class NewOrder(Arguments, kw_only=True):
     ) = None
     stop_loss_price: (
         Annotated[
-            Price, described("Bracket: likewise a stop order; of the two, one cancels the other.")
+            Price,
+            described_last("Bracket: likewise a stop order; of the two, one cancels the other."),
         ]
         | None
     ) = None
@@ -124,8 +126,8 @@ class Updates(Arguments, kw_only=True):
     """Changes of an order."""
 
     qty: Qty | None = None
-    limit_price: Annotated[Price, described("New limit.")] | None = None
-    stop_price: Annotated[Price, described("New stop.")] | None = None
+    limit_price: Annotated[Price, described_last("New limit.")] | None = None
+    stop_price: Annotated[Price, described_last("New stop.")] | None = None
 
 
 class Leg(Arguments, kw_only=True):
@@ -242,7 +244,7 @@ class CreateSession(Arguments, kw_only=True):
     ]
     end_ts: Annotated[str, text("When it ends, included: a moment, or a day, which is all of it.")]
     universe: Annotated[Universe, described("What the session may trade; at least one.")]
-    execution_config: ShownRules | None = None
+    execution_config: Annotated[Rules | None, _RULES] = None
 
 
 class OneSession(Arguments, kw_only=True):

@@ -10,7 +10,7 @@ import msgspec
 
 from ktdeval.errors import DataError
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb import commands

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from datetime import date
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -30,9 +31,6 @@ from ktdeval_qfinzero.pmb.values import (
     Session,
     Trade,
 )
-
-if TYPE_CHECKING:
-    from ktdeval_qfinzero.pmb.holding_events import DayClosed
 
 _TOTALS: Final[Mapping[CashKind, tuple[str, int]]] = {
     "FEE": ("fees_e4", -1),
@@ -385,6 +383,30 @@ class Traded(EventData, frozen=True):
 
         if trade.side == "SELL":
             account.settle_later(self.settles, -trade.value_e4)
+
+
+class DayClosed(EventData, frozen=True):
+    """A trading day was over for an account, after everything that it brought. `session_id`: the
+    session that was running, empty outside of sessions; values of long and short positions are both
+    positive.
+    """
+
+    type = "DAY_CLOSED"
+    account_id: str
+    session_id: str
+    day: str
+    next_day: str
+    cash_e4: int
+    equity_e4: int
+    long_value_e4: int
+    short_value_e4: int
+    maintenance_e4: int
+
+    def _apply(self, state: BrokerState) -> None:
+        account = state.accounts[self.account_id]
+        next_day = date.fromisoformat(self.next_day)
+        account.unsettled = [entry for entry in account.unsettled if entry[0] > next_day]
+        state.days[account.id].append(self)
 
 
 class CommandRefused(EventData, frozen=True):

@@ -1,6 +1,4 @@
-"""Events about what accounts hold: options, corporate actions, charges, margin calls and closes of
-days.
-"""
+"""Events about what accounts hold: options, corporate actions, charges and margin calls."""
 
 from __future__ import annotations
 
@@ -205,27 +203,3 @@ class MarginCallMet(EventData, frozen=True):
 
     def _apply(self, state: BrokerState) -> None:
         state.accounts[self.account_id].margin_call_due = None
-
-
-class DayClosed(EventData, frozen=True):
-    """A trading day was over for an account, after everything that it brought. `session_id`: the
-    session that was running, empty outside of sessions; values of long and short positions are both
-    positive.
-    """
-
-    type = "DAY_CLOSED"
-    account_id: str
-    session_id: str
-    day: str
-    next_day: str
-    cash_e4: int
-    equity_e4: int
-    long_value_e4: int
-    short_value_e4: int
-    maintenance_e4: int
-
-    def _apply(self, state: BrokerState) -> None:
-        account = state.accounts[self.account_id]
-        next_day = date.fromisoformat(self.next_day)
-        account.unsettled = [entry for entry in account.unsettled if entry[0] > next_day]
-        state.days[account.id].append(self)

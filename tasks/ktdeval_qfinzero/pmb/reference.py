@@ -11,12 +11,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
 from ktdeval_qfinzero.data.rows import (
     AssetClass,
     Bars,
     BorrowRow,
-    Dataset,
     DealRow,
     DividendRow,
     Resolution,

@@ -20,8 +20,7 @@ from ktdeval_qfinzero.data.rows import E4, Bars
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text
 from ktdeval_qfinzero.pmb import answers, arguments
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.events import BrokerState, Event
-from ktdeval_qfinzero.pmb.holding_events import DayClosed
+from ktdeval_qfinzero.pmb.events import BrokerState, DayClosed, Event
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.placement import reserved_e4
 from ktdeval_qfinzero.pmb.values import (

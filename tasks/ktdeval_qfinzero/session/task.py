@@ -3,81 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
-from pathlib import Path
 
-from ktdeval.tasks import (
-    UNANSWERED,
-    AnswerRecord,
-    EpisodeSpec,
-    Score,
-    ScoreDefinition,
-    TargetTask,
-    Window,
-    unanswered_score,
-)
-from ktdeval.values.fields import to_mapping
-from ktdeval.values.jsonio import JsonValue, sha256_hex
+from ktdeval.tasks import UNANSWERED, AnswerRecord, Score, unanswered_score
+from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import from_plain
-from ktdeval_qfinzero.data.rows import Dataset
-from ktdeval_qfinzero.session.config import SessionConfig
-from ktdeval_qfinzero.session.samples import FORM, PROMPTS, Earned, SessionSamples, prompt_text
-from ktdeval_qfinzero.suite.brief import tool_hashes
-from ktdeval_qfinzero.suite.one_question import mean_of_all, read_definitions, share_score
-from ktdeval_qfinzero.suite.samples import embedded_dataset
+from ktdeval_qfinzero.live.config import LiveConfig
+from ktdeval_qfinzero.live.scores import mean_of_all, share_score
+from ktdeval_qfinzero.live.task import LiveTask
+from ktdeval_qfinzero.session.question import Earned, session_question
 
 _NO_SESSION = "no session was finished"
 
 
-@cache
-def definitions() -> Mapping[str, ScoreDefinition]:
-    """Define the scores of a session, in the order shown."""
-    return read_definitions(Path(__file__).with_name("scores.yaml"))
-
-
-class SessionTask:
+class SessionTask(LiveTask):
     """One traded session. Implements `ktdeval.api.ScoringTask`."""
 
-    tools: tuple[str, ...] = ()  # none; the sample brings its own
-    target_task: str | None = None
-    mask = None
     mode = "session_native_live"
-    windows: Mapping[str, Window] = {}
-    default_windows: tuple[str, ...] = ()
 
-    def __init__(self, name: str, config: SessionConfig) -> None:
-        self.name = name
-        self.version = config.version
-        self.harness = config.harness
-        self.scores = definitions()
-        self._config = config
+    def __init__(self, name: str, config: LiveConfig) -> None:
+        super().__init__(name, config, session_question(config))
 
-    @cached_property
-    def dataset(self) -> Dataset:
-        """Data that the session is about."""
-        return embedded_dataset(self._config.data_seed)
-
-    def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config, the form, and hashes of data, prompts and tools."""
+    def describe(self) -> dict[str, JsonValue]:
+        """As of `LiveTask`, with the dataset's hash."""
         info = self.dataset.info
-        return {
-            "name": self.name,
-            "mode": self.mode,
-            **to_mapping(self._config),
-            "dataset": {"name": info.name, "content_id": info.content_id},
-            "form": {"name": FORM.name, "parameters": FORM.parameters},
-            "prompts": {f"{name}.md": sha256_hex(prompt_text(name)) for name in PROMPTS},
-            "service_tools": tool_hashes(),
-        }
-
-    def samples(
-        self,
-        spec: EpisodeSpec,  # noqa: ARG002
-        snapshot: None,  # noqa: ARG002
-        target_task: TargetTask | None,  # noqa: ARG002
-    ) -> SessionSamples:
-        """Return the question of the session."""
-        return SessionSamples(self.name, self._config, self.dataset)
+        dataset = {"name": info.name, "content_id": info.content_id}
+        return {**super().describe(), "dataset": dataset}
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
         """Compute the figures over all records together; pure."""

@@ -7,18 +7,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
+from ktdeval.errors import InvariantError
 from ktdeval.harness import Refusal, Tool, ToolSpec
 from ktdeval.masking import Exact
 from ktdeval.values.jsonio import JsonValue, dumps_canonical, is_flat
-from ktdeval.values.typed import to_plain
+from ktdeval.values.typed import encode_canonical, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.items import end_state
 from ktdeval_qfinzero.catalogue import answered, catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.suite.config import Calls
-from ktdeval_qfinzero.suite.grading import Answer, RecordedCall
+from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.workspace import Workspace
 
 RECORDED: Mapping[str, JsonValue] = {"recorded": True}
@@ -86,12 +88,24 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def make_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> None:
-    """Make recorded calls of tools that exist, in order; one that is refused is passed over, as it
-    was when it was first made.
+def make_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[JsonValue]:
+    """Make recorded calls in order and return their answers, refusals among them."""
+    return [catalogue().answer(workspace, call.tool, call.arguments) for call in calls]
+
+
+def make_again(
+    workspace: Workspace, calls: Sequence[RecordedCall], recorded_state: Any, where: str
+) -> list[JsonValue]:
+    """Make the recorded calls of an answer again, as of `make_calls`. Raises InvariantError: they
+    leave another state than the recorded one.
     """
-    for call in calls:
-        catalogue().answer(workspace, call.tool, call.arguments)
+    answers = make_calls(workspace, calls)
+    if encode_canonical(end_state(workspace)) != dumps_canonical(recorded_state):
+        raise InvariantError(
+            f"{where}: its recorded calls, made again, leave another state than the recorded one;"
+            " the dataset or the services changed since, or this is a defect of theirs"
+        )
+    return answers
 
 
 # ---- environments
@@ -105,15 +119,9 @@ class DryEnvironment:
         self.calls: list[RecordedCall] = []
 
     def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return what was submitted, together with the calls."""
-        answer = Answer(
-            status=str(submitted["status"]),
-            summary=encodable(str(submitted["summary"])),
-            calls=tuple(self.calls),
-        )
-        plain = to_plain(answer)
-        assert isinstance(plain, dict)
-        return plain
+        """Return the texts that were submitted, together with the calls."""
+        texts = {name: encodable(str(text)) for name, text in submitted.items() if name != "calls"}
+        return {**texts, "calls": to_plain(tuple(self.calls))}
 
 
 class TextEnvironment(DryEnvironment):

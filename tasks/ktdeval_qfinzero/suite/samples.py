@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 import click
 
-from ktdeval.errors import ConfigError, DataError, InvariantError
+from ktdeval.errors import ConfigError, DataError
 from ktdeval.masking import UNMASKED
 from ktdeval.tasks import Sample, source_name
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical
-from ktdeval.values.typed import encode_canonical, to_plain
+from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.typed import to_plain
 from ktdeval_qfinzero.benchmark.items import (
     Call,
     EndState,
@@ -33,7 +33,7 @@ from ktdeval_qfinzero.benchmark.reworded import (
     reworded,
 )
 from ktdeval_qfinzero.benchmark.templates import make_items
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.moments import day_of, moment_text
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_of
@@ -52,7 +52,7 @@ from ktdeval_qfinzero.suite.environment import (
     LiveEnvironment,
     TextEnvironment,
     answer_form,
-    make_calls,
+    make_again,
     recording_tools,
 )
 from ktdeval_qfinzero.suite.grading import (
@@ -254,14 +254,8 @@ class SuiteSamples:
             return record.to_scores()
 
         workspace = self._open(number)
-        make_calls(workspace, recorded.calls)
-        if encode_canonical(end_state(workspace)) != dumps_canonical(recorded.end_state):
-            raise InvariantError(
-                f"item {question.task.id}: its recorded calls, made again, leave another state than"
-                " the recorded one; the dataset or the services changed since, or this is a defect"
-                " of theirs"
-            )
-
+        where = f"item {question.task.id}"
+        make_again(workspace, recorded.calls, recorded.end_state, where)
         gold = self._situated(number).gold
         assert gold is not None  # of live items
         differing = differing_parts(end_state(workspace, whole=True), gold)

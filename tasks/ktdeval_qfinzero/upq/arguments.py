@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from ktdeval_qfinzero.data.rows import TENOR_YEARS, Resolution
 from ktdeval_qfinzero.instruments import MOST_TICKER, Right
-from ktdeval_qfinzero.schemas import Arguments, Cursor, described, text, whole
+from ktdeval_qfinzero.schemas import Arguments, Cursor, described, described_last, text, whole
 from ktdeval_qfinzero.upq.columns import MOST_BARS, MOST_INDICATORS
 
 Mode = Literal["none", "split", "total"]
@@ -165,8 +165,10 @@ class ChainQuery(Arguments, kw_only=True):
     date: Annotated[str, text("Trading day of the bars, such as 2025-01-06.")]
     expiry_min: Annotated[str, text("First expiry wanted.")] | None = None
     expiry_max: Annotated[str, text("Last expiry wanted.")] | None = None
-    strike_min: Annotated[Strike, described("Lowest strike wanted, in dollars.")] | None = None
-    strike_max: Annotated[Strike, described("Highest strike wanted, in dollars.")] | None = None
+    strike_min: Annotated[Strike, described_last("Lowest strike wanted, in dollars.")] | None = None
+    strike_max: Annotated[Strike, described_last("Highest strike wanted, in dollars.")] | None = (
+        None
+    )
     type: Annotated[Right, described("Calls or puts only.")] | None = None
     fields: (
         Annotated[

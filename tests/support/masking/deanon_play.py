@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.tasks.scoring import AnswerRecord, Sample, TargetTask
 from ktdeval.tasks.spec import EpisodeSpec, Window

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
 from ktdeval.masking.payload import (
     AssetName,

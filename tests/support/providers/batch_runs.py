@@ -13,8 +13,8 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.hookspecs import hookimpl
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.events import Event
 from ktdeval.runner.run import RunResult, execute_run, prepare_run
+from ktdeval.tasks.events import Event
 from repeat_plugin import PLUGIN
 from stub_provider import Stub
 from stub_runs import WIRES

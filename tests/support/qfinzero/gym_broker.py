@@ -7,12 +7,13 @@ from typing import Any
 from ktdeval_gym.broker import BrokerEnv
 from ktdeval_gym.broker_session import TASK, BrokerOptions
 from ktdeval_gym.rewards import RewardConfig
-from ktdeval_qfinzero.data.rows import Dataset
-from ktdeval_qfinzero.session.config import SessionConfig
-from ktdeval_qfinzero.session.samples import SessionSamples
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.live.config import LiveConfig
+from ktdeval_qfinzero.live.question import LiveSamples
+from ktdeval_qfinzero.session.question import session_question
 
 
-def session_samples(options: BrokerOptions, dataset: Dataset) -> SessionSamples:
+def session_samples(options: BrokerOptions, dataset: Dataset) -> LiveSamples:
     """The question of a session, about a dataset."""
     session = {
         "as_of": options.as_of,
@@ -21,7 +22,8 @@ def session_samples(options: BrokerOptions, dataset: Dataset) -> SessionSamples:
         "cash": options.cash,
     }
     content = {"family": "qfinzero_session", "version": "1", "session": session}
-    return SessionSamples(TASK, SessionConfig.load(content, TASK), dataset)
+    question = session_question(LiveConfig.load(content, TASK))
+    return LiveSamples(TASK, question, dataset)
 
 
 def broker_env(options: BrokerOptions, dataset: Dataset, **others: Any) -> BrokerEnv:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ktdeval.values.jsonio import dumps_canonical, sha256_hex
-from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, Dataset, SymbolRow
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
 from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.moments import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.pmb.engine import Observer

@@ -15,7 +15,7 @@ import numpy as np
 
 from ktdeval.values.jsonio import JsonValue, dumps_canonical
 from ktdeval_qfinzero.cursors import write_cursor
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.workspace import Workspace

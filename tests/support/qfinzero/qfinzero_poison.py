@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import (
     BarKey,
     Bars,
     BorrowRow,
     ContractRow,
-    Dataset,
     DividendRow,
     EventRow,
     NewsRow,

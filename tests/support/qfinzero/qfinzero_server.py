@@ -19,7 +19,7 @@ from ktdeval_qfinzero.access.commands.serve import bind
 from ktdeval_qfinzero.access.dispatch import Security
 from ktdeval_qfinzero.access.http import server_app
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.operations import Catalogue
 from qfinzero_world import small_dataset
 

@@ -23,7 +23,7 @@ from ktdeval_qfinzero.benchmark.draws import Facts
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Step, resolved
 from ktdeval_qfinzero.benchmark.templates import IDS, Template, item_of, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.samples import Material, embedded_items, own_material
 from ktdeval_qfinzero.suite.task import SuiteTask

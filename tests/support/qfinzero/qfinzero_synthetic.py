@@ -12,11 +12,11 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import (
     BAR_COLUMNS,
     BarKey,
     Bars,
-    Dataset,
     EventRow,
     PriceRows,
     Span,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import qfinzero_calls as calls
-from ktdeval_qfinzero.data.rows import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from qfinzero_world import bars_of, minute_starts, small_dataset, with_prices
 

@@ -12,7 +12,7 @@ from ktdeval.harness.messages import CallParams, Model, ModelRequest, Reply
 from ktdeval.harness.session import GuardedSession
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.seen import SeenBooks

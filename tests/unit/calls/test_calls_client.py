@@ -22,7 +22,7 @@ from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
 from ktdeval.runner.access import RemoteAccess, RunSignals
-from ktdeval.runner.events import CheckDelayed
+from ktdeval.tasks.events import CheckDelayed
 from threads import in_threads
 
 # --- cache and book

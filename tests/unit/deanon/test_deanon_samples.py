@@ -31,7 +31,7 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.harness.messages import CallParams, ToolCall
 from ktdeval.harness.session import GuardedSession
 from ktdeval.harness.session_parts import SessionParts
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.tasks.scoring import TargetTask, is_scoring
 from ktdeval.tasks.spec import Window

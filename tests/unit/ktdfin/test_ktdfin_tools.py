@@ -18,7 +18,7 @@ from ktdeval.attribution.factors import factor_values
 from ktdeval.harness.tools import call
 from ktdeval.market import Documents, Entity
 from ktdeval.market.snapshot import NameSpell
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.payload import AssetRef, DocumentRef
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.trading.types import Account, Position

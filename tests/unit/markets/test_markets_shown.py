@@ -14,8 +14,8 @@ from rich.console import Console
 
 from ktdeval.cli.progress import ProgressObserver
 from ktdeval.errors import DataError
-from ktdeval.runner.events import EpisodeStarted, StepFinished
 from ktdeval.stats import envelope_problem, random_envelope
+from ktdeval.tasks.events import EpisodeStarted, StepFinished
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading import TradingConfig
 from ktdeval.values.typed import to_plain

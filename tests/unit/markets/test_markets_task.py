@@ -33,7 +33,7 @@ from ktdeval.market import (
 from ktdeval.market.close import Close
 from ktdeval.market.documents import Entity
 from ktdeval.masking import identities_of
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.tasks import Window
 from ktdeval.tasks.scoring import market_problem

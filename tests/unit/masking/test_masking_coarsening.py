@@ -18,7 +18,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.masking.draws import WICK_SD, WICK_SHIFT, Noise, round_significant
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, OwnFigure, Price, Shares
 from ktdeval.trading.types import Account, Position

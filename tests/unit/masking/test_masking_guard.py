@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
-from ktdeval.masking.identities import IdentityIndex, LeakGuard, Named
+from ktdeval.masking.identities import IdentityIndex, Named
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload import AssetRef

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.market import Documents, Entity, MarketSnapshot
 from ktdeval.masking.draws import DocumentAlias
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
 from ktdeval.masking.payload import DocumentRef
 from ktdeval.masking.prose import TextMask

@@ -26,7 +26,7 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.harness.session import GuardedSession
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.masking import AssetRef, DayRef, OwnFigure, Price, Shares, table
-from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.observation import ObservedState, observe, recorded_state, state_of_values
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.testing import step_record

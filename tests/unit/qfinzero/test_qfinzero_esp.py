@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
-from ktdeval_qfinzero.data.rows import Dataset, EventRow, Release, row_key
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import EventRow, Release, row_key
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.reading import SNIPPET_CHARACTERS, StoreQuery, event_rows, payload_of
 from ktdeval_qfinzero.moments import MINUTE

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval_qfinzero.data.rows import Dataset, EventRow, NewsRow, Release
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release
 from ktdeval_qfinzero.data.sqlite_stores import (
     open_calendars,
     open_news,

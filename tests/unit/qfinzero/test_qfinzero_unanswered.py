@@ -5,21 +5,28 @@ calls leave open.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ktdeval.tasks import AnswerRecord, Score
 from ktdeval_qfinzero.chat.task import ChatTask
+from ktdeval_qfinzero.live.config import LiveConfig
 from ktdeval_qfinzero.session.task import SessionTask
 from loops import not_empty
 from scoring_cases import record
 
+AS_OF = "2025-01-06T21:00:00Z"
+ASKED = {
+    ChatTask: {"conversation": {"as_of": AS_OF, "instruction": "Go.", "content_id": "0"}},
+    SessionTask: {"session": {"as_of": AS_OF, "stocks": ["AVLN"]}},
+}
+
 
 def scores_of(kind: Any, *records: AnswerRecord) -> Mapping[str, Score]:
-    """Scores of a task whose config no score depends on."""
-    task = kind("task", SimpleNamespace(version="1", harness=None))
+    """Scores of a task."""
+    config = LiveConfig.load({"family": "live", "version": "1", **ASKED[kind]}, "task")
+    task = kind("task", config)
     summary: Mapping[str, Score] = task.summarise(records)
     return summary
 

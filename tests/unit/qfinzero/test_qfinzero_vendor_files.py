@@ -14,10 +14,11 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.check import check_dataset
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.ingest import ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
-from ktdeval_qfinzero.data.rows import Dataset, Span
+from ktdeval_qfinzero.data.rows import Span
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace

@@ -24,11 +24,11 @@ from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.runner.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.runner.execute import EpisodeContext, run_episode
 from ktdeval.runner.journal import Entry, Journal, JournalEntry, pack_lines, read_journal
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.store import ANSWERS, LEDGER, TRANSCRIPT, FolderClaim, RunFolder, RunManifest
+from ktdeval.tasks.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.tasks.scoring import AnswerRecord
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.testing import step_record

@@ -22,7 +22,7 @@ from ktdeval_models.remote.batch.common import (
 )
 
 if TYPE_CHECKING:
-    from ktdeval_models.remote.google import GoogleModel
+    from ktdeval_models.remote.base import RemoteAdapter
 
 _FOLDER = "batches/"
 _STATES = ("BATCH_STATE_", "JOB_STATE_")  # older answers have the second
@@ -39,16 +39,15 @@ _CANCELLED = 1
 class GoogleBatches(AdapterBatches):
     """Batches of Gemini models."""
 
-    adapter: GoogleModel
     most_bytes = 16 << 20
+
+    def __init__(self, adapter: RemoteAdapter, api_version: str) -> None:
+        super().__init__(adapter)
+        self._root = f"/{api_version}"
 
     def price(self, ordinary: Price) -> Price:
         """Return the price in a batch: half, but reading the prompt cache costs as ever."""
         return ordinary.in_batch(halves_cache_reads=False)
-
-    @property
-    def _root(self) -> str:
-        return f"/{self.adapter.params.api_version}"
 
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
         """Return the batch whose display name is the tag."""

@@ -14,8 +14,8 @@ from ktdeval.cli import FilePath, Number
 from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Limits, first_moment
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset
-from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.errors import ServiceError
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from ktdeval.errors import DataError, StoreError
 from ktdeval.runner import cache_folder
 from ktdeval.values.jsonio import content_hash, locked, make_folder
+from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
-from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticParams
 

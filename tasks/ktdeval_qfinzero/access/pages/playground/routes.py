@@ -38,8 +38,8 @@ from ktdeval_qfinzero.access.pages.playground.store import (
 )
 from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces, first_moment
-from ktdeval_qfinzero.chat.config import MOST_INSTRUCTION_CHARS
 from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
+from ktdeval_qfinzero.live.config import MOST_INSTRUCTION_CHARS
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite

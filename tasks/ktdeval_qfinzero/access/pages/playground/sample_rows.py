@@ -18,8 +18,8 @@ from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
 from ktdeval_qfinzero.scoring.tasks_file import task_from_row, task_to_row
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
 from ktdeval_qfinzero.scoring.values import instant_of
+from ktdeval_qfinzero.suite.environment import make_calls
 from ktdeval_qfinzero.suite.grading import RecordedCall
-from ktdeval_qfinzero.suite.one_question import make_again
 from ktdeval_qfinzero.workspace import Workspace
 
 _OWN_IDS: Final = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
@@ -62,7 +62,7 @@ def gold_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[Gold
     """Make recorded calls again and return those that were carried out, as they are expected.
     Arguments that are moments or days are compared as times, to the second.
     """
-    answers = make_again(workspace, calls)
+    answers = make_calls(workspace, calls)
     expected = []
     for call, answer in zip(calls, answers, strict=True):
         if refusal_of(answer) or not isinstance(call.arguments, dict):

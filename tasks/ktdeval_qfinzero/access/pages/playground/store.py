@@ -25,9 +25,9 @@ from ktdeval.values.addresses import Address
 from ktdeval.values.jsonio import dumps_pretty, make_folder, read_plain, write_atomic
 from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_qfinzero.chat.config import MOST_TURNS, ChatCall, ChatTurn
-from ktdeval_qfinzero.chat.samples import ChatAnswer
+from ktdeval_qfinzero.chat.question import ChatAnswer
 from ktdeval_qfinzero.errors import ServiceError, conflict, not_found
+from ktdeval_qfinzero.live.config import MOST_TURNS, ChatCall, ChatTurn
 
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 _CHAT: Final = "chat.json"

@@ -1,58 +1,19 @@
-"""What tasks of one question share: a turn of a chat, and a traded session."""
+"""Scores of a question that calls answer: their definitions, means and shares."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import fsum
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from ktdeval.errors import InvariantError
 from ktdeval.stats import wilson
 from ktdeval.tasks import Score, ScoreDefinition, with_bounds
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
-from ktdeval.values.typed import Value, encode_canonical, from_plain
+from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_qfinzero.benchmark.items import end_state, refusal_of
-from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.rows import DatasetInfo
-from ktdeval_qfinzero.suite.grading import RecordedCall
-from ktdeval_qfinzero.workspace import Workspace
 
 _LEVEL: Final = 0.95
-
-
-# ---- the market, and calls that are made again
-
-
-def market_words(info: DatasetInfo) -> str:
-    """Return what a prompt calls the market."""
-    if info.synthetic:
-        return "An invented market"
-    return f"The market {info.name}"
-
-
-def make_again(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[JsonValue]:
-    """Make recorded calls in order and return their answers, refusals among them."""
-    return [catalogue().answer(workspace, call.tool, call.arguments) for call in calls]
-
-
-def accepted_again(
-    workspace: Workspace, calls: Sequence[RecordedCall], recorded_state: Any, name: str
-) -> int:
-    """Make the recorded calls of a task's answer and return how many the services carried out.
-    Raises InvariantError: they leave another state than the recorded one.
-    """
-    answers = make_again(workspace, calls)
-    if encode_canonical(end_state(workspace)) != dumps_canonical(recorded_state):
-        raise InvariantError(
-            f"{name}: its recorded calls, made again, leave another state than the recorded one;"
-            " the dataset or the services changed since, or this is a defect of theirs"
-        )
-    return sum(not refusal_of(answer) for answer in answers)
-
-
-# ---- scores
 
 
 class _Definition(Value, frozen=True):
@@ -69,6 +30,7 @@ class _Definitions(Value, frozen=True):
     scores: dict[str, _Definition]
 
 
+@cache
 def read_definitions(path: Path) -> Mapping[str, ScoreDefinition]:
     """Read the definitions of a task's scores, in the order shown."""
     read = from_plain(load_yaml(path), _Definitions, path.name)

@@ -23,7 +23,7 @@ from ktdeval_qfinzero.schemas import Arguments
 if TYPE_CHECKING:
     from ktdeval_qfinzero.data.rows import Resolution
     from ktdeval_qfinzero.operations import Plain
-    from ktdeval_qfinzero.pmb.holding_events import DayClosed
+    from ktdeval_qfinzero.pmb.events import DayClosed
     from ktdeval_qfinzero.workspace import Workspace
 
 STATUS_ALIASES: Final[dict[str, tuple[OrderStatus, ...]]] = {"OPEN": WORKING, "NEW": ("ACCEPTED",)}

@@ -1,0 +1,96 @@
+"""Leak guard: the scanner of every text that goes to a model."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ktdeval.errors import LeakError
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.identities import WITHHELD, identities_of
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload import render_json
+from ktdeval.values.jsonio import JsonValue, loads_strict
+
+
+class LeakGuard:
+    """Scanner of text that is sent to the model.
+
+    `check` is for text of the suite, in which a hidden identity is a defect; `redact` for the
+    model's own text, which is sent back to it.
+    """
+
+    def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
+        self._index = identities_of(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
+        # Prompts, tool descriptions and a model's turns are sent again with every call.
+        self._has_any = lru_cache(maxsize=64)(self._index.has_any)
+        self._withhold = lru_cache(maxsize=64)(self._index.withhold)
+
+    def check(self, text: str, what: str = "text for the model") -> None:
+        """Raise LeakError if `text` contains a hidden identity.
+
+        The message names its kind and offset, but quotes it only if it is a common word.
+        """
+        if not self._has_any(text):
+            return
+
+        hit = self._index.find(text)[0]
+        word = text[hit.start : hit.end]
+        found = f"a {hit.kind}"
+        fix = "build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text"
+        if self._index.is_common(word):
+            found = f"{word!r}, a code, name or industry of this market,"
+            fix = (
+                "if it is only a word of a prompt, rename it in the market's source and import it"
+                " again, or leave the asset out"
+            )
+        elif word.isdecimal() and hit.kind == "calendar date":
+            fix = (
+                "if it is a number in the task's config, which reads as a day, choose another one;"
+                f" otherwise {fix}"
+            )
+
+        where = f"at characters {hit.start}…{hit.end} of {len(text)}"
+        raise LeakError(f"leak guard: {what} holds {found} {where}, which the mask hides; {fix}")
+
+    def redact(self, text: str) -> str:
+        """Return a text with hidden identities replaced by `[withheld]`; it then passes `check`.
+
+        Codes that the snapshot lacks are replaced, too.
+        """
+        return self._withhold(text)
+
+    def redact_json(self, text: str) -> str:
+        """Redact the JSON text of a tool call, which stays JSON.
+
+        Strings and bare numbers that are an identity as a whole (`{"stock_id": 600519}`) become the
+        string `[withheld]`.
+        """
+        if not self._index.find(text, "answer"):
+            return text
+
+        try:
+            value = loads_strict(text)
+        except ValueError:
+            return self.redact(text)
+
+        cleaned = render_json(self._redact_value(value))
+        if self._index.find(cleaned, "answer"):
+            return render_json({"arguments": WITHHELD})
+        return cleaned
+
+    def _redact_value(self, value: JsonValue) -> JsonValue:
+        match value:
+            case str():
+                return WITHHELD if self._index.is_code(value) else self.redact(value)
+            case dict():
+                return {self.redact(key): self._redact_value(item) for key, item in value.items()}
+            case list():
+                return [self._redact_value(item) for item in value]
+            case bool():
+                return value
+            case int():
+                digits = str(value)
+                if len(digits) == 6 and self._index.has_any(digits):
+                    return WITHHELD
+
+        return value

@@ -1,0 +1,57 @@
+"""A turn of a chat as a question: its form, its words, and what is recorded of its answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ktdeval.harness import ToolSpec
+from ktdeval_qfinzero.live.config import LiveConfig
+from ktdeval_qfinzero.live.question import LiveAnswer, LiveQuestion
+
+_MOST_ANSWER_CHARS: Final = 20_000
+
+FORM: Final = ToolSpec(
+    "reply_to_user",
+    "Answer the user. A reply in plain text, without a call, does the same.",
+    {
+        "type": "object",
+        "properties": {
+            "answer": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": _MOST_ANSWER_CHARS,
+                "description": "the answer, in plain text",
+            }
+        },
+        "required": ["answer"],
+        "additionalProperties": False,
+    },
+)
+"""Form of an answer; its field is what a reply in plain text fills."""
+
+
+class ChatAnswer(LiveAnswer, frozen=True):
+    """Recorded answer of a turn."""
+
+    answer: str
+
+
+def turn_question(config: LiveConfig) -> LiveQuestion:
+    """Return the question of a chat's turn."""
+    conversation = config.conversation
+    assert conversation is not None
+    assert config.most_past_chars is not None
+    return LiveQuestion(
+        id="turn",
+        folder=Path(__file__).parent,
+        form=FORM,
+        answer_type=ChatAnswer,
+        as_of=conversation.as_of,
+        words={"instruction": conversation.instruction},
+        facts={"turn": 1 + len(conversation.turns)},
+        max_answer_chars=config.max_answer_chars,
+        text_field="answer",
+        turns=conversation.turns,
+        most_past_chars=config.most_past_chars,
+    )

@@ -1,0 +1,201 @@
+"""A question that calls answer: a turn of a chat and a traded session are put, recorded and counted
+by the same code, each with its own words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ktdeval.errors import ConfigError, InvariantError, StoreError
+from ktdeval.tasks import Sample
+from ktdeval_qfinzero.chat.question import turn_question
+from ktdeval_qfinzero.chat.task import ChatTask
+from ktdeval_qfinzero.live.config import LiveConfig
+from ktdeval_qfinzero.live.question import LiveSamples
+from ktdeval_qfinzero.session.question import session_question
+from ktdeval_qfinzero.session.task import SessionTask
+from qfinzero_calls import DATASET
+
+AS_OF = "2025-01-06T21:00:00Z"
+OPENED = {"tool": "PMB.account.create", "arguments": {"initial_cash": 5000}}
+CHAT = {
+    "as_of": AS_OF,
+    "instruction": "And now?",
+    "content_id": DATASET.info.content_id,
+    "turns": [
+        {"instruction": "Open an account.", "answer": "Done.", "calls": [OPENED]},
+        {"instruction": "Hm.", "answer": ""},
+    ],
+}
+SESSION = {"as_of": AS_OF, "stocks": ["AVLN", "BRKT"], "days": 3, "cash": 50_000.0}
+
+
+def config(**fields: Any) -> LiveConfig:
+    return LiveConfig.load({"family": "live", "version": "1", **fields}, "task")
+
+
+def chat(**fields: Any) -> LiveSamples:
+    return LiveSamples("chat", turn_question(config(conversation=CHAT, **fields)), DATASET)
+
+
+def session() -> LiveSamples:
+    return LiveSamples("session", session_question(config(session=SESSION)), DATASET)
+
+
+def called(sample: Sample, name: str, **arguments: Any) -> Any:
+    """What a tool of a sample answers."""
+    environment: Any = sample.environment
+    (tool,) = [each for each in environment.tools if each.name == name]
+    return tool.function(environment, arguments)
+
+
+# ---- how it is put
+
+
+def test_a_turn_tells_of_the_turns_before_and_ends_with_what_the_user_writes() -> None:
+    sample = chat(most_past_chars=100).sample(0)
+    told = sample.user.split("\n\n")
+    assert told[:2] == ["# The user wrote", "Open an account."]
+    assert told[2].startswith('You called PMB.account.create {"initial_cash":5000}\n→ {"account":')
+    assert told[2].endswith(" … (cut)")
+    assert len(told[2].partition("→ ")[2]) == 100 + len(" … (cut)")
+    assert told[3:7] == ["# You answered", "Done.", "# The user wrote", "Hm."]
+    assert told[7:9] == ["# You answered", "(nothing)"]
+    assert told[-1] == "And now?"
+    assert "An invented market on the calendar XNYS, in USD." in sample.system
+    assert "AVLN (" in sample.system
+    assert (sample.id, sample.text_field) == ("turn", "answer")
+    assert sample.facts == {"turn": 3, "as_of": AS_OF}
+
+
+def test_a_session_names_its_money_stocks_days_and_calls() -> None:
+    sample = session().sample(0)
+    assert "1. Open one account with 50,000.00 dollars.\n" in sample.user
+    assert "on the stocks AVLN, BRKT, and no options. End it no earlier than 3 " in sample.user
+    assert sample.system.endswith("- You have 200 calls.")
+    assert (sample.id, sample.text_field) == ("session", "")
+    assert sample.facts == {"as_of": AS_OF, "stocks": ["AVLN", "BRKT"], "days": 3, "cash": 50_000.0}
+
+
+def test_a_turns_calls_find_what_the_turns_before_have_left() -> None:
+    answer = called(chat().sample(0), "pmb_account_get", account_id="acct-000001")
+    assert answer.value["account"]["cash"] == 5000.0
+    refusal = called(session().sample(0), "pmb_account_get", account_id="acct-000001")
+    assert refusal.failure == "not_found"
+
+
+# ---- what is recorded and counted
+
+
+@pytest.mark.parametrize(
+    ("samples", "field", "counts"),
+    [
+        (chat(), "answer", {"calls": 2, "accepted": 1}),
+        (
+            session(),
+            "summary",
+            {"calls": 2, "accepted": 1, "trades": 0, "days": 0}
+            | {"problem": "1 accounts and 0 sessions, not one of each"}
+            | dict.fromkeys(("total_return", "sharpe", "max_drawdown")),
+        ),
+    ],
+    ids=["chat", "session"],
+)
+def test_calls_are_recorded_with_text_and_state_and_made_again_to_count_them(
+    samples: LiveSamples, field: str, counts: dict[str, Any]
+) -> None:
+    sample = samples.sample(0)
+    called(sample, "pmb_account_create", initial_cash=50_000)
+    called(sample, "pmb_account_get", account_id="acct-000009")
+    environment: Any = sample.environment
+    answer = environment.completed({field: "Half \ud800 done"})
+
+    assert answer[field] == "Half ? done"
+    assert [call["tool"] for call in answer["calls"]] == ["PMB.account.create", "PMB.account.get"]
+    assert samples.score(0, answer) == counts
+    with pytest.raises(InvariantError, match="leave another state than the recorded one"):
+        samples.score(0, {**answer, "calls": []})
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ({"calls": [], "end_state": {}}, "field 'answer' is missing"),
+        ({"answer": "", "summary": "", "calls": [], "end_state": {}}, "unknown field 'summary'"),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(answer: dict[str, Any], problem: str) -> None:
+    with pytest.raises(StoreError, match=problem):
+        chat().score(0, answer)
+
+
+# ---- config
+
+
+@pytest.mark.parametrize(
+    ("fields", "limits"),
+    [
+        ({"conversation": CHAT}, (20_000, 4_000, 24)),
+        ({"session": SESSION}, (100_000, None, 200)),
+        ({"session": SESSION, "harness": {"max_tool_calls": 9}}, (100_000, None, 9)),
+        ({"conversation": CHAT, "rules": "paper", "items_seed": 3}, (20_000, 4_000, 24)),
+    ],
+    ids=["chat", "session", "its own budget", "fields of the suite"],
+)
+def test_each_kind_has_usual_limits_and_none_of_the_suites_fields(
+    fields: dict[str, Any], limits: tuple[int, int | None, int]
+) -> None:
+    loaded = config(**fields)
+    assert (
+        loaded.max_answer_chars,
+        loaded.most_past_chars,
+        loaded.harness.max_tool_calls,
+    ) == limits
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (
+            {"conversation": CHAT, "session": SESSION},
+            "conversation, session: give one of the two",
+        ),
+        ({"session": None}, "conversation, session: give one of the two"),
+        (
+            {"session": SESSION, "most_past_chars": 500},
+            "most_past_chars: a session has no turns; leave it out",
+        ),
+        (
+            {"session": SESSION | {"stocks": ["AVLN", "AVLN"]}},
+            "session.stocks: name at least one stock, each once",
+        ),
+        (
+            {"session": SESSION | {"stocks": []}},
+            "session.stocks: name at least one stock, each once",
+        ),
+        ({"session": SESSION, "rule": "paper"}, "unknown field 'rule'"),
+    ],
+)
+def test_a_config_that_asks_no_one_question_is_refused(
+    fields: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"task: {problem}"):
+        config(**fields)
+
+
+@pytest.mark.parametrize(
+    ("task", "kept"),
+    [
+        (ChatTask("chat", config(conversation=CHAT)), {"conversation", "most_past_chars"}),
+        (SessionTask("session", config(session=SESSION)), {"session", "dataset"}),
+    ],
+    ids=["chat", "session"],
+)
+def test_a_task_describes_only_its_own_kind_of_question(task: Any, kept: set[str]) -> None:
+    task.__dict__["dataset"] = DATASET
+    described = task.describe()
+    of_kinds = {"conversation", "most_past_chars", "session", "dataset"}
+    assert described.keys() & of_kinds == kept
+    assert "data" not in described.get("conversation", {})

@@ -21,7 +21,7 @@ from ktdeval.runner.events import BatchProgress, CheckDelayed
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.models import own_model
 from ktdeval.runner.preflight import first_requests
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeSpec
 

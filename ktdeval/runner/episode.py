@@ -26,8 +26,8 @@ from ktdeval.runner.events import StepFinished
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.models import session_models
+from ktdeval.runner.remote.run_folder import LEDGER
 from ktdeval.runner.seen import SeenBooks
-from ktdeval.runner.store import LEDGER
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import HasForm, HasLessons, Scene, Task
 from ktdeval.trading.account import Settlement, open_account, value_minor

@@ -23,7 +23,7 @@ from ktdeval.masking.identities import LeakGuard
 from ktdeval.runner.events import SampleFinished
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.models import session_models
-from ktdeval.runner.store import ANSWERS
+from ktdeval.runner.remote.run_folder import ANSWERS
 from ktdeval.tasks.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.fields import build

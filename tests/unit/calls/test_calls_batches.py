@@ -16,7 +16,7 @@ from batch_runs import PRICE, BatchRun
 from ktdeval.calls.batches import BatchTag
 from ktdeval.errors import BudgetError, ProviderError, StoreError
 from ktdeval.runner.events import BatchProgress, CheckDelayed
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.stores.mirror import mirrors_forgotten
 from repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
 from stub_batches import BatchPlan, Fate

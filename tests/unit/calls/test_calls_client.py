@@ -21,8 +21,8 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
-from ktdeval.runner.access import RemoteAccess, RunSignals
 from ktdeval.runner.events import CheckDelayed
+from ktdeval.runner.remote.model_access import RemoteAccess, RunSignals
 from threads import in_threads
 
 # --- cache and book

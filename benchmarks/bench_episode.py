@@ -41,8 +41,8 @@ from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.journal import Journal
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run import PreparedRun, execute_run, prepare_run
-from ktdeval.runner.store import RunFolder
 
 PARTS = {
     "scene": "scene: the observation",

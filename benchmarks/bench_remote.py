@@ -38,7 +38,7 @@ from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.runner.journal import Said
 from ktdeval.runner.marks import EpisodeMark
 from ktdeval.runner.run_admin import EpisodeFilter, check_run, list_episodes
-from ktdeval.runner.store import RunManifest
+from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.values.jsonio import dumps_pretty, sha256_hex
 from ktdeval.values.typed import to_plain

@@ -199,7 +199,7 @@ def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
     Raises StoreError: a named file does not exist.
     """
     from ktdeval.calls.cache_admin import CacheAdmin
-    from ktdeval.runner.access import cache_path
+    from ktdeval.runner.remote.model_access import cache_path
 
     path = file
     if path is None:

@@ -24,10 +24,10 @@ from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner.config import load_config, names_in
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run import DEFAULT_RUNS_FOLDER
 from ktdeval.runner.run_paths import local_run_path
 from ktdeval.runner.score import open_recorded_snapshot, open_run
-from ktdeval.runner.store import RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval.values.fields import near_matches, shown_path

@@ -1,6 +1,5 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
-from ktdeval.runner.access import EpisodeAccess as EpisodeAccess, ModelAccess as ModelAccess
 from ktdeval.runner.beginnings import why_not_asked as why_not_asked
 from ktdeval.runner.call_checks import check_call_log as check_call_log
 from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
@@ -14,7 +13,6 @@ from ktdeval.runner.estimate import (
     estimate_run as estimate_run,
 )
 from ktdeval.runner.execute import EpisodeFactory as EpisodeFactory
-from ktdeval.runner.gather import Sources as Sources, gather_run as gather_run
 from ktdeval.runner.given_models import (
     PlannedEpisodes as PlannedEpisodes,
     evaluate_given as evaluate_given,
@@ -34,15 +32,6 @@ from ktdeval.runner.models import (
     own_model as own_model,
     split_model as split_model,
     with_address as with_address,
-)
-from ktdeval.runner.part import (
-    CANARY_CALLS as CANARY_CALLS,
-    CHECK_CALLS as CHECK_CALLS,
-    EpisodeUsage as EpisodeUsage,
-    Progress as Progress,
-    RunPart as RunPart,
-    episode_progress as episode_progress,
-    recorded_calls as recorded_calls,
 )
 from ktdeval.runner.plan import (
     call_parameters as call_parameters,
@@ -66,7 +55,30 @@ from ktdeval.runner.registration import (
     registered_call as registered_call,
     registered_options as registered_options,
 )
-from ktdeval.runner.remote_run import run_file as run_file
+from ktdeval.runner.remote.gather_parts import Sources as Sources, gather_run as gather_run
+from ktdeval.runner.remote.model_access import (
+    EpisodeAccess as EpisodeAccess,
+    ModelAccess as ModelAccess,
+)
+from ktdeval.runner.remote.run_folder import (
+    RunFolder as RunFolder,
+    mask_key_of as mask_key_of,
+    recorded_run as recorded_run,
+)
+from ktdeval.runner.remote.url_run import run_file as run_file
+from ktdeval.runner.remote.watched_calls import (
+    Watcher as Watcher,
+    evaluate_watched as evaluate_watched,
+)
+from ktdeval.runner.remote.worker_part import (
+    CANARY_CALLS as CANARY_CALLS,
+    CHECK_CALLS as CHECK_CALLS,
+    EpisodeUsage as EpisodeUsage,
+    Progress as Progress,
+    RunPart as RunPart,
+    episode_progress as episode_progress,
+    recorded_calls as recorded_calls,
+)
 from ktdeval.runner.run import (
     RunResult as RunResult,
     SharedRun as SharedRun,
@@ -89,11 +101,6 @@ from ktdeval.runner.score import (
     run_of as run_of,
     write_cards as write_cards,
 )
-from ktdeval.runner.store import (
-    RunFolder as RunFolder,
-    mask_key_of as mask_key_of,
-    recorded_run as recorded_run,
-)
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import (
     RecordedModel as RecordedModel,
@@ -103,7 +110,6 @@ from ktdeval.runner.verify import (
     verify_card as verify_card,
     verify_records as verify_records,
 )
-from ktdeval.runner.watched import Watcher as Watcher, evaluate_watched as evaluate_watched
 from ktdeval.tasks.events import (
     CallDelayed as CallDelayed,
     CheckDelayed as CheckDelayed,

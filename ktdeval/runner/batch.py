@@ -20,7 +20,7 @@ from ktdeval.runner.config import RunConfig
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.models import own_model
 from ktdeval.runner.preflight import first_requests
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.tasks.events import BatchProgress, CheckDelayed
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeSpec

@@ -7,9 +7,9 @@ from ktdeval.calls.cache_admin import CacheAdmin
 from ktdeval.errors import KtdevalError
 from ktdeval.harness.messages import RemoteModel, as_remote
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.access import cache_path, connect
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.models import further_models, own_model
+from ktdeval.runner.remote.model_access import cache_path, connect
 
 
 def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:

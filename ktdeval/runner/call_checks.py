@@ -18,7 +18,7 @@ from ktdeval.errors import CardError, StoreError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.journal import Said
 from ktdeval.runner.model_checks import manifest_problems
-from ktdeval.runner.store import MANIFEST, MARK, RunFolder
+from ktdeval.runner.remote.run_folder import MANIFEST, MARK, RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 
 _NOTHING = tally_episode(())

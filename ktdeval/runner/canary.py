@@ -39,7 +39,7 @@ import msgspec
 
 from ktdeval.errors import ModelError, RunStop, StoreError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, encodable
-from ktdeval.runner.store import CANARY
+from ktdeval.runner.remote.run_folder import CANARY
 from ktdeval.stores.mirror import keep_file
 from ktdeval.values.jsonio import JsonValue, dumps_pretty, read_plain
 from ktdeval.values.seeds import derive_seed

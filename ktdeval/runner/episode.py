@@ -25,8 +25,8 @@ from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.models import session_models
+from ktdeval.runner.remote.run_folder import LEDGER
 from ktdeval.runner.seen import SeenBooks
-from ktdeval.runner.store import LEDGER
 from ktdeval.tasks.events import StepFinished
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Scene, Task

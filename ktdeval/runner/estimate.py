@@ -20,7 +20,6 @@ from ktdeval.harness.messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Us
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.access import requested_protocol, run_price
 from ktdeval.runner.batch import HOURS, batch_hours, check_batch, check_batch_calls
 from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.config import RunConfig
@@ -45,14 +44,17 @@ from ktdeval.runner.models import RunModel, choices, further_models, known_conte
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import check_registered
+from ktdeval.runner.remote.model_access import requested_protocol, run_price
+from ktdeval.runner.remote.run_claim import check_vacant
+from ktdeval.runner.remote.run_folder import mask_key_of, recorded_run
 from ktdeval.runner.run import (
     drawn_key_of,
     run_manifest,
     run_path,
     with_model_settings,
 )
+from ktdeval.runner.run_manifest import ANOTHER_RUN
 from ktdeval.runner.score import certificate_problem
-from ktdeval.runner.store import ANOTHER_RUN, check_vacant, mask_key_of, recorded_run
 from ktdeval.runner.warm_ups import WarmUpRates, warm_up_lines, warm_up_rates
 from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.tasks.task import Task

@@ -34,8 +34,8 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.runner.journal import Entry
 from ktdeval.runner.plan import target_task_of
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
-from ktdeval.runner.store import RunFolder
 from ktdeval.tasks.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.tasks.scoring import ScoringTask, TargetTask, is_scoring
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec

@@ -12,8 +12,8 @@ from ktdeval.calls.tally import CallCounter
 from ktdeval.harness.messages import Model
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.access import EpisodeAccess, ModelAccess
 from ktdeval.runner.config import RunConfig
+from ktdeval.runner.remote.model_access import EpisodeAccess, ModelAccess
 from ktdeval.runner.run import RunResult, execute_run, prepare_run
 from ktdeval.tasks.events import Event
 from ktdeval.tasks.spec import EpisodeSpec

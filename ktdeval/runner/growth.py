@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from ktdeval.errors import StoreError
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.store import ANOTHER_RUN, FACETS, Growth as Growth, RunFolder, RunManifest
+from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.run_manifest import ANOTHER_RUN, FACETS, Growth as Growth, RunManifest
 from ktdeval.tasks.spec import EpisodeSpec
 
 _MAY_GROW = ("task", "window", "seed")  #: facets that episodes may be added along

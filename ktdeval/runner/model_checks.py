@@ -28,7 +28,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.harness.messages import as_remote
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.store import RunManifest
+from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.values.jsonio import JsonValue
 
 OF_PYTHON = "python/"

@@ -22,14 +22,6 @@ from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_through
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.access import (
-    ModelAccess,
-    RemoteAccess,
-    RunSignals,
-    connect,
-    local_protocol,
-    run_price,
-)
 from ktdeval.runner.batch import (
     ask_in_batches,
     check_batch,
@@ -55,17 +47,19 @@ from ktdeval.runner.models import (
 from ktdeval.runner.plan import Plan, choose_tasks, in_turn, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
-from ktdeval.runner.remote_claim import RemoteClaim
+from ktdeval.runner.remote.model_access import (
+    ModelAccess,
+    RemoteAccess,
+    RunSignals,
+    connect,
+    local_protocol,
+    run_price,
+)
+from ktdeval.runner.remote.run_claim import RunClaim, claim_folder, claim_url
+from ktdeval.runner.remote.run_folder import RunFolder, mask_key_of, recorded_run
+from ktdeval.runner.run_manifest import FurtherFacts, RunManifest
 from ktdeval.runner.run_paths import local_copy
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
-from ktdeval.runner.store import (
-    FolderClaim,
-    FurtherFacts,
-    RunFolder,
-    RunManifest,
-    mask_key_of,
-    recorded_run,
-)
 from ktdeval.stores.mirror import checked_url, is_url
 from ktdeval.tasks.events import EpisodeFinished, Event
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
@@ -190,11 +184,13 @@ def _check_recorded(recorded: RunFolder | None, config: RunConfig, plugins: Plug
         check_call_log(recorded, plugins)
 
 
-def _claim_folder(config: RunConfig, plan: Plan) -> FolderClaim:
-    """Claim the folder of a run. Raises StoreError as `FolderClaim` does."""
+def _claim_folder(config: RunConfig, plan: Plan) -> RunClaim:
+    """Claim the folder of a run. Raises StoreError: another process runs it, or it
+    can't be made.
+    """
     if config.out and is_url(config.out):
-        return RemoteClaim(config.out)
-    return FolderClaim(run_path(config, plan).absolute())  # absolute, because plugins may chdir
+        return claim_url(config.out)
+    return claim_folder(run_path(config, plan).absolute())  # absolute, because plugins may chdir
 
 
 def open_access(
@@ -269,7 +265,7 @@ def _connect(name: str, plugins: Plugins, remote: RemoteModel | None) -> None:
 
 
 def _create_folder(
-    claim: FolderClaim, manifest: RunManifest, access: ModelAccess, growth: Growth
+    claim: RunClaim, manifest: RunManifest, access: ModelAccess, growth: Growth
 ) -> RunFolder:
     """Write the manifest of a run, with the identity of its record of calls."""
     if access.log is not None:

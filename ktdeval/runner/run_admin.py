@@ -17,8 +17,9 @@ from ktdeval.calls.call_parts import LOG_FOLDER
 from ktdeval.errors import StoreError
 from ktdeval.runner.call_checks import log_problems
 from ktdeval.runner.marks import EpisodeMark
-from ktdeval.runner.remote_claim import LOCK_FOLDER, RemoteClaim
-from ktdeval.runner.remote_run import JOURNAL_FOLDER, EpisodeFiles, by_episode, remote_run_at
+from ktdeval.runner.remote.run_claim import LOCK_FOLDER, claim_folder, claim_url
+from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.remote.url_run import JOURNAL_FOLDER, EpisodeFiles, by_episode, remote_run_at
 from ktdeval.runner.run_files import (
     ANSWERS,
     CANARY,
@@ -32,7 +33,6 @@ from ktdeval.runner.run_files import (
     TASK_FILES,
     TRANSCRIPT,
 )
-from ktdeval.runner.store import FolderClaim, RunFolder
 from ktdeval.stores.at_once import at_once
 from ktdeval.stores.store import MissingKey, Stat, Store, open_store
 from ktdeval.tasks.spec import EpisodeSpec
@@ -173,12 +173,11 @@ def compact_run(place: str | Path) -> Compacted:
     or there is no run.
     """
     text = str(place)
-    claim: FolderClaim
     if isinstance(place, Path):
         RunFolder.load(place)  # before a claim could make a folder
-        claim = FolderClaim(place.absolute())
+        claim = claim_folder(place.absolute())
     else:
-        claim = RemoteClaim(text)
+        claim = claim_url(text)
 
     store = open_store(text)
     before = list(store.list())

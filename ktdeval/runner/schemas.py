@@ -13,7 +13,7 @@ from ktdeval.cards.schema import field_docs, struct_types
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.runner.journal import JournalEntry
 from ktdeval.runner.marks import EpisodeMark
-from ktdeval.runner.store import ManifestFile
+from ktdeval.runner.run_manifest import ManifestFile
 from ktdeval.tasks.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.jsonio import dumps_pretty, write_atomic

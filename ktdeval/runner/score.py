@@ -39,8 +39,9 @@ from ktdeval.runner.call_checks import check_call_log, check_models
 from ktdeval.runner.canary import drift, load_record
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.plan import describe_any, target_task_of
+from ktdeval.runner.remote.run_folder import CERTIFICATE, TASK_FILES, RunFolder
+from ktdeval.runner.run_manifest import DataSource
 from ktdeval.runner.scoring_episode import samples_of
-from ktdeval.runner.store import CERTIFICATE, TASK_FILES, DataSource, RunFolder
 from ktdeval.stores.git import git_around
 from ktdeval.stores.mirror import keep_file
 from ktdeval.tasks.scoring import ScoringTask, is_scoring

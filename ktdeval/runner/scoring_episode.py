@@ -22,7 +22,7 @@ from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.models import session_models
-from ktdeval.runner.store import ANSWERS
+from ktdeval.runner.remote.run_folder import ANSWERS
 from ktdeval.tasks.events import SampleFinished
 from ktdeval.tasks.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
 from ktdeval.tasks.spec import EpisodeSpec

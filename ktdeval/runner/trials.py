@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ktdeval.errors import StoreError
 from ktdeval.runner.journal import JournalEntry, entry_type
-from ktdeval.runner.store import ANSWERS, JOURNAL, MANIFEST, NotARunError, RunFolder
+from ktdeval.runner.remote.run_folder import ANSWERS, JOURNAL, MANIFEST, RunFolder
+from ktdeval.runner.run_manifest import NotARunError
 from ktdeval.stats.luck import Shape, sharpe_shape
 from ktdeval.tasks.scoring import AnswerRecord
 from ktdeval.tasks.spec import EpisodeSpec

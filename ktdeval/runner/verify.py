@@ -39,7 +39,8 @@ from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, Record, count_said
 from ktdeval.runner.model_checks import card_claims, manifest_problems, unknown_model
-from ktdeval.runner.remote_run import run_file
+from ktdeval.runner.remote.run_folder import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
+from ktdeval.runner.remote.url_run import run_file
 from ktdeval.runner.score import (
     check_ran,
     make_card,
@@ -47,7 +48,6 @@ from ktdeval.runner.score import (
     open_run,
     run_of,
 )
-from ktdeval.runner.store import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
 from ktdeval.tasks.scoring import is_scoring
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Task

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ktdeval.plugins.registry import load_plugins
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.seeds import derive_seed
 from ktdfin_market import small_market

@@ -24,7 +24,7 @@ from ktdeval.market.storage import save_snapshot
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import DocumentRef
 from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.trading.market_tape import MarketTape
 from news_items import poisoned_news, with_news
 from searching import is_searching

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.runner.store import MARK
+from ktdeval.runner.remote.run_folder import MARK
 from run_support import Running, assert_same, episodes, finished_steps, wait_until
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, finished, start_run, steps

@@ -24,7 +24,7 @@ from accept_runs import (
     verify,
 )
 from ktdeval.market.calendar import window_rows
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from loops import not_empty
 
 SESSIONS = {

@@ -23,7 +23,7 @@ from ktdeval.cards.fields.calls import Calls
 from ktdeval.errors import CardError
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.storage import load_snapshot
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig

@@ -13,7 +13,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.runner.journal import pack_lines
-from ktdeval.runner.store import ANSWERS, RunFolder
+from ktdeval.runner.remote.run_folder import ANSWERS, RunFolder
 from ktdeval_qfinzero.benchmark.items import Item, open_workspace, resolved
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.grading import RecordedCall

@@ -21,7 +21,7 @@ from forced_replies import calls_of, forced_replies, row_of
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest
 from ktdeval.market.storage import save_snapshot
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.testing.markets import random_snapshot
 from ktdeval_models.remote.held_schemas import Bounds
 from ktdeval_models.remote.openai import make_compatible

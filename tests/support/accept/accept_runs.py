@@ -17,7 +17,7 @@ from ktdeval.harness.session import TranscriptEntry
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.jsonio import loads_strict

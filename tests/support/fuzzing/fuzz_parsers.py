@@ -108,7 +108,7 @@ def _records() -> dict[str, Parser]:
     from ktdeval.calls.record import DamagedError, reply_of
     from ktdeval.runner.ledger_file import load_ledger
     from ktdeval.runner.registration import load_drawn_key
-    from ktdeval.runner.store import ManifestFile
+    from ktdeval.runner.run_manifest import ManifestFile
     from ktdeval.stores.beats import Beat
     from ktdeval.stores.claims import ClaimRecord
     from ktdeval.stores.sum_log import Entry as SumEntry
@@ -121,7 +121,7 @@ def _records() -> dict[str, Parser]:
         "manifest": Parser(
             lambda data: decode_json(data, ManifestFile, "manifest.json"),
             (first("records/*/manifest.json"),),
-            ("ktdeval/runner/store.py",),
+            ("ktdeval/runner/run_manifest.py",),
         ),
         "claim": Parser(
             lambda data: decode_json(data, ClaimRecord, "claim"),
@@ -176,7 +176,7 @@ def _records() -> dict[str, Parser]:
 
 def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
     def load(path: Path) -> object:
-        from ktdeval.runner.store import TranscriptEntry
+        from ktdeval.harness.session import TranscriptEntry
         from ktdeval.values.typed import decode_json
 
         with opened(path) as stream:

@@ -18,7 +18,7 @@ from ktdeval.market.calendar import window_rows
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.episode import Bookkeeper, recorded_decision
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape

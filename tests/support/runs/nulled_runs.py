@@ -19,7 +19,7 @@ from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
 from ktdeval.runner.call_checks import call_findings
 from ktdeval.runner.model_checks import card_claims
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import from_plain

@@ -10,7 +10,7 @@ import os
 import scipy.stats  # noqa: F401
 
 import ktdeval.cli.run
-import ktdeval.runner.access
+import ktdeval.runner.remote.model_access
 import ktdeval.runner.run  # noqa: F401
 from ktdeval.plugins.registry import KINDS, load_plugins
 

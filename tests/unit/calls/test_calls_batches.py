@@ -15,7 +15,7 @@ import pytest
 from batch_runs import PRICE, BatchRun
 from ktdeval.calls.batches import BatchTag
 from ktdeval.errors import BudgetError, ProviderError, StoreError
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.stores.mirror import mirrors_forgotten
 from ktdeval.tasks.events import BatchProgress, CheckDelayed
 from repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS

@@ -24,7 +24,7 @@ from ktdeval.calls.database import (
     read_identity,
     read_labels,
 )
-from ktdeval.runner.part import Progress, episode_progress
+from ktdeval.runner.remote.worker_part import Progress, episode_progress
 
 
 def no_byte(path: Path) -> None:

@@ -21,7 +21,7 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
-from ktdeval.runner.access import RemoteAccess, RunSignals
+from ktdeval.runner.remote.model_access import RemoteAccess, RunSignals
 from ktdeval.tasks.events import CheckDelayed
 from threads import in_threads
 

@@ -16,7 +16,7 @@ from scipy import stats
 from ktdeval.cli.main import main
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.stats.designs import (
     MASK_FACTORS,
     MODE_PIECES,

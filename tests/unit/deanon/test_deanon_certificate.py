@@ -39,7 +39,7 @@ from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
 from ktdeval.runner.estimate import estimate_run
 from ktdeval.runner.journal import pack_lines
-from ktdeval.runner.store import ANSWERS, TRANSCRIPT, RunFolder
+from ktdeval.runner.remote.run_folder import ANSWERS, TRANSCRIPT, RunFolder
 from ktdeval.tasks.task import describe_task
 from ktdeval.values.jsonio import dumps_pretty, file_sha256, sha256_hex
 from ktdeval.values.typed import from_plain, to_plain

@@ -22,7 +22,7 @@ from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market.storage import save_snapshot
 from ktdeval.masking.identities import WITHHELD
-from ktdeval.runner.store import RunFolder
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.testing import check_plugin
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.values.jsonio import dumps_canonical

@@ -16,8 +16,8 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.errors import StoreError
 from ktdeval.runner.journal import JournalEntry
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.schemas import schema_files
-from ktdeval.runner.store import RunFolder
 from ktdeval.values.jsonio import (
     MOST_LEVELS,
     MOST_PARSED_LEVELS,

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.runner.growth import growth_problem, united
-from ktdeval.runner.store import Growth, RunFolder, RunManifest
+from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.run_manifest import Growth, RunManifest
 from ktdeval.tasks.spec import EpisodeSpec, Window
 
 SPEC = EpisodeSpec(

@@ -23,7 +23,7 @@ from ktdeval.errors import CardError
 from ktdeval.plugins.code import code_hash
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore
-from ktdeval.runner.store import MARK
+from ktdeval.runner.remote.run_folder import MARK
 from ktdeval.runner.verify import verify_card
 from ktdeval.values.jsonio import dumps_pretty
 from run_support import PLUGIN, TASK, store_market

@@ -23,7 +23,7 @@ from ktdeval.cards.check import parse_card
 from ktdeval.errors import KtdevalError
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.runner.marks import EpisodeMark
-from ktdeval.runner.store import ManifestFile
+from ktdeval.runner.run_manifest import ManifestFile
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.typed import from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml

@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunFolder, local_run_path
-from ktdeval.runner.remote_claim import RemoteClaim
+from ktdeval.runner.remote.run_claim import claim_url
 from ktdeval.runner.run_files import JOURNAL, LEDGER, MARK, TRANSCRIPT
 from ktdeval.stores import Stat, open_store
 from ktdeval.stores.mirror import is_url, mirrors_forgotten, open_mirror
@@ -155,7 +155,7 @@ def test_another_run_is_refused_and_so_is_a_url_with_other_files(ran: Site) -> N
 
 def test_a_run_is_claimed_by_one_process_and_free_when_that_has_ended(ran: Site) -> None:
     with mirrors_forgotten():
-        claim = RemoteClaim(ran.url)
+        claim = claim_url(ran.url)
         assert "is running this" in error_line(ran.run("two"))
         claim.release()
     assert ran.run("two").code == 0
@@ -164,7 +164,7 @@ def test_a_run_is_claimed_by_one_process_and_free_when_that_has_ended(ran: Site)
 def test_a_process_whose_run_was_taken_over_finishes_no_episode(ran: Site) -> None:
     with mirrors_forgotten():
         # Not checked before: an answer of the store counts for a part of a lease.
-        claim = RemoteClaim(ran.url)
+        claim = claim_url(ran.url)
         key = [stat.key for stat in ran.store.list("lock/claims")][-1]
         record = ran.store.read(key)
         number = int(key.rpartition("/")[2].removesuffix(".json")) + 1

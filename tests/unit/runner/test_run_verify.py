@@ -32,8 +32,8 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import score
 from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.score import rescore
-from ktdeval.runner.store import RunFolder
 from ktdeval.runner.verify import verify_records
 from ktdeval.values.jsonio import dumps_pretty, file_sha256
 from ktdeval.values.typed import to_plain

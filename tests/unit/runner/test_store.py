@@ -27,7 +27,9 @@ from ktdeval.harness.session import TranscriptEntry
 from ktdeval.runner.execute import EpisodeContext, run_episode
 from ktdeval.runner.journal import Entry, Journal, JournalEntry, pack_lines, read_journal
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
-from ktdeval.runner.store import ANSWERS, LEDGER, TRANSCRIPT, FolderClaim, RunFolder, RunManifest
+from ktdeval.runner.remote.run_claim import claim_folder
+from ktdeval.runner.remote.run_folder import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
+from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.tasks.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.tasks.scoring import AnswerRecord
 from ktdeval.tasks.spec import EpisodeSpec, Window
@@ -117,7 +119,7 @@ def transcript_entry(number: int) -> TranscriptEntry:
 
 
 def run_folder(path, records, makers=()):
-    folder = RunFolder.create(FolderClaim(path), MANIFEST)
+    folder = RunFolder.create(claim_folder(path), MANIFEST)
     with folder.open_journal(SPEC, ENTRY) as journal:
         for number, (record, maker) in enumerate(zip_longest(records, makers)):
             entry = JournalEntry(
@@ -210,7 +212,7 @@ values = st.recursive(
 def test_a_transcript_has_the_bytes_of_its_entries_in_any_surroundings(
     tmp_path_factory, exchanges, memory
 ):
-    folder = RunFolder.create(FolderClaim(tmp_path_factory.mktemp("run")), MANIFEST)
+    folder = RunFolder.create(claim_folder(tmp_path_factory.mktemp("run")), MANIFEST)
     entry = TranscriptEntry(step=0, exchanges=tuple(exchanges), submission=None)
     with folder.open_journal(SPEC, ENTRY) as journal:
         journal.append(
@@ -347,7 +349,7 @@ class Script:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder.create(FolderClaim(tmp_path / "run"), MANIFEST)
+    return RunFolder.create(claim_folder(tmp_path / "run"), MANIFEST)
 
 
 EVENTS: list[Event] = []  #: of the last play

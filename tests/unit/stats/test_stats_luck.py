@@ -15,7 +15,9 @@ from scipy import stats
 
 from ktdeval.errors import StoreError
 from ktdeval.runner.ledger_file import encode_ledger
-from ktdeval.runner.store import FolderClaim, RunFolder, RunManifest
+from ktdeval.runner.remote.run_claim import claim_folder
+from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.runner.trials import count_trials
 from ktdeval.stats.luck import (
     Shape,
@@ -144,7 +146,7 @@ def test_a_losing_episode_has_a_probability_and_no_track_record() -> None:
 def run(path: Path, specs: list[EpisodeSpec], finished: int) -> None:
     """A run folder whose first episodes are complete."""
     folder = RunFolder.create(
-        FolderClaim(path),
+        claim_folder(path),
         RunManifest({"data": "synthetic", "data_args": {}}, MARKET.id, (), "strict", tuple(specs)),
     )
     folder.release()

@@ -11,8 +11,8 @@ from ktdeval.calls.stop import Fence, StopSignal, no_fence
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.streaming import ReplyPiece
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.access import EpisodeAccess, ModelAccess
 from ktdeval.runner.config import RunConfig
+from ktdeval.runner.remote.model_access import EpisodeAccess, ModelAccess
 from ktdeval.runner.run import RunResult, execute_run, prepare_run
 from ktdeval.tasks.events import Event
 from ktdeval.tasks.spec import EpisodeSpec

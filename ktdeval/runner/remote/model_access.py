@@ -33,7 +33,7 @@ from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.data_source import cache_folder
 from ktdeval.runner.models import RunModel, known_context
-from ktdeval.runner.store import MANIFEST, REPLIES, RunFolder
+from ktdeval.runner.remote.run_folder import MANIFEST, REPLIES, RunFolder
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
 from ktdeval.tasks.events import CallDelayed, CheckDelayed, Event
 from ktdeval.tasks.spec import EpisodeSpec

@@ -18,16 +18,16 @@ from ktdeval.calls.stop import Fence, no_fence
 from ktdeval.errors import StoreError, explained
 from ktdeval.runner.growth import united
 from ktdeval.runner.marks import LogEntry
-from ktdeval.runner.part import CANARY_CALLS, CHECK_CALLS
-from ktdeval.runner.store import (
+from ktdeval.runner.remote.run_folder import (
     CANARY,
     CERTIFICATE,
     MANIFEST,
     MARK,
     TASK_FILES,
     RunFolder,
-    RunManifest,
 )
+from ktdeval.runner.remote.worker_part import CANARY_CALLS, CHECK_CALLS
+from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.values.jsonio import dumps_pretty, read_plain, sync_folder, write_atomic
 
 

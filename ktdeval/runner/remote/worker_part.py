@@ -20,9 +20,9 @@ from ktdeval.harness.messages import ToolProtocol
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.plan import in_turn
+from ktdeval.runner.remote.run_folder import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.runner.run import SharedRun, executor, prepare_run
 from ktdeval.runner.score import write_cards
-from ktdeval.runner.store import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.values.jsonio import Closing, read_plain, write_atomic
 

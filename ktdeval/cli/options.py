@@ -277,6 +277,13 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
     return decorate
 
 
+@dataclasses.dataclass(frozen=True)
+class JsonOptions:
+    """Options of a command that prints a table, or JSON."""
+
+    as_json: bool = flag(False, name="--json", help="print JSON")
+
+
 def inherited(context: click.Context | None, name: str) -> Any:
     """Return the value of an option that may come before or after a subcommand's name.
 

@@ -34,8 +34,8 @@ def test_new_words_name_a_command_and_old_ones_none(old: tuple[str, ...]) -> Non
         for word in words:
             if word.startswith("-"):  # an option after the command
                 break
-            if not isinstance(command, click.Group):
-                return None
+            if not isinstance(command, click.Group):  # the word is an argument of the command
+                break
             command = command.get_command(click.Context(command, info_name="ktdeval"), word)
 
         return command

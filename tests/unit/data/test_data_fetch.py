@@ -144,6 +144,18 @@ def test_tushare_gives_a_market_with_dated_members_and_names(
     assert len(server.asked) == 19
 
 
+def test_a_check_alone_fetches_what_the_same_command_without_it_then_finds(
+    tmp_path: Path, server: VendorServer, terminal: Terminal
+) -> None:
+    words = from_server(tmp_path / "m", server)
+    assert terminal.out(*words, "--check-only").endswith("3 assets, 0 kinds of error\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.answers"]
+    assert len(server.asked) == 19
+    terminal.out(*words)
+    assert load_snapshot(tmp_path / "m").codes == EXPECTED["codes"]
+    assert len(server.asked) == 19
+
+
 def test_a_library_gives_the_same_market(
     tmp_path: Path, library: ModuleType, waits: list[float], terminal: Terminal
 ) -> None:

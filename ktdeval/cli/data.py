@@ -25,7 +25,7 @@ from ktdeval.cli.options import (
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import UsageError
 from ktdeval.plugins.registry import Plugins
-from ktdeval.values.fields import near_matches, stored_market
+from ktdeval.values.fields import stored_market
 from ktdeval.values.jsonio import dumps_pretty
 
 if TYPE_CHECKING:
@@ -42,11 +42,14 @@ def data(context: click.Context, options: JsonOptions, plugin: tuple[str, ...] |
     """List data providers. `--data` takes one of them, or a folder."""
     plugins = open_plugins(plugin or ())
     context.obj = plugins
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        print_providers(plugins, options.as_json)
 
+
+def print_providers(plugins: Plugins, as_json: bool) -> None:
+    """Print each data provider with its kind (generated, imported, fetched) and what it is."""
     specs = plugins.specs("data").values()
-    if options.as_json:
+    if as_json:
         print_json(
             [{**spec_json(plugins, "data", spec), "kind": provider_kind(spec)} for spec in specs]
         )
@@ -65,7 +68,7 @@ class _CheckCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words. Raises UsageError: they name a provider."""
-        name = next(iter(args), "")
+        name = next((word for word in args if not word.startswith("-")), "")
         providers = loaded_plugins(ctx).specs("data")
         # A stored snapshot precedes a provider of the same name, as it does after `--data`.
         if name in providers and stored_market(name) is None and not ctx.resilient_parsing:
@@ -99,8 +102,9 @@ def _form_of(plugins: Plugins, folder: Path) -> DataForm | None:
     no such folder.
     """
     if not folder.exists():
-        names = plugins.specs("data")
-        raise UsageError(f"{folder}: no such folder{near_matches(str(folder), names)}")
+        raise UsageError(
+            f"{folder}: no such folder; make one with `ktdeval data make PROVIDER --out DIR`"
+        )
 
     for spec in plugins.specs("data").values():
         form: DataForm | None = spec.extra.get("form")

@@ -156,8 +156,16 @@ def option_row(command: click.Command, option: click.Option) -> tuple[str, str, 
     names = ", ".join(code(name) for name in (*option.opts, *option.secondary_opts))
     is_plain = option.is_flag or option.count
     value = "" if is_plain else code(option.make_metavar(context).replace("|", " or "))
-    meaning = re.sub(r" \[(required|default: [^\]]*)\]$", "", option.help or "")
-    return names, value, default_text(option), plain_text(meaning)
+    # Options of fields say in their help what a field that is not given has.
+    help_text = option.help or ""
+    suffix = re.search(r" \[(required|default: ([^\]]*))\]$", help_text)
+    if suffix is None:
+        return names, value, default_text(option), plain_text(help_text)
+
+    meaning = plain_text(help_text[: suffix.start()])
+    if suffix[2] is None:
+        return names, value, "required", meaning
+    return names, value, default_text(option) or value_text(suffix[2]), meaning
 
 
 def default_text(option: click.Option) -> str:

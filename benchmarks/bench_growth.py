@@ -101,7 +101,7 @@ def one_size(size: int, days: int, folder: Path) -> dict[str, tuple[float, float
     write_market(folder, size, size)
     market = folder / "market"
     tables = ["--bars", str(folder / "bars.parquet"), "--benchmark", str(folder / "index.csv")]
-    found = {"import": measured(["data", "import", "long", *tables, "--out", str(market)])}
+    found = {"import": measured(["data", "make", "long", *tables, "--out", str(market)])}
     window = sessions(FIRST, LAST)[-days:]
     for model, args in MODELS.items():
         words = [

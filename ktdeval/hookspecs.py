@@ -4,8 +4,9 @@ called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -46,6 +47,28 @@ class Spec:
     remote: bool | None = None
 
 
+@dataclass(frozen=True)
+class DataForm:
+    """A form of stored data that is no market snapshot: `extra["form"]` of a data provider.
+
+    Such a provider's `make(params, folder)` writes the folder and yields lines that say what it
+    wrote; `ktdeval data check` and `info` find the form of a folder, and ask that.
+
+    Attributes:
+        name: what messages call it, such as `QFinZero dataset`.
+        holds: `holds(folder)`: whether a folder has this form, whatever else is wrong with it.
+        check: `check(folder)` returns findings, each a severity (`error` or `warning`), a file or
+            table, and a message.
+        facts: `facts(folder)` returns what the folder holds, by name, in JSON's types. Raises
+            DataError: it can't be read.
+    """
+
+    name: str
+    holds: Callable[[Path], bool]
+    check: Callable[[Path], Sequence[tuple[str, str, str]]]
+    facts: Callable[[Path], Mapping[str, Any]]
+
+
 HOOKS = {
     "tasks": (
         "Tasks; `make()` returns a `Task`. Build the list from a YAML file with"
@@ -61,7 +84,10 @@ HOOKS = {
         "Metrics as `@metric` makes them, or Specs; `make()` returns a `Metric`, a function of a"
         " ledger and a snapshot."
     ),
-    "data": "Market data providers; `make(params)` returns a `MarketSnapshot` without an id.",
+    "data": (
+        "Market data providers; `make(params)` returns a `MarketSnapshot` without an id. Data of"
+        " another form: see `ktdeval.hookspecs.DataForm`."
+    ),
     "venues": (
         "Rules of markets; `make()` returns a `ktdeval.market.Venue`. From YAML:"
         " `ktdeval.plugins.task_files.venue_specs`."

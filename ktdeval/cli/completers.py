@@ -44,11 +44,17 @@ def complete_path(kind: str) -> Completer:
     return lambda _context, _parameter, text: [CompletionItem(text, type=kind)]
 
 
+def _markets(_context: click.Context) -> Words:
+    """Return the data providers that make a market: others make data of another form."""
+    specs = load_plugins().specs("data")
+    return {name: spec.summary for name, spec in specs.items() if "form" not in spec.extra}
+
+
 def complete_data(
     context: click.Context, parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
     """Complete a market: a data provider, or else a folder."""
-    providers = complete_names("data")(context, parameter, text)
+    providers = _completer(_markets)(context, parameter, text)
     return providers or [CompletionItem(text, type="dir")]
 
 

@@ -406,7 +406,9 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
         example = f" (first: {finding.examples[0]})" if finding.examples else ""
         parts.append(f"{finding.count} {finding.kind}{example}: {finding.fix}")
 
-    raise DataError(f"market {raw.name}: {'; '.join(parts)}; 'ktdeval data check' tells more")
+    raise DataError(
+        f"market {raw.name}: {'; '.join(parts)}; `ktdeval data make … --check-only` tells more"
+    )
 
 
 def _columns(raw: RawMarket) -> IntArray:

@@ -248,14 +248,14 @@ def load_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise DataError(
             f"{folder}: not a market snapshot ({MANIFEST}: {error.strerror}); make one with"
-            " 'ktdeval data import'"
+            " 'ktdeval data make'"
         ) from error
     except ValueError as error:
         raise DataError(f"{path}: not valid JSON: {error}; import the data again") from error
 
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise DataError(
-            f"{path}: not the manifest of a market snapshot; make one with 'ktdeval data import'"
+            f"{path}: not the manifest of a market snapshot; make one with 'ktdeval data make'"
         )
 
     check_version("market", manifest.get("version"), path, "import the data again", DataError)

@@ -546,7 +546,16 @@ class Plugins:
         return tuple(self.make("tools", name) for name in names)
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
-        """Return a market from the data provider called `name`, without an id."""
+        """Return a market from the data provider called `name`, without an id. Raises UsageError:
+        it makes data of another form, or is unknown.
+        """
+        form = self.spec("data", name).extra.get("form")
+        if form is not None:
+            raise UsageError(
+                f"data provider {name!r} makes no market but a {form.name}; write it with `ktdeval"
+                f" data make {name} --out DIR`"
+            )
+
         return cast("MarketSnapshot", self.make("data", name, args))
 
     def make_runner(self, name: str) -> Runner:

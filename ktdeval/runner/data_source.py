@@ -48,7 +48,7 @@ def open_snapshot(
     if user_path(data).exists():
         raise DataError(
             f"{data} holds no snapshot (manifest.json is missing); make one from it with `ktdeval"
-            " data import`"
+            " data make`"
         )
 
     raise DataError(

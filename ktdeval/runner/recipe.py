@@ -25,7 +25,7 @@ from ktdeval.values.yamlio import load_yaml
 
 RECIPE = "recipe.yaml"
 _HEAD = (
-    "# Make this market with `ktdeval data fetch --recipe FILE --out DIR`; checksums are CRC-32,"
+    "# Make this market with `ktdeval data make --recipe FILE --out DIR`; checksums are CRC-32,"
     " one for each field.\n"
 )
 _DIGITS = 8
@@ -70,10 +70,7 @@ def _local_params(plugins: Plugins, market: str) -> tuple[str, ...]:
     """Return the parameters of a fetched market that are not part of its recipe."""
     extra = plugins.spec("data", market).extra
     if "fetch" not in extra:
-        raise UsageError(
-            f"{market!r} is not a market that can be fetched; `ktdeval data fetch --help` lists"
-            " those"
-        )
+        raise UsageError(f"{market!r} is not a market that is fetched; `ktdeval data` lists those")
     return tuple(extra["fetch"])
 
 

@@ -190,6 +190,8 @@ def call_data(trial: Trial, spec: Spec) -> None:
     """Build a market twice: both must be the same one."""
     if {"read", "fetch"} & set(spec.extra):
         raise NotCalled("reads a vendor's files or asks a network")
+    if "form" in spec.extra:
+        raise NotCalled("writes data of another form than a market's")
 
     ids = {with_id(trial.plugins.make_snapshot(spec.name)).id for _ in range(2)}
     if len(ids) > 1:

@@ -29,7 +29,7 @@ def ktdeval_data() -> list[Spec]:
     `extra` says what else they can do: `generated` marks a market that depends only on its
     parameters and `version`, so that it can be cached; `make_with_files(params)` returns the
     snapshot and files to store next to it; `read(params)` returns a source's tables before any
-    check, so that they can be checked; `fetch` marks a market that `ktdeval data fetch` offers, and
+    check, so that they can be checked; `fetch` marks a market that is fetched, and
     names the parameters that its recipes leave out; `pin(query)` returns the query that a recipe
     holds; `example` has the arguments of the example on its help page.
     """

@@ -200,7 +200,7 @@ class LongParams(DocumentParams):
         None, help="where the data come from, in words; by default the names of the files"
     )
     repair: tuple[str, ...] = option(
-        (), help="repairs to apply; `ktdeval data check` names those that fix what it finds"
+        (), help="repairs to apply; --check-only names those that fix what it finds"
     )
 
     @property
@@ -237,12 +237,12 @@ class QlibParams(DocumentParams):
         None, help="where the data come from, in words; by default the folder's name"
     )
     repair: tuple[str, ...] = option(
-        (), help="repairs to apply; `ktdeval data check` names those that fix what it finds"
+        (), help="repairs to apply; --check-only names those that fix what it finds"
     )
 
 
 _GAPS_HELP = "keep a market without the days that the vendor lacks; a note names them"
-_FX_HELP = "exchange rates, as of `import long`, for assets quoted in another currency"
+_FX_HELP = "exchange rates, as of the provider long, for assets quoted in another currency"
 _FROM = {"help": "the vendor to ask", "flag": "--from"}
 _SYMBOLS_HELP = (
     "assets to fetch; each is in the universe from its first bar until it has had none for 60 days"
@@ -259,9 +259,9 @@ class FetchParams:
     map: Mapping[str, str] = option(
         factory=dict, help="column of the vendor's answers that is a field, such as bars.volume=vol"
     )
-    name: str | None = option(None, help="name of the market; by default that of the command")
+    name: str | None = option(None, help="name of the market; by default that of the provider")
     repair: tuple[str, ...] = option(
-        (), help="repairs to apply; `ktdeval data check` names those that fix what it finds"
+        (), help="repairs to apply; --check-only names those that fix what it finds"
     )
     accept_gaps: bool = option(False, help=_GAPS_HELP)
     answers: str | None = option(
@@ -287,7 +287,7 @@ class FetchIndexParams(FetchParams):
     members: str | None = option(
         None,
         help=(
-            "index membership of your own, as of `import long`; needed for akshare, which has no"
+            "index membership of your own, as of the provider long; needed for akshare, which has no"
             " past membership"
         ),
     )

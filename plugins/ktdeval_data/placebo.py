@@ -94,7 +94,7 @@ def open_source(of: str) -> MarketSnapshot:
 
     stored = stored_market(of)
     if stored is None:
-        hint = near_matches(of, [SYNTHETIC]) or "; `ktdeval data` lists the commands that make one"
+        hint = near_matches(of, [SYNTHETIC]) or "; `ktdeval data make` makes one"
         raise DataError(
             f"placebo: of={of!r} is neither {SYNTHETIC!r} nor the folder of a stored snapshot{hint}"
         )

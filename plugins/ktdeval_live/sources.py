@@ -344,13 +344,14 @@ def make_source(market: PlannedMarket, kind: str, plugins: Plugins, home: Path) 
         known = ("drop", "stored", *providers)
         raise ConfigError(
             f"source {market.source!r} is unknown{near_matches(market.source, known)}; use drop, or"
-            " a provider of `ktdeval data fetch`"
+            " a provider that fetches (`ktdeval data` lists them)"
         )
 
     params_type = providers[market.source].params
     if params_type is None or not _fetches(params_type):
         raise ConfigError(
-            f"{where}: does not fetch days; use drop, or a provider of `ktdeval data fetch`"
+            f"{where}: does not fetch days; use drop, or a provider that fetches (`ktdeval data`"
+            " lists them)"
         )
 
     _check_fetch_args(market.source_args, params_type, where)

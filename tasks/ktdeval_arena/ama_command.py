@@ -165,7 +165,7 @@ def aggregate(
     mark_missing: bool,
     **options: Any,
 ) -> None:
-    """Make daily summaries of the news of several sources, as documents for `ktdeval data import
+    """Make daily summaries of the news of several sources, as documents for `ktdeval data make long
     --documents`.
 
     FILE is a .jsonl, .csv or .parquet file of articles with published_at, known_at, source, kind,

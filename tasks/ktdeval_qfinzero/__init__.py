@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """The commands on the services and their data."""
+    """The commands on the services."""
     return [
         Spec(
             "serve",
@@ -26,7 +26,7 @@ def ktdeval_commands() -> Sequence[Spec]:
         Spec(
             "qfinzero",
             later("ktdeval_qfinzero.command:qfinzero"),
-            "Data, tools and broker logs of the QFinZero services.",
+            "Tools and broker logs of the QFinZero services.",
             groups=("papers",),
         ),
     ]
@@ -55,6 +55,14 @@ def ktdeval_tasks() -> Sequence[Spec]:
         return make_suite(name, config, where)
 
     return task_specs(f"{__path__[0]}/qfinzero.yaml", make)
+
+
+@hookimpl
+def ktdeval_data() -> Sequence[Spec]:
+    """The data of the services: an invented market, and files of one's own."""
+    from ktdeval_qfinzero.data.providers import providers
+
+    return providers()
 
 
 @hookimpl

@@ -28,27 +28,9 @@ serve = LazyGroup(
     examples=("ktdeval serve qfinzero",),
 )
 
-data = LazyGroup(
-    "ktdeval qfinzero data",
-    {
-        "build": _in("data", "build", "Make a synthetic dataset."),
-        "import": _in("data", "import_data", "Make a dataset of your own files."),
-        "update": _in("data", "update", "Add newer files to a dataset."),
-        "check": _in("data", "check", "Check a whole dataset and list its problems."),
-        "info": _in("data", "info", "Describe a dataset."),
-    },
-    extras=_EXTRAS,
-    help="Make, update and check the data that the services read.",
-    examples=("ktdeval qfinzero data build my-market",),
-)
-
-
 qfinzero = LazyGroup(
     "ktdeval qfinzero",
     {
-        "data": LazyCommand(
-            __name__, "data", "Make, update and check the data that the services read."
-        ),
         "tools": _in("explore", "tools", "Print the services' tools with their schemas."),
         "call": _in("explore", "call", "Call one tool once and print its answer."),
         "items": _in(
@@ -67,6 +49,6 @@ qfinzero = LazyGroup(
         "replay": _in("explore", "replay", "Verify a broker's log."),
     },
     extras=_EXTRAS,
-    help="Price, event and broker services with one clock: their data, tools and logs.",
+    help="Price, event and broker services with one clock: their tools and logs.",
     examples=("ktdeval qfinzero tools",),
 )

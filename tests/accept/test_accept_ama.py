@@ -26,7 +26,7 @@ def markets(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         last = ["--last", "2025-11-15"] if venue == "crypto_spot" else []
         words = [
             "data",
-            "import",
+            "make",
             "long",
             "--bars",
             str(shared_data / file),

@@ -45,7 +45,7 @@ def files(shared_data: Path) -> Path:
 def market(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ib") / "market"
     assert (
-        main(["data", "import", "investorbench", "--folder", str(files), "--out", str(folder)]) == 0
+        main(["data", "make", "investorbench", "--folder", str(files), "--out", str(folder)]) == 0
     )
     return folder
 
@@ -122,7 +122,7 @@ def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(
         main(
             [
                 "data",
-                "import",
+                "make",
                 "investorbench",
                 "--folder",
                 str(tmp_path),

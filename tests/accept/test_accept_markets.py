@@ -84,9 +84,7 @@ def markets(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict
         ],
     }
     for name, options in asked.items():
-        assert (
-            main(["data", "import", "long", *map(str, options), "--out", str(folder / name)]) == 0
-        )
+        assert main(["data", "make", "long", *map(str, options), "--out", str(folder / name)]) == 0
     return {
         "nasdaq": (
             str(folder / "nasdaq"),

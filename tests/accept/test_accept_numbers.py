@@ -59,7 +59,7 @@ LONG_RUNS = {  # one model, and with `--hypothesis-profile search` all
 def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded market in a folder of Parquet files."""
     folder = tmp_path_factory.mktemp("market") / "synthetic"
-    assert silently(["data", "build", "synthetic", "--out", str(folder)]) == 0
+    assert silently(["data", "make", "synthetic", "--out", str(folder)]) == 0
     return folder
 
 

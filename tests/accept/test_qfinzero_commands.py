@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_small(tmp_path_factory.mktemp("data") / "small")
 
 
+def command(words: Sequence[object]) -> list[str]:
+    """The words of a command: those that don't begin with `data` follow `qfinzero`."""
+    texts = [str(word) for word in words]
+    if texts[0] == "data":
+        return texts
+    return ["qfinzero", *texts]
+
+
 def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
-    """What a command prints that ends as it should."""
-    assert main(["qfinzero", *map(str, words)]) == code
+    """What a command of the services, or of their data, prints that ends as it should."""
+    assert main(command(words)) == code
     out, errors = capsys.readouterr()
     assert errors == ""
     return out
@@ -39,7 +48,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -
 
 def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """The one line of an error."""
-    assert main(["qfinzero", *map(str, words)]) == 2
+    assert main(command(words)) == 2
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     return errors.removeprefix("ktdeval: error: ").rstrip()
@@ -90,7 +99,6 @@ def test_what_can_not_be_called_ends_with_its_code_and_one_line(
         (("call", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
         (("call", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
         (("call", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
-        (("data", "bild"), "qfinzero data: no command 'bild'; did you mean 'build'?"),
         (("tool",), "did you mean 'tools'?"),
     ):
         assert message in refusal(capsys, *words)
@@ -100,10 +108,17 @@ def test_a_dataset_is_described_and_checked(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
     output = printed(capsys, "data", "info", folder)
-    assert "small, synthetic market, id " in output
-    assert "starts at 2025-01-06T21:00:00Z" in output
-    assert "4,680  stock minute" in output
+    facts = dict(re.split(r" {2,}", line, maxsplit=1) for line in output.splitlines())
+    assert facts["name"] == "small"
+    assert (facts["form"], facts["synthetic"]) == ("QFinZero dataset", "yes")
+    assert facts["clock_starts"] == "2025-01-06T21:00:00Z"
+    assert "stock minute 4680" in facts["rows"]
+    described = json.loads(printed(capsys, "data", "info", folder, "--json"))
+    assert described["id"] == facts["id"]
+    assert described["rows"]["stock minute"] == 4680
     assert printed(capsys, "data", "check", folder) == f"{folder}: sound\n"
+    report = json.loads(printed(capsys, "data", "check", folder, "--json"))
+    assert report == {"form": "QFinZero dataset", "errors": 0, "findings": []}
 
 
 def test_a_damaged_dataset_is_found_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -112,8 +127,13 @@ def test_a_damaged_dataset_is_found_out(capsys: pytest.CaptureFixture[str], tmp_
     content = bytearray(part.read_bytes())
     content[len(content) // 2] ^= 1
     part.write_bytes(content)
-    assert "error: " in printed(capsys, "data", "check", folder, code=1)
-    assert "not a dataset" in refusal(capsys, "data", "info", tmp_path)
+    name = part.relative_to(folder).as_posix()
+    changed = "its SHA-256 is not that of the manifest"
+    assert f"error: {name}: {changed}\n" in printed(capsys, "data", "check", folder, code=1)
+    report = json.loads(printed(capsys, "data", "check", folder, "--json", code=1))
+    assert report["errors"] == len(report["findings"]) >= 1
+    assert {"severity": "error", "where": name, "message": changed} in report["findings"]
+    assert "not a market snapshot" in refusal(capsys, "data", "info", tmp_path)
 
 
 def test_files_of_ones_own_become_a_dataset_and_grow(
@@ -125,20 +145,21 @@ def test_files_of_ones_own_become_a_dataset_and_grow(
     )
     bars = PRICES + "AVLN,2025-01-02,10,11,9,10.5,1000\nAVLN,2025-01-03,10.5,11,10,10.2,900\n"
     (tmp_path / "bars.csv").write_text(bars + "AVLN,2025-01-06,10.2,9,10,10.1,800\n")
-    spec, folder = tmp_path / "spec.yaml", tmp_path / "mine"
-    assert main(["qfinzero", "data", "import", str(spec), str(folder)]) == 2
+    folder = tmp_path / "mine"
+    make = ["data", "make", "qfinzero_files", tmp_path / "spec.yaml", "--out", folder]
+    assert main(command(make)) == 2
     out, errors = capsys.readouterr()
     assert "bars.csv" in out  # each problem with its file
     assert errors.startswith("ktdeval: error: nothing was written")
     assert not folder.exists()
     (tmp_path / "bars.csv").write_text(bars)
-    output = printed(capsys, "data", "import", spec, folder)
+    output = printed(capsys, *make)
     assert "2  stock day" in output
     assert "mine, market, id " in output
     assert "minute bars  none" in output
     (tmp_path / "bars.csv").write_text(bars + "AVLN,2025-01-06,10.2,10.4,10,10.1,800\n")
-    assert "stock day: 1 new, 2 as stored" in printed(capsys, "data", "update", spec, folder)
-    assert "nothing has changed" in printed(capsys, "data", "update", spec, folder)
+    assert "stock day: 1 new, 2 as stored" in printed(capsys, *make, "--update")
+    assert "nothing has changed" in printed(capsys, *make, "--update")
 
 
 def test_a_market_is_generated_by_its_options(
@@ -165,9 +186,18 @@ def test_a_market_is_generated_by_its_options(
         "--option-underlyings",
         "0",
     ]
-    words = ["data", "build", tmp_path / "a", *small, "--option-minute-underlyings", "0"]
+    words = [
+        "data",
+        "make",
+        "qfinzero",
+        "--out",
+        tmp_path / "a",
+        *small,
+        "--option-minute-underlyings",
+        "0",
+    ]
     for _ in range(2):  # the second time the same market is in the folder already
-        assert main(["qfinzero", *map(str, words)]) == 0
+        assert main(command(words)) == 0
         output, progress = capsys.readouterr()
         assert "minute bars  2025-01-06 … 2025-01-06" in output
         assert "starts at 2025-01-07T21:00:00Z" in output
@@ -216,7 +246,9 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
 
 
 @pytest.mark.parametrize(
-    "words", [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["qfinzero", "data"]], ids=" ".join
+    "words",
+    [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["data", "make", "qfinzero"]],
+    ids=" ".join,
 )
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert main([*words, "--help"]) == 0

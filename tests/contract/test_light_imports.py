@@ -28,6 +28,7 @@ def test_reading_and_checking_a_card_import_no_heavy_library(module: str) -> Non
 PRINT_ALL_HELP = """
 import contextlib, io, sys
 import click
+from ktdeval.cli.data_make import MakeCommand
 from ktdeval.cli.main import cli, main
 
 def ask(words, command):
@@ -37,6 +38,10 @@ def ask(words, command):
     heavy = HEAVY & set(sys.modules)
     if heavy:
         sys.exit(f"{' '.join(words)} --help imports {', '.join(sorted(heavy))}")
+
+    if isinstance(command, MakeCommand):
+        for of_provider in command.of_providers(click.Context(command)):
+            ask([*words, of_provider.name], of_provider)
 
     if isinstance(command, click.Group):
         context = click.Context(command)

@@ -204,8 +204,8 @@ def test_any_bytes_are_a_value_or_one_line(data: bytes) -> None:
 READERS = {
     "run": ("run", "--config", "f.yaml"),
     "plan": ("plan", "--config", "f.yaml"),
-    "build": ("data", "build", "synthetic", "--spec", "f.yaml", "--out", "m"),
-    "import": ("data", "import", "long", "--spec", "f.yaml", "--out", "m"),
+    "build": ("data", "make", "synthetic", "--spec", "f.yaml", "--out", "m"),
+    "import": ("data", "make", "long", "--spec", "f.yaml", "--out", "m"),
     "prices": (
         "plan",
         "--model",

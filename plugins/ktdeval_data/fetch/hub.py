@@ -1,4 +1,4 @@
-"""Read the tables of a dataset on the Hugging Face Hub at one commit, as `import long` does. No
+"""Read the tables of a dataset on the Hugging Face Hub at one commit, as `make long` does. No
 other file is read, and no code of the dataset is run.
 
 Source: https://huggingface.co/docs/hub/api, and /docs/hub/datasets-manual-configuration for the
@@ -171,7 +171,7 @@ def _open_answers(params: FetchHubParams) -> Answers:
     """Open the store of the hub's answers."""
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", params.bars) or params.answers is None:
         raise UsageError(
-            "hf: expected ORG/NAME, with --answers DIR or by `ktdeval data fetch hf`, was"
+            "hf: expected ORG/NAME, with --answers DIR or --out DIR of `ktdeval data make`, was"
             f" {params.bars!r}"
         )
 

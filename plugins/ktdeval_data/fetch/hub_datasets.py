@@ -22,7 +22,7 @@ class KnownDataset:
     summary: str
     read_on: str  #: day on which its card was read
     card_licence: str  #: what the card said then of the licence
-    options: Mapping[str, Any]  #: of `data fetch hf`
+    options: Mapping[str, Any]  #: of `data make hf`
     unstated: tuple[str, ...] = ()  #: what the card leaves open
 
     @property

@@ -71,8 +71,8 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
     first, last = _range(params, kind.hours)
     if params.answers is None:
         raise UsageError(
-            f"{market}: no folder for answers; say --answers DIR, or use `ktdeval data fetch"
-            f" {market}`"
+            f"{market}: no folder for answers; say --answers DIR, or store the market with `ktdeval"
+            f" data make {market} … --out DIR`"
         )
 
     exchange = getattr(params, "exchange", "")

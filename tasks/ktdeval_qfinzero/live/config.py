@@ -54,7 +54,7 @@ class Conversation:
 
     as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
     instruction: str = option(help="what the user writes in this turn")
-    content_id: str = option(help="id of the dataset, as `ktdeval qfinzero data info` prints it")
+    content_id: str = option(help="id of the dataset, as `ktdeval data info` prints it")
     data: Address | None = option(
         None, help="folder of the dataset; null for the embedded synthetic market"
     )

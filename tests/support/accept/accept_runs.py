@@ -116,5 +116,5 @@ def import_real(shared_data: Path, out: Path) -> Path:
         for word in (f"--{name}", str(shared_data / "a_share" / file))
     ]
     columns = "open=raw_open,high=raw_high,low=raw_low,close=raw_close"
-    assert silently(["data", "import", "long", *words, "--map", columns, "--out", str(out)]) == 0
+    assert silently(["data", "make", "long", *words, "--map", columns, "--out", str(out)]) == 0
     return out

@@ -14,6 +14,7 @@ from docs_markdown import code, fields_table, page, plain_text, table, value_tex
 from docs_values import Offer, offers_of
 from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
+from ktdeval.cli.data_make import MakeCommand, ProviderCommand
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import grouped, run_options
 from ktdeval.hookspecs import Spec
@@ -66,9 +67,13 @@ def _with_children(
     path: str, command: click.Command, parent: click.Context
 ) -> Iterator[tuple[str, click.Command]]:
     yield path, command
+    context = click.Context(command, info_name=path, parent=parent)
+    if isinstance(command, MakeCommand):
+        for of_provider in command.of_providers(context):
+            yield f"{path} {of_provider.name}", of_provider
+
     if not isinstance(command, click.Group):
         return
-    context = click.Context(command, info_name=path, parent=parent)
     for name in command.list_commands(context):
         child = command.get_command(context, name)
         assert child is not None, f"{path} {name}"
@@ -92,7 +97,14 @@ def command_part(path: str, command: click.Command) -> str:
     depth = "#" * min(2 + path.count(" ") - 1, 4)
     usage = " ".join([path, *_usage(command)])
     is_run = command.name == "run"
-    options = "All [options of a run](options.md)." if is_run else options_table(command)
+    if is_run:
+        options = "All [options of a run](options.md)."
+    elif isinstance(command, ProviderCommand):
+        own = click.Command(path, params=command.own)
+        options = f"{options_table(own)}\n\nFurther options are those of `ktdeval data make`."
+    else:
+        options = options_table(command)
+
     return "\n\n".join(
         each
         for each in (
@@ -144,8 +156,16 @@ def option_row(command: click.Command, option: click.Option) -> tuple[str, str, 
     names = ", ".join(code(name) for name in (*option.opts, *option.secondary_opts))
     is_plain = option.is_flag or option.count
     value = "" if is_plain else code(option.make_metavar(context).replace("|", " or "))
-    meaning = re.sub(r" \[(required|default: [^\]]*)\]$", "", option.help or "")
-    return names, value, default_text(option), plain_text(meaning)
+    # Options of fields say in their help what a field that is not given has.
+    help_text = option.help or ""
+    suffix = re.search(r" \[(required|default: ([^\]]*))\]$", help_text)
+    if suffix is None:
+        return names, value, default_text(option), plain_text(help_text)
+
+    meaning = plain_text(help_text[: suffix.start()])
+    if suffix[2] is None:
+        return names, value, "required", meaning
+    return names, value, default_text(option) or value_text(suffix[2]), meaning
 
 
 def default_text(option: click.Option) -> str:

@@ -14,6 +14,7 @@ from types import ModuleType
 import click
 import msgspec
 
+from ktdeval.cli.data_make import MakeCommand
 from paths import REPOSITORY
 
 SNAPSHOT = REPOSITORY / "tests" / "contract" / "public_api.txt"
@@ -85,6 +86,11 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
         name for each in command.params if isinstance(each, click.Option) for name in each.opts
     )
     yield f"command {path} {' '.join(options)}".rstrip()
+    if isinstance(command, MakeCommand):
+        for of_provider in command.of_providers(click.Context(command)):
+            own = click.Command(str(of_provider.name), params=of_provider.own)
+            yield from _command(f"{path} {of_provider.name}", own)
+
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in sorted(command.list_commands(context)):

@@ -124,7 +124,7 @@ def _make_market(work: Path) -> None:
 
     (work / "bars.csv").write_text("\n".join(lines) + "\n")
     _run(
-        "data", "import", "long", "--bars", "bars.csv", "--venue", "us_equity", "--out", "market",
+        "data", "make", "long", "--bars", "bars.csv", "--venue", "us_equity", "--out", "market",
         cwd=work,
     )  # fmt: skip
 

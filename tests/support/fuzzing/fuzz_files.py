@@ -53,7 +53,7 @@ variants:
         "data spec": Parser(
             of_file(_data_spec, "spec.yaml"),
             (b"seed: 3\n", b"first: 2024-01-02\nlast: '2024-03-01'\n"),
-            ("ktdeval/cli/data.py",),
+            ("ktdeval/cli/data_make.py",),
         ),
         "recipe": Parser(
             of_file(_recipe, "recipe.yaml"),
@@ -75,21 +75,12 @@ variants:
 
 
 def _data_spec(path: Path) -> object:
-    """Read the parameters of `ktdeval data build synthetic`."""
-    from ktdeval.cli.data import _call_body
-    from ktdeval.cli.table import params_of
+    """Read the parameters of `ktdeval data make synthetic`."""
+    from ktdeval.cli.data_make import MakeOptions, given_params
     from ktdeval.values.fields import build_params
 
     spec = _plugins().spec("data", "synthetic")
-    options = {field.name: None for field in params_of(spec)}
-    args: Any = _call_body(
-        lambda plugins, spec, args: args,
-        _plugins(),
-        spec,
-        **options,
-        assignments=(),
-        spec_file=path,
-    )
+    args = given_params({}, MakeOptions(spec=path))
     return build_params(spec.params, args, "data")
 
 

@@ -69,6 +69,7 @@ def _deepfund() -> bytes:
 
 
 def _ingested() -> dict[str, Parser]:
+    from ktdeval_qfinzero.data.form import is_dataset
     from ktdeval_qfinzero.data.ingest_spec import load_spec
 
     spec = b"name: x\ndefault_as_of: 2025-01-08\nbars: [{file: a.csv, asset_class: stock, resolution: day}]\n"
@@ -79,6 +80,11 @@ def _ingested() -> dict[str, Parser]:
             of_file(load_spec, "spec.yaml"), (spec,), ("ktdeval_qfinzero/data/ingest_spec.py",)
         ),
         "ingest spec json": Parser(of_file(load_spec, "spec.json"), (as_json,), ()),
+        "qfinzero manifest": Parser(
+            in_folder("manifest.json", is_dataset),
+            (b'{"format":"ktdeval-qfinzero-dataset","version":1}',),
+            ("ktdeval_qfinzero/data/form.py",),
+        ),
         "ingested csv": Parser(
             of_file(_ingested_rows, "day.csv"),
             (BARS_CSV, b'symbol,time,open\n"A ""b""","2025\n",1\n'),

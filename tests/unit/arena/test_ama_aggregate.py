@@ -362,7 +362,7 @@ def test_summaries_are_the_news_of_a_task_at_their_close(
     (tmp_path / "bars.csv").write_text("\n".join(["date,code,close,volume", *rows]) + "\n")
     words = [
         "data",
-        "import",
+        "make",
         "long",
         "--bars",
         tmp_path / "bars.csv",

@@ -73,10 +73,9 @@ def test_all_commands_that_write_are_found() -> None:
         "view report --plots",
     }
     of_models = {"train --out", "rl train --output", "certify --out", "ama aggregate --out"}
-    of_data = {"data build synthetic --out", "data import long --out", "data import qlib --out"}
-    of_fetches = {"data fetch crypto --out", "data fetch --out"}
+    of_data = {"data make --out"}
     of_boards = {"leaderboard build --out", "leaderboard export --out"}
-    assert names >= of_runs | of_models | of_data | of_fetches | of_boards
+    assert names >= of_runs | of_models | of_data | of_boards
 
 
 @pytest.mark.parametrize(
@@ -108,9 +107,7 @@ def test_an_output_that_can_not_be_written_is_one_line_before_the_work(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize(
-    "words", ["data build synthetic", "data fetch crypto", "leaderboard export"]
-)
+@pytest.mark.parametrize("words", ["data make synthetic", "data make crypto", "leaderboard export"])
 def test_a_folder_that_must_be_new_and_holds_something_else_is_refused(
     tmp_path: Path,
     terminal: Terminal,
@@ -129,10 +126,10 @@ def test_a_folder_that_must_be_new_and_holds_something_else_is_refused(
     )
 
 
-def test_a_positional_folder_of_a_dataset_is_tested_too(tmp_path: Path, terminal: Terminal) -> None:
+def test_a_folder_of_a_dataset_is_tested_too(tmp_path: Path, terminal: Terminal) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    assert "holds something else; choose another folder" in terminal.refusal(
-        "qfinzero", "data", "build", tmp_path
+    assert "holds something else; choose another --out" in terminal.refusal(
+        "data", "make", "qfinzero", "--out", tmp_path
     )
 
 

@@ -70,7 +70,12 @@ def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
     assert typing.words("ktdeval list metrics total_r") == ["total_return"]
     assert typing.words("ktdeval grid ktd-fin-") == ["ktd-fin-appendix-j"]
     assert "--models" in typing.words("ktdeval grid --mo")
-    assert typing.words("ktdeval data build synthetic_u") == ["synthetic_us"]
+    assert typing.words("ktdeval data make synthetic_u") == ["synthetic_us"]
+    assert typing.words("ktdeval data make us --sy") == ["--symbols"]
+    assert typing.words("ktdeval data make --out m us --from yf") == ["yfinance"]
+    assert typing.words("ktdeval data make --che") == ["--check-only"]
+    assert typing.words("ktdeval data make qfin") == ["qfinzero", "qfinzero_files"]
+    assert typing.words("ktdeval --data qfin") == ["qfin"], "they make no market: a folder, then"
 
 
 def test_a_line_that_is_wrong_is_not_an_error(typing: Typing) -> None:

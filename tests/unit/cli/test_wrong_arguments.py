@@ -62,7 +62,7 @@ def test_a_name_that_is_not_utf_8_is_refused_where_it_must_be_written_as_json(
 
 def test_a_wrong_day_is_refused_before_the_work_begins(terminal: Terminal, tmp_path: Path) -> None:
     folder = tmp_path / "market"
-    refused = terminal.refusal("qfinzero", "data", "build", folder, "--as-of-day", "soon")
+    refused = terminal.refusal("data", "make", "qfinzero", "--out", folder, "--as-of-day", "soon")
     assert "as_of_day must be a day such as 2025-01-02" in refused
     assert not folder.exists()
 

@@ -44,12 +44,12 @@ def test_the_same_bytes_under_two_names_are_one_market(tmp_path: Path, terminal:
     shuffled[table.columns[::-1]].to_parquet(tmp_path / "two.parquet", index=False)
     repair = ("--venue", "us_equity", "--repair", "drop_non_sessions")
     terminal.out(
-        "data", "import", "long", "--bars", tmp_path / "one.csv", *repair, "--out", tmp_path / "a"
+        "data", "make", "long", "--bars", tmp_path / "one.csv", *repair, "--out", tmp_path / "a"
     )
     named = ("--name", "mine", "--source", "another vendor")
     terminal.out(
         "data",
-        "import",
+        "make",
         "long",
         "--bars",
         tmp_path / "two.parquet",

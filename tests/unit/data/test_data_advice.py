@@ -1,4 +1,4 @@
-"""What `data check` advises works: each way out, taken from the printed line, is run."""
+"""What a check advises works: each way out, taken from the printed line, is run."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def test_the_advised_fix_of_each_finding_works(
     monkeypatch.chdir(tmp_path)
     write(case.files, tmp_path)
     start = ["long", "--bars", "bars.csv"]
-    _, text, error = terminal.call("data", "check", *start, *case.options)
+    _, text, error = terminal.call("data", "make", *start, *case.options, "--check-only")
     printed = printed_of(text, case.kind)
     assert printed is not None, (text, error)
     advice = advice_in(printed)
 
     if not case.way and not case.corrected:
         assert advice == "", "there is nothing to fix"
-        terminal.out("data", "import", *start, *case.options, "--out", "stored")
+        terminal.out("data", "make", *start, *case.options, "--out", "stored")
         return
 
     options = list(case.options)
@@ -97,11 +97,11 @@ def test_the_advised_fix_of_each_finding_works(
         assert re.search("correct|give|add|leave|quote|without", advice), advice
         write(case.corrected, tmp_path)
 
-    _, after, error = terminal.call("data", "check", *start, *options)
+    _, after, error = terminal.call("data", "make", *start, *options, "--check-only")
     left = printed_of(after, case.kind)
     assert after, error
     assert (left is None) is case.is_whole, after
-    terminal.out("data", "import", *start, *options, "--out", "stored")
+    terminal.out("data", "make", *start, *options, "--out", "stored")
 
 
 def test_each_kind_of_finding_has_a_case() -> None:

@@ -63,7 +63,7 @@ def bomb_of_texts(folder: Path) -> Path:
     )
 
 
-BARS = ("data", "import", "long", "--out", "market", "--bars")
+BARS = ("data", "make", "long", "--out", "market", "--bars")
 
 
 def refused(done: object, path: str) -> str:

@@ -73,7 +73,7 @@ def library(
 
 
 def fetch(out: Path, vendor: str, *more: str) -> list[str]:
-    return ["data", "fetch", "csi300", "--from", vendor, *RANGE, "--out", str(out), *more]
+    return ["data", "make", "csi300", "--from", vendor, *RANGE, "--out", str(out), *more]
 
 
 def from_server(out: Path, server: VendorServer, *more: str) -> list[str]:
@@ -141,6 +141,18 @@ def test_tushare_gives_a_market_with_dated_members_and_names(
     )
     # The same command again asks nothing; its snapshot is the same one.
     assert main(from_server(tmp_path / "m", server)) == 0
+    assert len(server.asked) == 19
+
+
+def test_a_check_alone_fetches_what_the_same_command_without_it_then_finds(
+    tmp_path: Path, server: VendorServer, terminal: Terminal
+) -> None:
+    words = from_server(tmp_path / "m", server)
+    assert terminal.out(*words, "--check-only").endswith("3 assets, 0 kinds of error\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.answers"]
+    assert len(server.asked) == 19
+    terminal.out(*words)
+    assert load_snapshot(tmp_path / "m").codes == EXPECTED["codes"]
     assert len(server.asked) == 19
 
 
@@ -328,7 +340,7 @@ def symbols(vendor: str, out: Path, server: VendorServer, *more: str) -> list[st
     ]
     words = [
         "data",
-        "fetch",
+        "make",
         market,
         "--from",
         vendor,
@@ -454,7 +466,7 @@ def test_answers_of_another_form_are_one_line(
 def recipe(out: Path, file: Path, endpoint: str = "http://127.0.0.1:1") -> list[str]:
     return [
         "data",
-        "fetch",
+        "make",
         "--recipe",
         str(file),
         "--out",
@@ -531,7 +543,7 @@ def test_bad_requests_are_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUSHARE_TOKEN", raising=False)
     assert expected in terminal.refusal(
-        *words.replace("FETCH", " ".join(("data fetch csi300", *RANGE, "--out m --from"))).split()
+        *words.replace("FETCH", " ".join(("data make csi300", *RANGE, "--out m --from"))).split()
     )
 
 
@@ -546,7 +558,7 @@ def test_a_missing_library_is_named_with_its_extra(
     more = more_of(vendor, tmp_path) if market == "csi300" else ("--symbols", "A")
     assert (
         terminal.error(
-            "data", "fetch", market, "--from", vendor, *RANGE[:4], "--out", tmp_path / "m", *more
+            "data", "make", market, "--from", vendor, *RANGE[:4], "--out", tmp_path / "m", *more
         )
         == f'ktdeval: error: {vendor} is not installed; pip install "ktdeval[{vendor}]"\n'
     )

@@ -155,7 +155,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
 def fetch(out: Path, server: HubServer, *more: str, name: str = "org/bars") -> list[str]:
     return [
         "data",
-        "fetch",
+        "make",
         "hf",
         name,
         *more,
@@ -171,7 +171,7 @@ def fetch(out: Path, server: HubServer, *more: str, name: str = "org/bars") -> l
 def recipe(out: Path, file: Path, server: HubServer) -> list[str]:
     return [
         "data",
-        "fetch",
+        "make",
         "--recipe",
         str(file),
         "--out",
@@ -335,8 +335,8 @@ def test_a_dataset_without_a_card_is_all_its_tables_and_names_are_names(
     asked = len(server.asked)
     for name in ("bars", "../etc/passwd", "a/b/c", "org/bars@main"):
         assert (
-            f"hf: expected ORG/NAME, with --answers DIR or by `ktdeval data fetch hf`, was '{name}'"
-            in terminal.error(*fetch(tmp_path / "n", server, name=name))
+            "hf: expected ORG/NAME, with --answers DIR or --out DIR of `ktdeval data make`, was"
+            f" '{name}'" in terminal.error(*fetch(tmp_path / "n", server, name=name))
         )
     assert len(server.asked) == asked
 

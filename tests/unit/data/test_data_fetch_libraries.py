@@ -239,7 +239,7 @@ def fetch(vendor: str, out: Path, *more: str) -> list[str]:
     days = ["--first", FIRST if vendor == "yfinance" else "2023-10-18", "--last", LAST]
     words = [
         "data",
-        "fetch",
+        "make",
         market,
         "--from",
         vendor,
@@ -254,7 +254,7 @@ def fetch(vendor: str, out: Path, *more: str) -> list[str]:
 
 
 def recipe(out: Path, file: Path) -> list[str]:
-    return ["data", "fetch", "--recipe", str(file), "--out", str(out), "--set", "per_minute=100000"]
+    return ["data", "make", "--recipe", str(file), "--out", str(out), "--set", "per_minute=100000"]
 
 
 def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(

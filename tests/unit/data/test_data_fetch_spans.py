@@ -51,17 +51,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
 
 
 def coins(out: Path, server: VendorServer, *more: str, symbols: str = "BTCUSDT") -> list[str]:
-    words = ["data", "fetch", "crypto", "--from", "binance", "--symbols", symbols]
+    words = ["data", "make", "crypto", "--from", "binance", "--symbols", symbols]
     return [*words, *SPAN, "--endpoint", server.endpoint, "--out", str(out), *more]
 
 
 def stocks(out: Path, server: VendorServer, *more: str) -> list[str]:
-    words = ["data", "fetch", "us", "--from", "alpaca", "--symbols", "AAPL"]
+    words = ["data", "make", "us", "--from", "alpaca", "--symbols", "AAPL"]
     return [*words, *SPAN, "--endpoint", server.endpoint, "--out", str(out), *more]
 
 
 def csi300(out: Path, server: VendorServer, *more: str) -> list[str]:
-    words = ["data", "fetch", "csi300", "--from", "tushare", "--repair", "accept_member_count"]
+    words = ["data", "make", "csi300", "--from", "tushare", "--repair", "accept_member_count"]
     return [*words, *SPAN, "--endpoint", server.endpoint, "--out", str(out), *more]
 
 
@@ -364,7 +364,7 @@ def yahoo(
         monkeypatch.setattr(
             module.Ticker, "get_history_metadata", lambda self: {"currency": currency}
         )
-        named = ["data", "fetch", "us", "--from", "yfinance", "--symbols", "XYZ"]
+        named = ["data", "make", "us", "--from", "yfinance", "--symbols", "XYZ"]
         return [*named, *SPAN, "--out", str(out), *more]
 
     yield words

@@ -323,7 +323,7 @@ def test_the_command_imports_and_shows_what_was_converted(
     )
     words = [
         "data",
-        "import",
+        "make",
         "long",
         "--bars",
         str(tmp_path / "bars.csv"),

@@ -495,16 +495,18 @@ def options(folder: Path, **files: str) -> list[str]:
 def test_the_listing_and_options_derive_from_the_providers_parameters(terminal: Terminal) -> None:
     # The listing names every provider.
     text = terminal.out("data")
-    assert "ktdeval data import long --help" in text
-    assert "ktdeval data build synthetic --help" in text
+    kinds = {line.split()[0]: line.split()[1] for line in text.splitlines()}
+    assert (kinds["long"], kinds["us"], kinds["synthetic"]) == ("imported", "fetched", "generated")
+    assert text.endswith("options of one: ktdeval data make PROVIDER --help\n")
     entries = {entry["name"]: entry for entry in json.loads(terminal.out("data", "--json"))}
     assert {"long", "qlib", "synthetic"} <= entries.keys()
+    assert entries["hf"]["kind"] == "fetched"
     (unit,) = (field for field in entries["long"]["params"] if field["name"] == "volume_unit")
     assert (unit["required"], unit["default"]) == (False, "share")
     assert unit["help"].startswith("share, lot (100 shares), a number of shares")
     assert all(field["help"] for entry in entries.values() for field in entry["params"])
     # Options of an import derive from the providers parameters.
-    text = terminal.out("data", "import", "long", "--help")
+    text = terminal.out("data", "make", "long", "--help")
     for name in (
         "--bars",
         "--benchmark-code",
@@ -516,13 +518,14 @@ def test_the_listing_and_options_derive_from_the_providers_parameters(terminal: 
         "--out",
     ):
         assert name in text
-    text = terminal.out("data", "import", "--help")
-    assert "qlib" in text
-    assert "synthetic" not in text
+    # Without a provider there are only the options of all.
+    text = terminal.out("data", "make", "--help")
+    assert "--check-only" in text
+    assert "--bars" not in text.partition("\nExamples:")[0]
 
 
 def test_an_import_writes_a_snapshot_and_prints_notes(tmp_path: Path, terminal: Terminal) -> None:
-    text = terminal.out("data", "import", "long", *options(tmp_path), "--out", tmp_path / "m")
+    text = terminal.out("data", "make", "long", *options(tmp_path), "--out", tmp_path / "m")
     snapshot = load_snapshot(tmp_path / "m")
     assert f"2 days 2024-01-02…2024-01-03, 2 assets, id {snapshot.id}" in text
 
@@ -536,10 +539,10 @@ def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal
     (tmp_path / "entities.csv").write_text("code,kind,text\n600519,product,Feitian\n")
     words = [*options(tmp_path), "--entities", str(tmp_path / "entities.csv")]
     assert "give --documents too" in terminal.error(
-        "data", "import", "long", *words, "--out", tmp_path / "m"
+        "data", "make", "long", *words, "--out", tmp_path / "m"
     )
     words += ["--documents", str(rows), "--documents-close", "16:00 Asia/Shanghai"]
-    assert main(["data", "import", "long", *words, "--out", str(tmp_path / "m")]) == 0
+    assert main(["data", "make", "long", *words, "--out", str(tmp_path / "m")]) == 0
     documents = load_snapshot(tmp_path / "m").documents
     assert (len(documents), documents[0].assets, str(documents.close)) == (
         1,
@@ -554,7 +557,7 @@ def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal
     )
     rows.write_text('{"published_at": "2024-01-02 14:00"}\n')
     assert "line 1: published_at: '2024-01-02 14:00' has no time zone" in terminal.error(
-        "data", "check", "long", *words
+        "data", "make", "long", *words, "--check-only"
     )
 
 
@@ -562,7 +565,7 @@ def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, terminal: Te
     doubled = BARS + BARS.splitlines()[1] + "\n"
     words = [
         "data",
-        "import",
+        "make",
         "long",
         *options(tmp_path, bars=doubled),
         "--out",
@@ -600,7 +603,7 @@ def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
     )
     words = [
         "data",
-        "import",
+        "make",
         "long",
         "--spec",
         str(spec),
@@ -618,7 +621,7 @@ def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
     in_units = BARS.replace("12100", "1210").replace("350000", "35000").replace("505,", "50.5,")
     words = [
         "data",
-        "import",
+        "make",
         "long",
         *options(tmp_path, bars=in_units),
         "--amount-unit",
@@ -635,14 +638,14 @@ def test_check_and_info_judge_a_source_or_a_stored_snapshot(
 ) -> None:
     # Check judges a source and its exit code tells.
     assert (
-        terminal.out("data", "check", "long", *options(tmp_path))
+        terminal.out("data", "make", "long", *options(tmp_path), "--check-only")
         .rstrip()
         .endswith("0 kinds of error")
     )
     bad = options(tmp_path, bars=BARS.replace("10.3,9.9", "1,9.9"))
-    code, text, _ = terminal.call("data", "check", "long", *bad)
+    code, text, _ = terminal.call("data", "make", "long", *bad, "--check-only")
     assert (code, "impossible_bars" in text) == (1, True)
-    assert main(["data", "check", "long", *bad, "--repair", "drop_impossible"]) == 0
+    assert main(["data", "make", "long", *bad, "--repair", "drop_impossible", "--check-only"]) == 0
     # Check judges a stored snapshot.
     save_snapshot(
         assemble(market(changed_bar("600519.SH", "2024-01-04", volume=0.0))), tmp_path / "m"
@@ -685,7 +688,7 @@ def test_a_generated_market_is_stored_with_its_truth(
 ) -> None:
     words = [
         "data",
-        "build",
+        "make",
         "synthetic",
         "--set",
         "seed=3",

@@ -201,7 +201,7 @@ def test_coins_and_a_mixed_market_have_their_own_days(
 ) -> None:
     words = [
         "data",
-        "import",
+        "make",
         "long",
         "--bars",
         str(folders[1]),
@@ -360,10 +360,10 @@ def test_hours_of_a_vendor_import_by_command_and_are_counted(
         str(tmp_path / "hours.csv"),
     ]
     assert "has no time zone" in terminal.error(
-        "data", "import", "long", *words, "--minutes-length", "60", "--out", out
+        "data", "make", "long", *words, "--minutes-length", "60", "--out", out
     )
     words += ["--minutes-zone", "America/New_York", "--minutes-length", "60"]
-    assert main(["data", "import", "long", *words, "--out", str(out)]) == 0
+    assert main(["data", "make", "long", *words, "--out", str(out)]) == 0
     market = load_snapshot(out)
     inside = hours[hours["datetime"].str[:10] <= str(market.days[-1])]
     assert f"{len(inside)} bars of 2 assets" in terminal.out("data", "info", out)

@@ -77,7 +77,7 @@ def test_the_option_that_a_message_names_is_executed_and_works(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bars.csv").write_text(case.bars)
-    words = ["data", "import", "long", "--bars", "bars.csv", *shlex.split(case.options)]
+    words = ["data", "make", "long", "--bars", "bars.csv", *shlex.split(case.options)]
     Path("news.jsonl").write_text(NEWS)
     if case.side:
         Path("side.csv").write_text(case.side[1])

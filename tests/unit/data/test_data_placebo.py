@@ -430,7 +430,7 @@ def test_a_placebo_is_built_with_a_file_that_describes_it(
     options = {"of": stored, "kind": "block_bootstrap", "seed": 4, "out": tmp_path / "p"}
     words = [
         "data",
-        "build",
+        "make",
         "placebo",
         *(word for name, value in options.items() for word in (f"--{name}", str(value))),
     ]
@@ -547,7 +547,7 @@ def test_bad_parameters_are_one_clear_line(
     args: str, message: str, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert message in terminal.refusal("data", "build", "placebo", "--set", args, "--out", "out")
+    assert message in terminal.refusal("data", "make", "placebo", "--set", args, "--out", "out")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -129,7 +129,7 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
         "--out",
         str(tmp_path / "m"),
     ]
-    assert main(["data", "import", "qlib", *words]) == 0
+    assert main(["data", "make", "qlib", *words]) == 0
     read = load_snapshot(tmp_path / "m")
     columns = [snapshot.asset_index[code] for code in read.codes]
     expected = snapshot.volume[:, columns]

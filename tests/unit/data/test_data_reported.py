@@ -26,7 +26,7 @@ def reported(shared_data: Path) -> Path:
 
 
 def imported(terminal: Terminal, folder: Path, *words: object) -> MarketSnapshot:
-    terminal.out("data", "import", "long", *words, "--out", folder / "market")
+    terminal.out("data", "make", "long", *words, "--out", folder / "market")
     return load_snapshot(folder / "market")
 
 
@@ -37,7 +37,7 @@ def test_codes_that_lost_their_zeros_are_named_and_read(
 ) -> None:
     names = "date=日期,code=股票代码,open=开盘,close=收盘,high=最高,low=最低,volume=成交量,amount=成交额"
     words = ["--bars", reported / "04_codes_as_numbers.csv", "--map", names, "--volume-unit", "lot"]
-    message = terminal.refusal("data", "import", "long", *words, "--out", tmp_path / "market")
+    message = terminal.refusal("data", "make", "long", *words, "--out", tmp_path / "market")
     assert "line 2: code '1' has fewer than six digits" in message
     assert "--code-width 6" in message
     snapshot = imported(terminal, tmp_path, *words, "--code-width", "6")
@@ -89,7 +89,7 @@ def test_an_adjusted_close_next_to_the_close_gives_a_factor(
     folder.mkdir()
     shutil.copy(reported / name, folder / "AAPL.csv")
     words = ["--bars", folder, "--venue", "us_equity", "--adjusted-close", "ignore"]
-    terminal.out("data", "import", "long", *words, "--out", tmp_path / "ignored")
+    terminal.out("data", "make", "long", *words, "--out", tmp_path / "ignored")
     ignored = load_snapshot(tmp_path / "ignored")
     assert not ignored.meta.has_factor
     assert any("'Adj Close' is not read" in note for note in ignored.meta.notes)
@@ -100,7 +100,7 @@ def test_renumbered_codes_are_reported_until_the_names_state_them(
     tmp_path: Path,
     terminal: Terminal,
 ) -> None:
-    words = ["data", "check", "long", "--bars", reported / "09_renumbered.csv"]
+    words = ["data", "make", "long", "--check-only", "--bars", reported / "09_renumbered.csv"]
     printed = terminal.out(*words)
     assert "430047.BJ ends 2025-09-30, 920047.BJ begins 2025-10-09" in printed
 
@@ -108,7 +108,7 @@ def test_renumbered_codes_are_reported_until_the_names_state_them(
     names = tmp_path / "names.csv"
     names.write_text(f"code,name,in_date,out_date,code_then\n{row}\n920047.BJ,NAME,2025-10-01,,\n")
     assert "renumbered_codes" not in terminal.out(*words, "--names", names)
-    snapshot = imported(terminal, tmp_path, *words[3:], "--names", names)
+    snapshot = imported(terminal, tmp_path, *words[4:], "--names", names)
     assert snapshot.codes == ("920002.BJ", "920047.BJ")
 
 

@@ -25,7 +25,7 @@ def reported(shared_data: Path) -> Path:
 
 
 def words(file: Path, *options: str) -> list[object]:
-    return ["data", "import", "long", "--bars", file, *options]
+    return ["data", "make", "long", "--bars", file, *options]
 
 
 def imported(

@@ -40,7 +40,7 @@ def reported(shared_data: Path, name: str) -> Path:
 
 
 def imported(path: Path, out: Path, *words: str) -> MarketSnapshot:
-    assert main(["data", "import", "long", "--bars", str(path), "--out", str(out), *words]) == 0
+    assert main(["data", "make", "long", "--bars", str(path), "--out", str(out), *words]) == 0
     return load_snapshot(out)
 
 
@@ -48,7 +48,7 @@ def check_units(path: Path, folder: Path, terminal: Terminal) -> None:
     """688981 is in shares, the others in lots: refused with one reading that works."""
     words = ["--volume-unit", "lot", "--amount-unit", "ten_thousand_CNY"]
     text = terminal.error(
-        "data", "import", "long", "--bars", str(path), "--out", str(folder / "no"), *words
+        "data", "make", "long", "--bars", str(path), "--out", str(folder / "no"), *words
     )
     assert "688981.SH" in text
     assert "0.01 times the price" in text
@@ -71,7 +71,7 @@ def check_turnover(path: Path, folder: Path, terminal: Terminal) -> None:
     """`turnover` is a rate: not read as amounts, and refused where it is named as them."""
     named = ("--map", "amount=turnover")
     text = terminal.error(
-        "data", "import", "long", "--bars", str(path), *named, "--out", str(folder / "no")
+        "data", "make", "long", "--bars", str(path), *named, "--out", str(folder / "no")
     )
     assert "turnover_rate" in text
     assert "--repair drop_amount" in text
@@ -84,7 +84,7 @@ def check_turnover(path: Path, folder: Path, terminal: Terminal) -> None:
 def check_factor(path: Path, folder: Path, terminal: Terminal) -> None:
     """600018 has no factor on any day: the message names a repair that works, and no other."""
     words = ["--bars", str(path), "--out", str(folder / "no"), "--repair", "fill_factor"]
-    text = terminal.error("data", "import", "long", *words)
+    text = terminal.error("data", "make", "long", *words)
     assert "codes_without_factor (first: 600018.SH)" in text
     assert "--repair factor_of_one" in text
     assert "--repair fill_factor" not in text

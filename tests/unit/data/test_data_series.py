@@ -48,13 +48,13 @@ def written(table: pd.DataFrame, folder: Path) -> Path:
 def imported(
     terminal: Terminal, folder: Path, table: pd.DataFrame, *options: str
 ) -> tuple[MarketSnapshot, str]:
-    command = ["data", "import", "long", "--bars", written(table, folder), *options]
+    command = ["data", "make", "long", "--bars", written(table, folder), *options]
     printed = terminal.out(*command, "--out", folder / "market")
     return load_snapshot(folder / "market"), printed
 
 
 def refused(terminal: Terminal, folder: Path, table: pd.DataFrame, *options: str) -> str:
-    command = ["data", "import", "long", "--bars", written(table, folder), *options]
+    command = ["data", "make", "long", "--bars", written(table, folder), *options]
     return terminal.refusal(*command, "--out", folder / "market")
 
 
@@ -363,7 +363,7 @@ def test_the_advice_on_columns_looks_at_the_numbers(
         lines.append(rows.format(d=day, v=volume, a=volume * 10))
     file = tmp_path / "KO.csv"
     file.write_text("\n".join(lines) + "\n")
-    command = ["data", "import", "long", "--bars", file, "--code", "KO", *US]
+    command = ["data", "make", "long", "--bars", file, "--code", "KO", *US]
     message = terminal.refusal(*command, "--out", tmp_path / "market")
     assert f"--columns {names} " in message
 

@@ -50,7 +50,7 @@ def test_what_vendors_write_is_read_or_refused_with_advice_that_works(
     folder = tmp_path / "files"
     folder.mkdir()
     bars = write_files(folder, case)
-    words = ["data", "import", "long", "--bars", bars, "--venue", case.get("venue", "us_equity")]
+    words = ["data", "make", "long", "--bars", bars, "--venue", case.get("venue", "us_equity")]
     words += shlex.split(case.get("options", ""))
     words += ["--out", tmp_path / "market"]
 

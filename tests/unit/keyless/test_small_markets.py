@@ -101,7 +101,7 @@ def test_equal_weight_of_four_assets_earns_what_the_arithmetic_says(tmp_path: Pa
 
     (tmp_path / "prices.csv").write_text("\n".join(lines) + "\n")
     words = ("--bars", "prices.csv", "--venue", "frictionless_long", "--out", "market")
-    imported = ktdeval("data", "import", "long", *words, cwd=tmp_path)
+    imported = ktdeval("data", "make", "long", *words, cwd=tmp_path)
     assert imported.code == 0, imported
 
     task = ("--tasks", "market_blinded", "--data", "market", "--windows", "2024-03-25:2024-03-26")

@@ -36,7 +36,9 @@ def imported(folder: Path, spec: str, **files: str) -> int:
     for name, text in files.items():
         (folder / f"{name}.csv").write_text(text)
     (folder / "spec.yaml").write_text(HEAD + spec)
-    return main(["qfinzero", "data", "import", str(folder / "spec.yaml"), str(folder / "made")])
+    return main(
+        ["data", "make", "qfinzero_files", str(folder / "spec.yaml"), "--out", str(folder / "made")]
+    )
 
 
 def made(folder: Path, spec: str, **files: str) -> Path:
@@ -127,7 +129,7 @@ def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(
     for name, stamped, warned in (("a", "", True), ("b", ", stamped: end", False)):
         (tmp_path / name).mkdir()
         folder = made(tmp_path / name, spec % (source, source, stamped), **files)
-        printed = terminal.out("qfinzero", "data", "check", folder)
+        printed = terminal.out("data", "check", folder)
         assert (
             "2 bars start outside the exchange's sessions" in printed
             and "`stamped: end`" in printed
@@ -173,7 +175,7 @@ def test_columns_are_named_once_decimals_rounded_with_a_note_and_symbols_read_fr
         101_234,
     )
     assert [row.symbol for row in dataset.prices.symbols(2**62)] == ["AVLN", "BTC-USD"]
-    assert main(["qfinzero", "data", "check", str(folder)]) == 0
+    assert main(["data", "check", str(folder)]) == 0
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"needs the data at {SHARED}")

@@ -154,7 +154,7 @@ def test_an_import_that_was_killed_leaves_nothing_once_it_is_made_again(
     (left,) = names(tmp_path)
     assert left.startswith(".imp.new-")
 
-    placebo = ("data", "build", "placebo", "--of", market, "--kind", "sign_flip", "--out", "imp")
+    placebo = ("data", "make", "placebo", "--of", market, "--kind", "sign_flip", "--out", "imp")
     first = ktdeval(*placebo, cwd=tmp_path)
     assert first.code == 0, first.err
     assert names(tmp_path) == ["imp"]

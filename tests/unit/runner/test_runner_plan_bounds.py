@@ -196,7 +196,7 @@ def real_news(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """Market of InvestorBench's own files."""
     folder = tmp_path_factory.mktemp("news") / "market"
     source = shared_data / "investorbench"
-    words = ["data", "import", "investorbench", "--folder", str(source), "--out", str(folder)]
+    words = ["data", "make", "investorbench", "--folder", str(source), "--out", str(folder)]
     assert main(words) == 0
     return folder
 

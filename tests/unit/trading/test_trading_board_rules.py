@@ -427,7 +427,7 @@ def test_options_of_the_papers_rules_are_refused_under_the_exchanges() -> None:
 
 def imported(folder: Path, source: Path) -> MarketSnapshot:
     """Import a file of bars as it is."""
-    assert main(["data", "import", "long", "--bars", str(source), "--out", str(folder / "m")]) == 0
+    assert main(["data", "make", "long", "--bars", str(source), "--out", str(folder / "m")]) == 0
     return load_snapshot(folder / "m")
 
 
@@ -561,7 +561,7 @@ def test_a_bar_beyond_its_limit_prices_is_an_error(
         "2024-01-02,600001.SH,10,10,10,10,1000,11,9\n"
         "2024-01-03,600001.SH,10,11.2,10,10,1000,11,9\n"
     )
-    assert main(["data", "import", "long", "--bars", str(bars), "--out", str(tmp_path / "m")]) == 2
+    assert main(["data", "make", "long", "--bars", str(bars), "--out", str(tmp_path / "m")]) == 2
     assert "bar_beyond_limit_prices (first: 600001.SH 2024-01-03)" in capsys.readouterr().err
 
 

@@ -1,0 +1,391 @@
+"""`ktdeval data make`: data of a provider, whose parameters are the command's further options."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import click
+
+from ktdeval.cli.completers import complete_names
+from ktdeval.cli.data_check import report_market
+from ktdeval.cli.examples import example
+from ktdeval.cli.options import (
+    FilePath,
+    JsonOptions,
+    OutputPath,
+    field_option,
+    flag,
+    open_plugins,
+    options_of,
+)
+from ktdeval.cli.table import params_of
+from ktdeval.errors import PluginError, UsageError
+from ktdeval.plugins.registry import Plugins
+from ktdeval.plugins.task_files import merge_layers
+from ktdeval.values.fields import build_params, near_matches, option
+from ktdeval.values.yamlio import load_yaml
+
+if TYPE_CHECKING:
+    from ktdeval.hookspecs import Spec
+    from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.runner.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class MakeOptions(JsonOptions):
+    """Options of `ktdeval data make` that every provider has."""
+
+    out: Path | None = flag(
+        None,
+        type=OutputPath("new folder", mark="manifest.json"),
+        metavar="DIR",
+        help="folder to write",
+    )
+    check_only: bool = flag(
+        False, help="check the source, and store no market; exits with 1 if there are errors"
+    )
+    recipe: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help="fetch the market of a recipe again and compare, with no PROVIDER",
+    )
+    set: Mapping[str, Any] = option(factory=dict, help="parameters by name")
+    spec: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help="YAML file of parameters; options override it",
+    )
+
+
+def provider_kind(spec: Spec) -> str:
+    """Return how a provider comes to its data: generated, imported or fetched."""
+    if "read" in spec.extra:
+        return "imported"
+    if "fetch" in spec.extra:
+        return "fetched"
+
+    return str(spec.extra.get("kind", "generated"))
+
+
+class ProviderCommand(click.Command):
+    """`ktdeval data make PROVIDER`: the provider's parameters as options, and the common ones."""
+
+    def __init__(self, plugins: Plugins, spec: Spec, common: Sequence[click.Parameter]) -> None:
+        hints = {} if spec.params is None else get_type_hints(spec.params)
+        #: options and arguments of the provider itself
+        self.own = [field_option(field, hints[field.name]) for field in params_of(spec)]
+        _check_names(spec, self.own, common)
+        super().__init__(
+            spec.name,
+            params=[*self.own, *common],
+            callback=partial(_make_of_provider, plugins, spec),
+            help=f"Source: {spec.summary}.",
+            short_help=spec.summary,
+            # The callback says what to do about a word too many.
+            context_settings={"allow_extra_args": True},
+        )
+        words = ("ktdeval data make", spec.name, spec.extra.get("example", ""), "--out my-market")
+        example(" ".join(word for word in words if word))(self)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the provider, then those of every provider."""
+        common = [each for each in self.get_params(ctx) if each not in self.own]
+        for title, parameters in ((f"Options of {self.name}", self.own), ("Options", common)):
+            records = [each.get_help_record(ctx) for each in parameters]
+            rows = [record for record in records if record is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _check_names(
+    spec: Spec, own: Sequence[click.Parameter], common: Sequence[click.Parameter]
+) -> None:
+    """Raise PluginError if a parameter of a provider has the name of a common option."""
+    taken = {name for each in common for name in (each.name, *each.opts)}
+    for parameter in own:
+        if taken & {parameter.name, *parameter.opts}:
+            raise PluginError(
+                f"data provider {spec.name!r}: its parameter {parameter.name!r} has the name of an"
+                " option of `ktdeval data make`; rename it"
+            )
+
+
+class MakeCommand(click.Command):
+    """One command for all providers: the first word is the provider, whose options may follow."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the words; where they name a provider, as its own command does."""
+        context = click.Context(self, info_name=info_name, parent=parent, **extra)
+        position = self._provider_at(context, args)
+        if position is None:
+            return super().make_context(info_name, args, parent, **extra)
+
+        name = args[position]
+        command = self.of_provider(context, name)
+        if command is None:
+            if context.resilient_parsing:
+                return super().make_context(info_name, args, parent, **extra)
+
+            names = list(loaded_plugins(context).specs("data"))
+            advice = near_matches(name, names) or f"; known: {', '.join(names)}"
+            raise UsageError(f"unknown data provider {name!r}{advice}")
+
+        rest = [*args[:position], *args[position + 1 :]]
+        return command.make_context(f"{info_name} {name}", rest, parent, **extra)
+
+    def of_provider(self, context: click.Context, name: str) -> ProviderCommand | None:
+        """Return the command of a provider, or None if there is none of that name."""
+        plugins = loaded_plugins(context)
+        spec = plugins.specs("data").get(name)
+        if spec is None:
+            return None
+
+        common = [each for each in self.params if isinstance(each, click.Option)]
+        return ProviderCommand(plugins, spec, common)
+
+    def of_providers(self, context: click.Context) -> list[ProviderCommand]:
+        """Return the commands of all providers."""
+        names = loaded_plugins(context).specs("data")
+        commands = [self.of_provider(context, name) for name in names]
+        return [command for command in commands if command is not None]
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        """Return the words of the usage line."""
+        return ["PROVIDER", "[OPTIONS OF PROVIDER]", "--out DIR"]
+
+    def _provider_at(self, context: click.Context, args: Sequence[str]) -> int | None:
+        """Return the place of the word that names a provider: the first that is neither an option of
+        every provider nor its value. None if there is none.
+
+        Raises UsageError: another option precedes it.
+        """
+        parser = self.make_parser(context)
+        parser.allow_interspersed_args = False
+        try:
+            values, rest, _ = parser.parse_args(list(args))
+        except click.NoSuchOption as error:
+            common = [name for parameter in self.params for name in parameter.opts]
+            near = near_matches(error.option_name, common)
+            raise UsageError(
+                f"no such option {error.option_name} before a provider, whose options follow its name:"
+                f" `ktdeval data make PROVIDER {error.option_name} …`{near}"
+            ) from error
+
+        if not isinstance(values.get("provider"), str):
+            return None
+        return len(args) - len(rest) - 1
+
+
+def loaded_plugins(context: click.Context) -> Plugins:
+    """Return the plugins that the group `data` has loaded, or load them."""
+    return context.find_object(Plugins) or open_plugins()
+
+
+@example(
+    "ktdeval data make synthetic --out my-market",
+    "ktdeval data make long --bars bars.csv --venue us_equity --check-only",
+)
+@click.command("make", cls=MakeCommand)
+@click.argument("provider", required=False, shell_complete=complete_names("data"))
+@options_of(MakeOptions)
+@click.pass_context
+def make(context: click.Context, provider: str | None, options: MakeOptions) -> None:  # noqa: ARG001 - a provider's own command takes it
+    """Generate, import or fetch data of a provider.
+
+    `ktdeval data` lists the providers, `ktdeval data make PROVIDER --help` the options of one. An
+    import refuses data with errors, unless --repair names what mends them. A fetch leaves a recipe
+    that repeats it, and resumes where it was interrupted.
+    """
+    if options.recipe is None:
+        raise UsageError(
+            "name a provider (`ktdeval data` lists them), or the recipe of a fetched market:"
+            " --recipe FILE --out DIR"
+        )
+
+    _fetch_again(loaded_plugins(context), options.recipe, options)
+
+
+def _make_of_provider(plugins: Plugins, spec: Spec, /, **values: Any) -> int:
+    """Take a provider's parameters from the values of options, and make its data."""
+    own = {field.name: values.pop(field.name) for field in params_of(spec)}
+    return _make_given(plugins, spec, own, **values)
+
+
+@options_of(MakeOptions)
+def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: MakeOptions) -> int:
+    """Make the data of a provider, or check its source; return the exit code."""
+    unexpected = click.get_current_context().args
+    if unexpected:
+        raise UsageError(
+            f"one word too many: {unexpected[0]!r}; the folder to write is an option: --out"
+            f" {shlex.quote(unexpected[0])}"
+        )
+
+    if options.recipe is not None:
+        raise UsageError("--recipe already names its market; omit the provider and its options")
+
+    args = given_params(own, options)
+    if options.check_only:
+        return _check_source(plugins, spec, args, options)
+    if options.as_json:
+        raise UsageError("--json prints the findings of --check-only; add that, or omit it")
+
+    out = _named_out(options)
+    form = spec.extra.get("form")
+    if form is not None:
+        for line in spec.make(_params(spec, args), out):
+            click.echo(line)
+
+        return 0
+
+    if provider_kind(spec) == "fetched":
+        _fetch(plugins, spec, args, out)
+        return 0
+
+    from ktdeval.runner.data_source import store_snapshot
+
+    _print_summary(store_snapshot(plugins, spec.name, args, out), out)
+    if provider_kind(spec) == "imported":
+        _warn(out)
+
+    return 0
+
+
+def given_params(own: Mapping[str, Any], options: MakeOptions) -> Mapping[str, Any]:
+    """Return the parameters that a command line gives a provider.
+
+    `own`: values of its options, None where one is not given. `--set` overrides the file of
+    `--spec`, and `own` overrides both; mappings merge key by key.
+    """
+    given = {name: value for name, value in own.items() if value is not None}
+    in_file = {}
+    if options.spec is not None:
+        in_file = load_yaml(options.spec)
+
+    return merge_layers((in_file, options.set, given))
+
+
+def _params(spec: Spec, args: Mapping[str, Any]) -> Any:
+    """Return a provider's parameters, None if it takes none. Raises ConfigError: one is wrong."""
+    if spec.params is None:
+        return None
+    return build_params(spec.params, args, f"data provider {spec.name}")
+
+
+def _named_out(options: MakeOptions) -> Path:
+    """Return the folder to write. Raises UsageError if none is named."""
+    if options.out is None:
+        raise UsageError(
+            "name the folder to write: --out DIR; or only check the source: --check-only"
+        )
+    return options.out
+
+
+def _print_summary(stored: MarketSnapshot, out: Path) -> None:
+    """Print name, days and assets of a stored snapshot, its repairs and notes."""
+    days = f"{len(stored.days)} days {stored.days[0]}…{stored.days[-1]}"
+    click.echo(f"{out}: {stored.meta.name}, {days}, {len(stored.codes)} assets, id {stored.id}")
+    for repair in stored.meta.repairs:
+        click.echo(f"repaired: {repair}")
+
+    for note in stored.meta.notes:
+        click.echo(f"note: {note}")
+
+
+def _warn(out: Path) -> None:
+    """Print the warnings on a snapshot's data."""
+    from ktdeval.market.quality import check, raw_from_snapshot
+    from ktdeval.market.storage import load_snapshot
+
+    findings = check(raw_from_snapshot(load_snapshot(out)))
+    warnings = [finding for finding in findings if finding.severity == "warning"]
+    for finding in warnings:
+        first = f" (first: {finding.examples[0]})" if finding.examples else ""
+        click.echo(f"note: {finding.count} {finding.kind}{first}: {finding.hint}; {finding.fix}")
+
+    if warnings:
+        click.echo(f"`ktdeval data check {out}` shows more")
+
+
+def _fetch(
+    plugins: Plugins,
+    spec: Spec,
+    args: Mapping[str, Any],
+    out: Path,
+    expected: tuple[Path, Recipe] | None = None,
+) -> None:
+    """Fetch a market, store it with a recipe, and warn of problems in the data."""
+    from ktdeval.runner.recipe import RECIPE, fetch_snapshot
+
+    query = _pinned(spec, args, out)
+    _print_summary(fetch_snapshot(plugins, spec.name, query, out, expected), out)
+    _warn(out)
+    click.echo(f"the recipe is {out / RECIPE}, the vendor's answers are in {query['answers']}")
+
+
+def _pinned(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, Any]:
+    """Return the query of a fetch: what would change with the day of the query is fixed, so that a
+    recipe repeats it.
+    """
+    pin = spec.extra.get("pin", dict)
+    query: Mapping[str, Any] = pin({"answers": f"{out}.answers", **args})
+    return query
+
+
+def _fetch_again(plugins: Plugins, recipe: Path, options: MakeOptions) -> None:
+    """Fetch the market of a recipe again, and compare."""
+    from ktdeval.runner.recipe import load_recipe
+
+    if options.check_only or options.as_json or options.spec is not None:
+        raise UsageError("--recipe takes only --out DIR, and --set for what a recipe omits")
+
+    out = _named_out(options)
+    loaded = load_recipe(recipe, plugins)
+    spec = plugins.spec("data", loaded.market)
+    allowed = spec.extra["fetch"]
+    for name in options.set:
+        if name not in allowed:
+            raise UsageError(f"--set {name}: the recipe sets that; set only {', '.join(allowed)}")
+
+    _fetch(plugins, spec, {**loaded.query, **options.set}, out, (recipe, loaded))
+    click.echo(f"equal to the snapshot of {recipe}")
+
+
+def _check_source(
+    plugins: Plugins, spec: Spec, args: Mapping[str, Any], options: MakeOptions
+) -> int:
+    """Check a source before it is stored, with its repairs applied; return the exit code."""
+    from ktdeval.market.assembly import apply_repairs
+    from ktdeval.market.quality import raw_from_snapshot
+
+    form = spec.extra.get("form")
+    if form is not None:
+        raise UsageError(
+            f"--check-only is for markets; check a {form.name} once it is made: `ktdeval data check"
+            " DIR`"
+        )
+
+    if provider_kind(spec) == "fetched" and options.out is not None:
+        args = _pinned(spec, args, options.out)
+    if "read" not in spec.extra:
+        snapshot = plugins.make_snapshot(spec.name, args)
+        return report_market(raw_from_snapshot(snapshot), options.as_json)
+
+    params = _params(spec, args)
+    raw = spec.extra["read"](params)
+    repaired = apply_repairs(raw, getattr(params, "repair", ()))
+    return report_market(repaired, options.as_json)

@@ -1,0 +1,60 @@
+"""Providers of `ktdeval data make` for the data of the services, named without loading a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ktdeval.hookspecs import DataForm, Spec
+from ktdeval.values.fields import option
+from ktdeval.values.lazy import maker
+from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
+
+_FORM = "ktdeval_qfinzero.data.form"
+
+DATASET = DataForm(
+    name="QFinZero dataset",
+    holds=maker(f"{_FORM}:is_dataset"),
+    check=maker(f"{_FORM}:check_folder"),
+    facts=maker(f"{_FORM}:facts_of_folder"),
+)
+"""Form of the data that the services read."""
+
+
+@dataclass(frozen=True)
+class FilesParams:
+    """Files of one's own, and the dataset that they make or update."""
+
+    ingest: str = field(
+        metadata={"help": "YAML or JSON file that says which files hold what", "flag": "SPEC"}
+    )
+    update: bool = option(
+        False,
+        help="add the rows to the dataset in --out, all or nothing; those stored are passed over",
+    )
+    replace: bool = option(
+        False,
+        help="with --update: rows that contradict stored ones replace them; else they are refused",
+    )
+
+
+def providers() -> Sequence[Spec]:
+    """Return the providers."""
+    return [
+        Spec(
+            "qfinzero",
+            maker(f"{_FORM}:generated"),
+            "an invented market of the QFinZero services: prices, options, events and news, from a"
+            " seed",
+            SyntheticParams,
+            extra={"form": DATASET},
+        ),
+        Spec(
+            "qfinzero_files",
+            maker(f"{_FORM}:of_files"),
+            "a market of the QFinZero services out of your own CSV and JSON files, which SPEC"
+            " describes",
+            FilesParams,
+            extra={"form": DATASET, "kind": "imported", "example": "ingest.yaml"},
+        ),
+    ]

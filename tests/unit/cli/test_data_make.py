@@ -1,0 +1,189 @@
+"""`ktdeval data`: one command for all providers, and folders of several forms."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from ktdeval.cli.main import cli
+from ktdeval.plugins import registry
+from ktdeval.plugins.registry import find_entry_points
+from terminal import Terminal
+
+SMALL = ("--first", "2024-01-02", "--last", "2024-02-08")
+NOTES = '''
+"""Data that are notes in a file."""
+from dataclasses import dataclass
+from ktdeval.hookspecs import DataForm, Spec, hookimpl
+from ktdeval.values.fields import option
+
+
+def write(params, folder):
+    folder.mkdir()
+    (folder / "notes.txt").write_text(params.text)
+    yield f"{folder}: {len(params.text)} letters"
+
+
+NOTES = DataForm(
+    "notebook",
+    lambda folder: (folder / "notes.txt").exists(),
+    lambda folder: [("error", "notes.txt", "is dull"), ("warning", "notes.txt", "is short")],
+    lambda folder: {"letters": len((folder / "notes.txt").read_text())},
+)
+
+
+@dataclass(frozen=True)
+class Params:
+    text: str = option("hello", help="what to write")
+    NAME: str = option("", help="a name that may be taken")
+
+
+@hookimpl
+def ktdeval_data():
+    return [Spec("notes", write, "notes", Params, extra={"form": NOTES, "kind": "imported"})]
+'''
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plugin whose data have a form of their own."""
+    monkeypatch.delitem(sys.modules, "notes_plugin", raising=False)
+    path = tmp_path / "notes_plugin.py"
+    path.write_text(NOTES.replace("NAME", "heading"))
+    return path
+
+
+def test_there_are_three_commands_with_few_options() -> None:
+    group: Any = cli.get_command(click.Context(cli), "data")
+    options = {}
+    for name, command in group.commands.items():
+        options[name] = [each.opts[0] for each in command.params if isinstance(each, click.Option)]
+
+    assert options == {
+        "make": ["--json", "--out", "--check-only", "--recipe", "--set", "--spec"],
+        "check": ["--json"],
+        "info": ["--json"],
+    }
+
+
+def test_common_options_may_precede_the_provider(tmp_path: Path, terminal: Terminal) -> None:
+    first, then = tmp_path / "first", tmp_path / "then"
+    before = terminal.out("data", "make", "--set", "seed=3", "--out", first, "synthetic", *SMALL)
+    after = terminal.out("data", "make", "synthetic", *SMALL, "--set", "seed=3", "--out", then)
+    assert before.removeprefix(str(first)) == after.removeprefix(str(then))
+
+
+def test_help_of_a_provider_has_its_options_apart_from_the_common_ones(terminal: Terminal) -> None:
+    text = terminal.text("data", "make", "us", "--help")
+    assert text.startswith("Usage: ktdeval data make us [OPTIONS]\n")
+    own, _, common = text.partition("\nOptions of us:\n")[2].partition("\nOptions:\n")
+    assert "--symbols SYMBOL,…" in own
+    common, _, examples = common.partition("\nExample:\n")
+    assert "--out DIR" in common
+    assert "--symbols" not in common
+    assert examples.startswith("  ktdeval data make us --from ")
+
+
+def test_a_check_alone_stores_nothing_and_takes_json(tmp_path: Path, terminal: Terminal) -> None:
+    words = ("data", "make", "synthetic", *SMALL, "--check-only")
+    assert "0 kinds of error" in terminal.text(*words)
+    report = json.loads(terminal.text(*words, "--out", tmp_path / "m", "--json"))
+    assert (report["market"], report["errors"]) == ("synthetic-7", 0)
+    assert not (tmp_path / "m").exists()
+
+
+# ---- data of another form
+
+
+def test_data_of_another_form_are_made_checked_and_described(
+    tmp_path: Path, terminal: Terminal, notes: Path
+) -> None:
+    folder = tmp_path / "mine"
+    group = ("data", "--plugin", notes)
+    listed = [line.split()[:2] for line in terminal.text(*group).splitlines()]
+    assert ["notes", "imported"] in listed
+    printed = terminal.text(*group, "make", "notes", "--text", "good", "--out", folder)
+    assert printed == f"{folder}: 4 letters\n"
+    code, out, _ = terminal.call(*group, "check", folder)
+    assert (code, out) == (1, "error: notes.txt: is dull\nwarning: notes.txt: is short\n")
+    code, out, _ = terminal.call(*group, "check", folder, "--json")
+    assert code == 1
+    assert json.loads(out) == {
+        "form": "notebook",
+        "errors": 1,
+        "findings": [
+            {"severity": "error", "where": "notes.txt", "message": "is dull"},
+            {"severity": "warning", "where": "notes.txt", "message": "is short"},
+        ],
+    }
+    assert json.loads(terminal.text(*group, "info", folder, "--json")) == {"letters": 4}
+
+
+def test_data_of_another_form_are_no_market(terminal: Terminal, notes: Path) -> None:
+    words = ("plan", "--model", "builtin/hold", "--tasks", "blinded_open_research")
+    refused = terminal.refusal(*words, "--plugin", notes, "--data", "notes")
+    assert (
+        "'notes' makes no market but a notebook; write it with `ktdeval data make notes" in refused
+    )
+    refused = terminal.refusal("data", "--plugin", notes, "make", "notes", "--check-only")
+    assert "check a notebook once it is made: `ktdeval data check DIR`" in refused
+
+
+@pytest.mark.parametrize("name", ["out", "check_only", "as_json", "spec", "set", "json"])
+def test_a_parameter_with_the_name_of_a_common_option_is_refused(
+    terminal: Terminal, notes: Path, name: str
+) -> None:
+    notes.write_text(NOTES.replace("NAME", name))
+    refused = terminal.refusal("data", "--plugin", notes, "make", "notes", "--help")
+    assert f"its parameter '{name}' has the name of an option of `ktdeval data make`" in refused
+
+
+def test_without_the_plugin_of_a_form_the_rest_works(
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def others() -> list[Any]:
+        return [each for each in find_entry_points() if "qfinzero" not in each.module]
+
+    monkeypatch.setattr(registry, "find_entry_points", others)
+    assert "unknown data provider 'qfinzero'" in terminal.refusal("data", "make", "qfinzero")
+    terminal.out("data", "make", "synthetic", *SMALL, "--out", tmp_path / "m")
+    assert "0 kinds of error" in terminal.text("data", "check", tmp_path / "m")
+
+
+# ---- words that moved
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "qfinzero data import ingest.yaml mine",
+            "one word too many: 'mine'; the folder to write is an option: --out mine",
+        ),
+        (
+            "qfinzero data update ingest.yaml mine --replace",
+            "one word too many: 'mine'; the folder to write is an option: --out mine",
+        ),
+        (
+            "data check long --bars x.csv --json",
+            "check a source with `ktdeval data make long --bars x.csv --json --check-only`",
+        ),
+        ("data fetch", "name a provider (`ktdeval data` lists them), or the recipe of"),
+    ],
+)
+def test_old_words_that_no_table_rewrites_are_refused_with_what_to_type(
+    terminal: Terminal, words: str, message: str
+) -> None:
+    assert message in terminal.error(*words.split())
+
+
+def test_the_old_build_of_a_dataset_is_rewritten(tmp_path: Path, terminal: Terminal) -> None:
+    error = terminal.error("qfinzero", "data", "build", tmp_path / "m", "--as-of-day", "soon")
+    moved, problem = error.splitlines()
+    assert moved == "ktdeval: moved: ktdeval data make qfinzero --out …"
+    assert "as_of_day must be a day such as 2025-01-02" in problem

@@ -179,7 +179,8 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], Verification]:
 
     plugins = open_plugins(options.plugin)
     given = given_of(options)
-    moved = {name: given[name] for name in ("data", "data_args", "items") if name in given}
+    places = ("data", "data_args", "items")
+    moved: dict[str, object] = {name: given[name] for name in places if name in given}
 
     def verify_file(file: Path) -> Verification:
         with work_shown() as tell:

@@ -134,7 +134,7 @@ def _aligned(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
 def _bases(family: str, specs: Iterable[Spec], suffixes: Iterable[str]) -> list[str]:
     """Return the names of tasks without their suffixes and the family's name, each once."""
     known = list(suffixes)
-    bases = {}
+    bases: dict[str, None] = {}
     for spec in specs:
         base, _ = split_name(spec.name, known)
         bases[base.removeprefix(f"{family}_")] = None

@@ -91,7 +91,7 @@ def _resume(place: GridPlace, _record: GridRecord, _values: Sequence[str]) -> st
 
 
 def _concurrency(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> str:
-    episodes = click.IntRange(1, _MOST_EPISODES).convert(values[0], None, None)
+    episodes = click.IntRange(1, _MOST_EPISODES)(values[0])
     change_control(place.store, SetConcurrency(episodes))
     return f"{episodes} at once"
 

@@ -12,18 +12,23 @@ from ktdeval.cli.groups import LazyCommand as LazyCommand, LazyGroup as LazyGrou
 from ktdeval.cli.options import (
     WORDS as WORDS,
     FilePath as FilePath,
+    JsonOption as JsonOption,
     JsonOptions as JsonOptions,
     MarketOptions as MarketOptions,
     Number as Number,
     OutputPath as OutputPath,
+    PluginOption as PluginOption,
     PluginOptions as PluginOptions,
+    RunOptionsCommand as RunOptionsCommand,
     RunPath as RunPath,
     config_option as config_option,
     flag as flag,
+    given_of as given_of,
     json_option as json_option,
     open_plugins as open_plugins,
     options_of as options_of,
     plugin_option as plugin_option,
+    run_flag as run_flag,
     warn as warn,
 )
 from ktdeval.cli.progress import work_shown as work_shown

@@ -1,9 +1,10 @@
-"""`ktdeval card`: show, validate and verify result cards."""
+"""`ktdeval card`: show, verify and sign result cards."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,16 @@ from typing import TYPE_CHECKING
 import click
 
 from ktdeval.cli.examples import example
-from ktdeval.cli.options import FilePath, RunPath, config_option, json_option, open_plugins
+from ktdeval.cli.options import (
+    FilePath,
+    JsonOption,
+    RecordedOptions,
+    RunPath,
+    flag,
+    given_of,
+    open_plugins,
+    options_of,
+)
 from ktdeval.cli.signing import keygen, sign
 from ktdeval.cli.table import line_width, print_json
 from ktdeval.errors import KtdevalError, VerificationError
@@ -45,7 +55,7 @@ _PATH = click.argument("path", type=RunPath())
 @example("ktdeval card show ktdeval-runs/my-run")
 @click.group()
 def card() -> None:
-    """Show, validate, verify and sign result cards.
+    """Show, verify and sign result cards.
 
     PATH is a card file, or a run folder with all its cards.
     """
@@ -55,18 +65,26 @@ card.add_command(keygen)
 card.add_command(sign)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """Options of `card show`."""
+
+    whole: bool = flag(
+        False,
+        name="--all",
+        help="the whole card: facts, diagnostics, windows, activity, notes",
+    )
+    plain: bool = flag(False, help="aligned text without colours, also in a terminal")
+    as_json: bool = flag(
+        False, name="--json", help="print cards as they are stored, as a JSON list"
+    )
+
+
 @example("ktdeval card show ktdeval-runs/my-run --all")
 @card.command()
 @click.argument("paths", nargs=-1, required=True, type=RunPath(), metavar="PATH…")
-@click.option(
-    "--all",
-    "whole",
-    is_flag=True,
-    help="the whole card: facts, diagnostics, windows, activity, notes",
-)
-@click.option("--plain", is_flag=True, help="aligned text without colours, also in a terminal")
-@click.option("--json", "as_json", is_flag=True, help="cards as they are stored, a JSON list")
-def show(paths: tuple[Path, ...], whole: bool, plain: bool, as_json: bool) -> None:
+@options_of(ShowOptions)
+def show(paths: tuple[Path, ...], options: ShowOptions) -> None:
     """Print a card: its panel and what it claims. Several cards are side by side."""
     from rich.text import Text
 
@@ -74,82 +92,65 @@ def show(paths: tuple[Path, ...], whole: bool, plain: bool, as_json: bool) -> No
     from ktdeval.cards.show import card_lines, plain_text, print_lines, side_by_side
 
     cards = [load_card(file) for file in card_files(paths)]
-    if as_json:
+    if options.as_json:
         print_json([card.plain for card in cards])
         return
 
     lines: list[Text] = []
-    width = None if plain else line_width()
+    width = None if options.plain else line_width()
     if len(cards) == 1:
-        lines.extend(card_lines(cards[0], whole, width))
-    elif whole:
+        lines.extend(card_lines(cards[0], options.whole, width))
+    elif options.whole:
         for card in cards:
-            lines.extend(card_lines(card, whole, width))
+            lines.extend(card_lines(card, options.whole, width))
             lines.append(Text())
     else:
         lines.extend(side_by_side(cards, width))
 
-    if plain:
+    if options.plain:
         click.echo(plain_text(lines), nl=False)
     else:
         print_lines(lines)
 
-    if not whole:
+    if not options.whole:
         click.echo(f"\nall     ktdeval card show {shlex.join(map(str, paths))} --all")
 
 
-@example("ktdeval card validate ktdeval-runs/my-run")
-@card.command()
-@_PATH
-def validate(path: Path) -> None:
-    """Check a card against its schema and against its own episodes."""
-    from ktdeval.cards.check import card_kinds, load_card
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(RecordedOptions, JsonOption):
+    """Options of `card verify`."""
 
-    def judge(file: Path) -> str:
-        checked = load_card(file)
-        kind = card_kinds(checked.kind)[checked.kind]
-        return f"valid ({kind.content(checked)})"
+    signed_by: Path | None = flag(
+        None,
+        help="first require a signature by this public key, or by one of a folder's *.pub",
+        type=FilePath(),
+        metavar="KEY|DIR",
+    )
+    card_only: bool = flag(
+        False,
+        help="check the card alone, against its schema and its own episodes; needs no records",
+    )
 
-    _judge_cards(path, judge, "valid")
 
-
-@example("ktdeval card verify ktdeval-runs/my-run")
+@example("ktdeval card verify ktdeval-runs/my-run", "ktdeval card verify --card-only card.json")
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")
 @_PATH
-@config_option("data", "data_args", "items", "plugin")
-@click.option(
-    "--signed-by",
-    type=FilePath(),
-    metavar="KEY|DIR",
-    help="first require a signature by this public key, or by one of a folder's *.pub",
-)
-@json_option
-def verify(
-    path: Path,
-    plugin: tuple[str, ...] | None,
-    signed_by: Path | None,
-    as_json: bool,
-    **changes: object,
-) -> None:
+@options_of(VerifyOptions)
+def verify(path: Path, options: VerifyOptions) -> None:
     """Re-execute the recorded decisions, recompute every figure, and name the first difference.
 
     --data and --data-args are needed only if the snapshot has moved since the run, --items if the
     run had that option.
     """
-    from ktdeval.cli.progress import work_shown
-    from ktdeval.runner.verify import verify_card
+    if options.signed_by is not None:
+        _require_signatures(path, options.signed_by, is_shown=not options.as_json)
 
-    if signed_by is not None:
-        _require_signatures(path, signed_by, is_shown=not as_json)
+    if options.card_only:
+        _check_alone(path, options.as_json)
+        return
 
-    plugins = open_plugins(plugin or ())
-    moved = {name: value for name, value in changes.items() if value is not None}
-
-    def verify_file(file: Path) -> Verification:
-        with work_shown() as tell:
-            return verify_card(file, plugins, moved, tell, now=datetime.now(UTC))
-
-    if as_json:
+    verify_file = _verifier(options)
+    if options.as_json:
         _print_verifications(path, verify_file)
         return
 
@@ -169,6 +170,53 @@ def verify(
         return "; not known: ".join([verdict, *verification.notes])
 
     _judge_cards(path, judge, "verified")
+
+
+def _verifier(options: VerifyOptions) -> Callable[[Path], Verification]:
+    """Return what verifies a card by its records, and shows how far it is."""
+    from ktdeval.cli.progress import work_shown
+    from ktdeval.runner.verify import verify_card
+
+    plugins = open_plugins(options.plugin)
+    given = given_of(options)
+    places = ("data", "data_args", "items")
+    moved: dict[str, object] = {name: given[name] for name in places if name in given}
+
+    def verify_file(file: Path) -> Verification:
+        with work_shown() as tell:
+            return verify_card(file, plugins, moved, tell, now=datetime.now(UTC))
+
+    return verify_file
+
+
+def _check_alone(path: Path, as_json: bool) -> None:
+    """Check cards against their schemas and their own episodes, and print the verdicts."""
+    from ktdeval.cards.check import card_files, card_kinds, load_card
+
+    def judge(file: Path) -> str:
+        checked = load_card(file)
+        kind = card_kinds(checked.kind)[checked.kind]
+        return f"valid ({kind.content(checked)})"
+
+    if not as_json:
+        _judge_cards(path, judge, "valid")
+        return
+
+    verdicts: list[JsonValue] = []
+    failures: list[KtdevalError] = []
+    for file in card_files([path]):
+        verdict: dict[str, JsonValue] = {"card": str(file), "valid": True}
+        try:
+            judge(file)
+        except KtdevalError as error:
+            verdict.update(valid=False, error=" ".join(str(error).split()))
+            failures.append(error)
+
+        verdicts.append(verdict)
+
+    print_json(verdicts)
+    if failures:
+        raise failures[0]
 
 
 def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:

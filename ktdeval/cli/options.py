@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -202,14 +203,64 @@ class GroupedCommand(click.Command):
         write_groups(ctx, formatter, grouped(self.get_params(ctx)))
 
 
+class RunOptionsCommand(click.Command):
+    """Command that takes options of `ktdeval run` besides its own.
+
+    They are those of `run` itself: help names them and does not repeat them, a shell completes
+    them. `run_names`: of fields of `RunConfig`; empty: all options of `run`.
+    """
+
+    def __init__(self, *arguments: Any, run_names: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.run_names = tuple(run_names)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the command's own parameters, and behind them those of `run`."""
+        shared = []
+        for option in run_options():
+            if not self.run_names or option.name in self.run_names:
+                shared.append(option)
+
+        return [*super().get_params(ctx), *shared]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, and which of `run` it takes."""
+        rows = []
+        for parameter in super().get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Option) and record is not None:
+                rows.append(record)
+
+        with formatter.section("Options"):
+            formatter.write_dl(rows, col_max=24)
+
+        with formatter.section("Options of `ktdeval run` (see `ktdeval run --help`)"):
+            self._write_run_options(formatter)
+
+    def _write_run_options(self, formatter: click.HelpFormatter) -> None:
+        if not self.run_names:
+            formatter.write_text("all of them, such as --model, --tasks and --config")
+            return
+
+        options = [f"--{name.replace('_', '-')}" for name in self.run_names]
+        room = formatter.width - formatter.current_indent
+        for line in textwrap.wrap(", ".join(options), room, break_on_hyphens=False):
+            formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def config_of(values: dict[str, Any]) -> RunConfig:
+    """Take the options of a run out of the values of a command, and return its config."""
+    config_file = values.pop("config_file")
+    overrides = {field.name: values.pop(field.name) for field in dataclasses.fields(RunConfig)}
+    return load_config(config_file, overrides)
+
+
 def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command body: its first argument is a `RunConfig` from `--config` and options."""
-    names = [field.name for field in dataclasses.fields(RunConfig)]
 
     @functools.wraps(function)
-    def body(config_file: Path | None, **values: Any) -> Any:
-        overrides = {name: values.pop(name) for name in names}
-        return function(load_config(config_file, overrides), **values)
+    def body(**values: Any) -> Any:
+        return function(config_of(values), **values)
 
     return _with_options(body, run_options())
 
@@ -258,10 +309,11 @@ def flag(
 def run_flag(name: str) -> Any:
     """Return a dataclass field that `options_of` makes the option of `ktdeval run` of that name of.
 
-    None, where it is not given, means the value that a run was made with.
+    Where it is not given, it is None, or an empty list: the value that a run was made with.
     """
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
-    return dataclasses.field(default=None, metadata=fields[name].metadata)
+    default = () if fields[name].default == () else None
+    return dataclasses.field(default=default, metadata=fields[name].metadata)
 
 
 def given_of(options: Any) -> dict[str, Any]:
@@ -347,7 +399,16 @@ class MarketOptions:
 class PluginOption:
     """Option of commands that use what plugins offer."""
 
-    plugin: tuple[str, ...] | None = run_flag("plugin")
+    plugin: tuple[str, ...] = run_flag("plugin")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordedOptions(PluginOption):
+    """Options of commands on a finished run: where its market is now, and what it had from elsewhere."""
+
+    data: str | None = run_flag("data")
+    data_args: Mapping[str, Any] | None = run_flag("data_args")
+    items: str | None = run_flag("items")
 
 
 JsonOption = JsonOptions

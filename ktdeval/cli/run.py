@@ -1,4 +1,4 @@
-"""`ktdeval run`, `score`, `card` and `plan`: evaluate, recompute, show and verify, estimate."""
+"""`ktdeval run` and `score`: evaluate, and recompute from records."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ktdeval.cards import count, dollars
 from ktdeval.cli.card import print_cards
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
     WORDS,
     GroupedCommand,
+    JsonOption,
+    RecordedOptions,
     RunPath,
-    config_option,
     config_options,
-    json_option,
+    given_of,
     open_plugins,
+    options_of,
+    run_flag,
 )
 from ktdeval.cli.resume import resume_line
-from ktdeval.cli.table import grid_lines, line_width, print_json
+from ktdeval.cli.table import print_json
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.runner.config import RunConfig, load_config
 from ktdeval.values.fields import shown_path, working_folder
@@ -37,11 +40,9 @@ from ktdeval.values.fields import shown_path, working_folder
 if TYPE_CHECKING:
     from ktdeval.calls.stop import StopSignal
     from ktdeval.plugins.registry import Plugins
-    from ktdeval.runner.estimate import Amount, Finished, RunEstimate, TaskEstimate
     from ktdeval.runner.run import RunResult
     from ktdeval.values.jsonio import JsonValue
 
-_INDENT = "  "  #: of a table below its title
 #: New objects between collections (some megabytes); Python's own threshold of 700 would collect
 #: every 16 steps
 _COLLECTED_AFTER = 20_000
@@ -157,12 +158,14 @@ def check_finished(result: RunResult) -> None:
 @example("ktdeval run --model builtin/momentum --tasks blinded_open_research")
 @click.command("run", cls=GroupedCommand)
 @config_options
-@json_option
+@options_of(JsonOption)
 @click.pass_context
-def run(context: click.Context, /, config: RunConfig, as_json: bool) -> None:
+def run(context: click.Context, /, config: RunConfig, options: JsonOption) -> None:
     """Evaluate a model on tasks. The same command again resumes; finished episodes don't run again."""
     if config.dry_run:
-        print_plan(config, as_json)
+        from ktdeval.cli.plan import print_plan
+
+        print_plan(config, options.as_json)
         return
 
     here = working_folder()
@@ -185,7 +188,7 @@ def run(context: click.Context, /, config: RunConfig, as_json: bool) -> None:
         limits = {"max_cost": config.max_cost, "max_tokens": config.max_tokens}
         resume = resume_line(context.meta[WORDS], limits, result.stopped.needed)
 
-    if as_json:
+    if options.as_json:
         print_json(_outcome(result, folder, cards, resume))
     else:
         print_cards(cards)
@@ -234,19 +237,28 @@ def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path])
     click.echo(f"score   ktdeval score {shlex.quote(str(folder))}{options}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(RecordedOptions, JsonOption):
+    """Options of `score`."""
+
+    metrics: tuple[str, ...] = run_flag("metrics")
+    rules: Literal["strict", "paper"] | None = run_flag("rules")
+    certificate: str | None = run_flag("certificate")
+
+
 @example("ktdeval score ktdeval-runs/my-run --metrics brier")
 @click.command("score")
 @click.argument("run_folder", type=RunPath(), metavar="RUN")
-@config_option("data", "data_args", "metrics", "rules", "certificate", "items", "plugin")
-@json_option
-def score(run_folder: Path, as_json: bool, **options: object) -> None:
+@options_of(ScoreOptions)
+def score(run_folder: Path, options: ScoreOptions) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
     from ktdeval.cli.progress import work_shown
     from ktdeval.runner.score import rescore
 
-    changes = {name: value for name, value in options.items() if value is not None}
+    changes = given_of(options)
+    as_json = changes.pop("as_json")
     load_config(None, {"model": "-", "tasks": ("-",), **changes})  # refuse what a run would refuse
-    plugins = open_plugins(tuple(changes.pop("plugin", ())))  # type: ignore[arg-type]
+    plugins = open_plugins(changes.pop("plugin", ()))
     with work_shown() as tell:
         cards = rescore(run_folder, plugins, changes, tell)
 
@@ -257,138 +269,3 @@ def score(run_folder: Path, as_json: bool, **options: object) -> None:
         print_json({"run": str(run_folder), "cards": [str(path) for path in cards]})
     else:
         print_cards(cards)
-
-
-# ---- plan
-
-
-@example("ktdeval plan --model openai/gpt-5-mini --tasks blinded_open_research")
-@click.command("plan")
-@config_options
-@click.option("--json", "as_json", is_flag=True, help="as JSON")
-def plan(config: RunConfig, as_json: bool) -> None:
-    """Estimate calls, tokens, cost and hours of a run: low, typical and high.
-
-    Takes the options of `run`. Calls no model and needs no key. For a run that has begun, it shows
-    what is left.
-    """
-    print_plan(config, as_json)
-
-
-def print_plan(config: RunConfig, as_json: bool = False) -> None:
-    """Estimate a run and print it: facts, a table for each task and in total, assumptions, warnings."""
-    from ktdeval.runner.estimate import estimate_run
-    from ktdeval.runner.run import check_run_output
-    from ktdeval.values.typed import to_plain
-
-    check_run_output(config)
-    estimate = estimate_run(config, open_plugins(config.plugin))
-    if as_json:
-        print_json(to_plain(estimate))
-        return
-
-    for name, text in _facts(estimate):
-        click.echo(f"{name:<10}{text}")
-
-    for task in estimate.tasks:
-        click.echo()
-        _print_task(task, estimate.max_output_tokens)
-
-    if len(estimate.tasks) > 1:
-        click.echo()
-        _print_table("all tasks, steps that are left", None, estimate.left)
-
-    click.echo("\nassumed")
-    for sentence in estimate.assumptions:
-        click.echo(f"  {sentence}")
-
-    for sentence in estimate.warnings:
-        click.echo(f"\nwarning: {sentence}")
-
-
-def _print_task(task: TaskEstimate, max_output_tokens: int) -> None:
-    """Print the table of a task, and the size of its largest prompt."""
-    done = task.finished.steps
-    steps = f"{task.steps:,} steps"
-    if done:
-        steps = f"{task.steps - done:,} of {task.steps:,} steps left"
-
-    title = f"{task.name}: {count(task.episodes, 'episode')}, {steps}"
-    _print_table(title, task.finished, task.left)
-    if task.largest_prompt is not None:
-        tokens = " / ".join(f"{number:,}" for number in task.largest_prompt.values())
-        click.echo(
-            f"  largest prompt {tokens} tokens, and up to {max_output_tokens:,} of the reply"
-        )
-
-
-def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
-    """Return the names and texts of the lines above the tables."""
-    model = estimate.model
-    facts = [("model", model)]
-    if estimate.protocol is not None:
-        facts = [("model", f"{model}, tools offered by {estimate.protocol}")]
-        context = "not known; give it with --context-tokens"
-        if estimate.context is not None:
-            context = f"{estimate.context.tokens:,} tokens {estimate.context.source}"
-
-        facts.append(("context", context))
-
-    facts.append(("price", _price(estimate)))
-    folder = str(estimate.folder)
-    done = sum(task.finished.steps for task in estimate.tasks)
-    if done:
-        steps = sum(task.steps for task in estimate.tasks)
-        folder += f", {done:,} of {steps:,} steps are finished"
-
-    facts.append(("folder", folder))
-    paid = estimate.paid
-    if paid.cost_usd or paid.possibly_usd:
-        spent = f"{dollars(paid.cost_usd)} USD"
-        if paid.possibly_usd:
-            spent += f", possibly {dollars(paid.possibly_usd)} more"
-
-        facts.append(("paid", spent))
-
-    facts.append(("at once", count(estimate.concurrency, "episode")))
-    return facts
-
-
-def _price(estimate: RunEstimate) -> str:
-    """Return the model's price with its day and source, if they are known."""
-    price = estimate.price
-    if price is None:
-        return "not known; give one with --price input=…,output=… or --price-table"
-
-    origin = []
-    if price.as_of:
-        origin.append(f"as of {price.as_of}")
-
-    if price.source:
-        origin.append(price.source)
-
-    rates = f"{price.input:g} in, {price.output:g} out USD a million tokens"
-    if not origin:
-        return rates
-    return f"{rates} ({', '.join(origin)})"
-
-
-def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
-    """Print a column for each scenario; if steps are finished, their use comes first."""
-    cells = [["", "calls", "input tokens", "output tokens", "cost, USD", "hours"]]
-    if finished is not None and finished.steps:
-        cells.append(["used so far", *_amounts(finished), ""])
-
-    for scenario, amount in left.items():
-        hours = f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"
-        cells.append([scenario, *_amounts(amount), hours])
-
-    click.echo(title)
-    columns, *rows = zip(*cells, strict=True)
-    for line in grid_lines(columns, rows, columns[:1], line_width(), _INDENT):
-        click.echo(line)
-
-
-def _amounts(used: Finished | Amount) -> tuple[str, ...]:
-    cost = "?" if used.cost_usd is None else dollars(used.cost_usd)
-    return (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", cost)

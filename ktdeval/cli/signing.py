@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from ktdeval.cli.examples import example
-from ktdeval.cli.options import FilePath, OutputPath, RunPath
+from ktdeval.cli.options import FilePath, OutputPath, RunPath, flag, options_of
 from ktdeval.errors import UsageError
 
 PASSPHRASE = "KTDEVAL_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
@@ -31,39 +32,47 @@ def passphrase_of_key() -> str:
     return typed
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeyOptions:
+    """Options of `card keygen`."""
+
+    out: Path = flag(help="file of the private key", type=OutputPath("file"), metavar="FILE")
+    encrypt: bool = flag(False, help=f"encrypt it with a passphrase: {PASSPHRASE}, or typed twice")
+
+
 @example("ktdeval card keygen --out me.key")
 @click.command()
-@click.option(
-    "--out", type=OutputPath("file"), required=True, metavar="FILE", help="file of the private key"
-)
-@click.option(
-    "--encrypt", is_flag=True, help=f"encrypt it with a passphrase: {PASSPHRASE}, or typed twice"
-)
-def keygen(out: Path, encrypt: bool) -> None:
+@options_of(KeyOptions)
+def keygen(options: KeyOptions) -> None:
     """Make an Ed25519 key to sign with: FILE, for you alone, and FILE.pub, for others."""
     from ktdeval.cards.signing_keys import PrivateKey, write_key_pair
 
     passphrase = ""
-    if encrypt:
+    if options.encrypt:
         passphrase = os.environ.get(PASSPHRASE) or click.prompt(
             "Passphrase", hide_input=True, confirmation_prompt=True, err=True
         )
 
     key = PrivateKey.generate()
-    public_path = write_key_pair(out, key, passphrase)
-    click.echo(f"private key  {out} (mode 0600; give it to nobody)")
+    public_path = write_key_pair(options.out, key, passphrase)
+    click.echo(f"private key  {options.out} (mode 0600; give it to nobody)")
     click.echo(f"public key   {public_path}")
     click.echo(f"for a board  key: '{key.public.raw.hex()}'")
     click.echo(f"key id       {key.public.id}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class SignOptions:
+    """Options of `card sign`."""
+
+    key: Path = flag(help="file of your private key", type=FilePath(), metavar="FILE")
+
+
 @example("ktdeval card sign ktdeval-runs/my-run --key me.key")
 @click.command()
 @click.argument("path", type=RunPath())
-@click.option(
-    "--key", type=FilePath(), required=True, metavar="FILE", help="file of your private key"
-)
-def sign(path: Path, key: Path) -> None:
+@options_of(SignOptions)
+def sign(path: Path, options: SignOptions) -> None:
     """Sign a card: write CARD.sig next to it, which `card verify --signed-by` checks.
 
     PATH is a card file, or a run folder with all its cards. The card itself is not changed. A
@@ -77,7 +86,7 @@ def sign(path: Path, key: Path) -> None:
     for file in files:
         load_card(file)
 
-    private = read_private_key(key, passphrase_of_key)
+    private = read_private_key(options.key, passphrase_of_key)
     for file in files:
         signature = sign_file(file, SIGNED_CARD, private)
         click.echo(f"{signature}: signed by key {private.public.id}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from ktdeval.cli import OutputPath, example, json_option, print_json
+from ktdeval.cli import JsonOption, OutputPath, example, flag, options_of, print_json
 from ktdeval.testing import Report, check_parts
 from ktdeval.values.typed import to_plain
 from ktdeval_authoring.render import check_name, chosen_parts, rendered, write_package
@@ -19,26 +20,36 @@ def plugin() -> None:
     """Write a plugin from a template, or check one by calling its parts."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class NewOptions:
+    """Options of `plugin new`."""
+
+    parts: str = flag(
+        "task,metric",
+        name="--with",
+        help=(
+            "parts, separated by commas: task, metric, model, agent, data, venue, card, runner,"
+            " command"
+        ),
+        metavar="PART,…",
+    )
+    out: Path | None = flag(
+        None,
+        help="folder of the package; default: ./NAME",
+        type=OutputPath("folder"),
+        metavar="DIR",
+    )
+
+
 @example("ktdeval plugin new my-lab --with task,model")
 @plugin.command()
 @click.argument("name")
-@click.option(
-    "--with",
-    "parts",
-    default="task,metric",
-    show_default=True,
-    help="parts, separated by commas: task, metric, model, agent, data, venue, card, runner,"
-    " command",
-)
-@click.option("--out", type=OutputPath("folder"), help="folder of the package; default: ./NAME")
-def new(name: str, parts: str, out: Path | None) -> None:
-    """Write a package that can be installed with pip, with tests and a CI file.
-
-    Example: ktdeval plugin new my-lab --with task,model
-    """
+@options_of(NewOptions)
+def new(name: str, options: NewOptions) -> None:
+    """Write a package that can be installed with pip, with tests and a CI file."""
     package = check_name(name)
-    files = rendered(name, chosen_parts(parts))
-    folder = out or Path(name)
+    files = rendered(name, chosen_parts(options.parts))
+    folder = options.out or Path(name)
     write_package(folder, files)
 
     click.echo(f"{folder}: {len(files)} files")
@@ -49,18 +60,16 @@ def new(name: str, parts: str, out: Path | None) -> None:
 @example("ktdeval plugin check my-lab")
 @plugin.command()
 @click.argument("target", required=False)
-@json_option
-def check(target: str | None, as_json: bool) -> None:
+@options_of(JsonOption)
+def check(target: str | None, options: JsonOption) -> None:
     """Make and call each part of a plugin with small inputs, and report every fault.
 
     TARGET is an installed plugin, a .py file, a package folder, or a project with a pyproject.toml;
     without one, all installed plugins of others are checked. Nothing asks a network. Exit code 1
     if there is a fault.
-
-    Example: ktdeval plugin check ./my-lab
     """
     reports = [check_parts(reference) for reference in plugins_of(target)]
-    if as_json:
+    if options.as_json:
         print_json([_plain(report) for report in reports])
     else:
         for report in reports:

@@ -7,24 +7,23 @@ from datetime import UTC, datetime
 
 import click
 
-from ktdeval.cli import example, json_option, print_json, print_table
+from ktdeval.cli import JsonOption, example, options_of, print_json, print_table
 from ktdeval.values.typed import to_plain
 from ktdeval_authoring.doctor import checks, is_broken
 
 
-@example("ktdeval doctor")
+@example("ktdeval doctor", "ktdeval doctor --json")
 @click.command()
-@json_option
-def doctor(as_json: bool) -> None:
+@options_of(JsonOption)
+def doctor(options: JsonOption) -> None:
     """Report what this installation has, lacks, and where it is broken.
 
     Python, ktdeval, extras, names of keys that are set (never their values), how old prices and
-    cutoffs are, folders and room, terminal, plugins that fail to load, browser. Exit code 1 if something is broken.
-
-    Example: ktdeval doctor --json
+    cutoffs are, folders and room, terminal, plugins that fail to load, browser. Exit code 1 if
+    something is broken.
     """
     found = checks(os.environ, datetime.now(UTC).date())
-    if as_json:
+    if options.as_json:
         print_json([to_plain(check) for check in found])
     else:
         rows = [(check.name, check.state, check.detail, check.fix) for check in found]

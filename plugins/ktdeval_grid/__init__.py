@@ -8,8 +8,20 @@ from ktdeval.values.lazy import later
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the group of commands."""
+    """Return the group of commands, and what `plan` and `list` do with grids."""
     summary = (
         "Run models × agents × tasks × windows × seeds: resumable, amendable, on many workers."
     )
-    return [Spec("grid", later("ktdeval_grid.group:grid"), summary, groups=("evaluate",))]
+    return [
+        Spec("grid", later("ktdeval_grid.group:grid"), summary, groups=("evaluate",)),
+        Spec(
+            "plan grid",
+            later("ktdeval_grid.commands:estimate"),
+            "Print what a grid would ask, cost and take, and run nothing.",
+        ),
+        Spec(
+            "list plans",
+            later("ktdeval_grid.commands:plans"),
+            "Plans of grids and rules of pruning that ship; with NAME a plan, to be changed.",
+        ),
+    ]

@@ -1,21 +1,33 @@
-"""`ktdeval grid status`, `estimate` and `plans`."""
+"""`ktdeval grid status`, `ktdeval plan` of a grid, and `ktdeval list plans`."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath, example, line_width, print_json
+from ktdeval.cli import (
+    FilePath,
+    JsonOption,
+    OutputPath,
+    RunOptionsCommand,
+    complete_words,
+    example,
+    flag,
+    line_width,
+    options_of,
+    print_json,
+)
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import to_plain
 from ktdeval_grid.driver import Request
 from ktdeval_grid.launching import forecast
 from ktdeval_grid.layout import open_place
-from ktdeval_grid.plan import GridPlan
-from ktdeval_grid.plan_options import plan_options
+from ktdeval_grid.plan_options import PLAN, RUN_NAMES, PlanOptions, plan_of_line
 from ktdeval_grid.pruning import shipped_rules
 from ktdeval_grid.screen import assumption_lines, estimate_lines, status_lines
 from ktdeval_grid.shipped import shipped_plans
@@ -29,12 +41,18 @@ _FOLDER = click.argument("folder", type=FilePath(), metavar="DIR")
 # ---- status
 
 
+@dataclass(frozen=True, kw_only=True)
+class StatusOptions(JsonOption):
+    """Options of `grid status`."""
+
+    watch: bool = flag(False, help="go on until nothing runs any more")
+
+
 @example("ktdeval grid status anchor --watch")
 @click.command()
 @_FOLDER
-@click.option("--watch", is_flag=True, help="go on until nothing runs any more")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
-def status(folder: Path, watch: bool, as_json: bool) -> None:
+@options_of(StatusOptions)
+def status(folder: Path, options: StatusOptions) -> None:
     """Show where a grid stands: done, running, failed, cost and time left, by model.
 
     It reads the folder alone, so it works from any machine that sees it, while the grid runs and
@@ -42,12 +60,12 @@ def status(folder: Path, watch: bool, as_json: bool) -> None:
     """
     place = open_place(folder)
     reader = reader_of(place.store)
-    if watch:
-        _watch(reader, as_json)
+    if options.watch:
+        _watch(reader, options.as_json)
         return
 
     found, now = look(reader)
-    if as_json:
+    if options.as_json:
         print_json({**_plain(now), "running": sorted(found.running)})
         return
 
@@ -77,27 +95,33 @@ def _plain(value: GridStatus) -> dict[str, object]:
 # ---- estimate, plans
 
 
-@example("ktdeval grid estimate ktd-fin-appendix-j")
-@click.command()
-@plan_options
-@click.option(
-    "--out",
-    type=OutputPath("folder"),
-    metavar="DIR",
-    help="folder of the grid, for what is left of it",
-)
-@click.option(
-    "--workers", type=click.IntRange(1, 10_000), default=1, metavar="N", help="worker processes"
-)
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
-def estimate(plan: GridPlan, out: Path | None, workers: int, as_json: bool) -> None:
-    """Estimate calls, tokens, dollars and hours of a plan: low, typical and high, by model.
+@dataclass(frozen=True, kw_only=True)
+class EstimateOptions(PlanOptions, JsonOption):
+    """Options of `plan` for a grid, besides those of `ktdeval run`."""
+
+    out: Path | None = flag(
+        None,
+        help="folder of the grid, for what is left of it",
+        type=OutputPath("folder"),
+        metavar="DIR",
+    )
+    workers: int = flag(1, help="worker processes", type=click.IntRange(1, 10_000), metavar="N")
+
+
+@example("ktdeval plan ktd-fin-appendix-j")
+@click.command(cls=RunOptionsCommand, run_names=RUN_NAMES)
+@PLAN
+@options_of(EstimateOptions)
+def estimate(plan: str | None, options: EstimateOptions, **values: Any) -> None:
+    """Estimate calls, tokens, dollars and hours of a grid: low, typical and high, by model.
 
     Calls no model and needs no key.
     """
-    place = str(out or f"ktdeval-grids/{plan.name}")
-    found = forecast(Request(plan=plan, out=place, workers=workers, runner="local"))
-    if as_json:
+    made = plan_of_line(plan, options, values)
+    place = str(options.out or f"ktdeval-grids/{made.name}")
+    request = Request(plan=made, out=place, workers=options.workers, runner="local")
+    found = forecast(request)
+    if options.as_json:
         print_json(to_plain(found))
         return
 
@@ -105,11 +129,13 @@ def estimate(plan: GridPlan, out: Path | None, workers: int, as_json: bool) -> N
         click.echo(line)
 
 
-@example("ktdeval grid plans ktd-fin > mine.yaml")
+@example("ktdeval list plans", "ktdeval list plans ktd-fin > mine.yaml")
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_words(shipped_plans()))
 def plans(name: str | None) -> None:
-    """List the plans and rules of pruning that ship, or print one plan, to be copied and changed."""
+    """List the plans of grids and the rules of pruning that ship, or print one plan, to be copied
+    and changed.
+    """
     shipped = shipped_plans()
     if name is not None:
         if name not in shipped:

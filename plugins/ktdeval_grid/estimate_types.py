@@ -1,4 +1,4 @@
-"""Estimate of a grid as typed values, which `grid estimate --json` prints and a launch reads.
+"""Estimate of a grid as typed values, which `ktdeval plan PLAN --json` prints and a launch reads.
 
 A launch imports nothing that computes, so these are apart from what estimates.
 """

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 import click
 
-from ktdeval.cli import open_plugins
+from ktdeval.cli import flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.runner import why_not_asked
 from ktdeval.values.typed import encode_canonical
@@ -74,13 +75,20 @@ def check_beginning(request: Request, estimate: GridEstimate) -> None:
         raise UsageError(f"no system of the grid can begin: {unique}")
 
 
-@click.command()
-@click.option("--begins", is_flag=True, help="also check that a system can begin")
-def forecast(begins: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ForecastOptions:
+    """Options of the command that a launch calls."""
+
+    begins: bool = flag(False, help="also check that a system can begin")
+
+
+@click.command(hidden=True)
+@options_of(ForecastOptions)
+def forecast(options: ForecastOptions) -> None:
     """Estimate the launch that standard input describes, as JSON; a launch does this."""
     request = read_request(sys.stdin.buffer.read())
     estimate = estimate_request(request)
-    if begins:
+    if options.begins:
         check_beginning(request, estimate)
 
     click.echo(encode_canonical(estimate))

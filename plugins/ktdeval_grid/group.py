@@ -23,10 +23,6 @@ COMMANDS = {
     "ctl": _in(
         "steering", "ctl", "Pause, resume, retune, drop a model, try failed episodes again."
     ),
-    "estimate": _in(
-        "commands", "estimate", "Print what a plan would ask, cost and take, and run nothing."
-    ),
-    "plans": _in("commands", "plans", "List the plans and rules that ship, or print one."),
     "tables": _in("making", "tables", "Make tables and pages of what is finished, now and again."),
 }
 #: Commands that launches call
@@ -74,14 +70,8 @@ class GridGroup(LazyGroup):
         self.format_epilog(ctx, formatter)
         self.format_commands(ctx, formatter)
         launch = self.load(LAUNCH)
-        rows = []
-        for parameter in launch.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and "--help" not in parameter.opts:
-                rows.append(record)
-
-        with formatter.section("Options of launch"):
-            formatter.write_dl(rows, col_max=24)
+        with formatter.section("Launch"):
+            launch.format_options(ctx, formatter)
 
 
 grid = GridGroup(
@@ -89,7 +79,7 @@ grid = GridGroup(
     COMMANDS | _HIDDEN,
     help=(
         "Run models × agents × tasks × windows × seeds as one command, on processes of this machine,"
-        " shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval grid plans`)."
+        " shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval list plans`)."
     ),
     examples=(
         "ktdeval grid ktd-fin --models builtin/random --out anchor",

@@ -7,17 +7,19 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from ktdeval.cli import (
     WORDS,
     OutputPath,
-    complete_names,
+    RunOptionsCommand,
     example,
+    flag,
     line_width,
     open_plugins,
+    options_of,
     resume_line,
 )
 from ktdeval.errors import UsageError
@@ -38,7 +40,7 @@ from ktdeval_grid.layout import GridPlace, bytes_kept, open_place
 from ktdeval_grid.lines import EndLine, LaunchLine
 from ktdeval_grid.own_command import own_command
 from ktdeval_grid.plan import GridPlan
-from ktdeval_grid.plan_options import plan_options
+from ktdeval_grid.plan_options import PLAN, RUN_NAMES, PlanOptions, plan_of_line
 from ktdeval_grid.records import GRID
 from ktdeval_grid.screen import estimate_lines, status_lines
 from ktdeval_grid.status import GridStatus, load_record
@@ -49,49 +51,54 @@ UNNAMED = "grid"  #: name of a plan that has none
 _FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions(PlanOptions):
+    """Options of a launch besides those of `ktdeval run`."""
+
+    out: Path | None = flag(
+        None,
+        help=f"folder of the grid [default: {FOLDER}/NAME]",
+        type=OutputPath("folder"),
+        metavar="DIR",
+    )
+    workers: int | None = flag(
+        None,
+        help="processes that compute [default: the cores of this machine]",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+    )
+    only: Literal["failed"] | None = flag(
+        None, help="run what failed before, and no more", type=click.Choice(["failed"])
+    )
+    as_json: bool = flag(
+        False, name="--json", help="print one JSON object a line: launch, units, end"
+    )
+    detach: bool = flag(False, help="run in the background, with a log in the folder")
+    yes: bool = flag(False, name="--yes -y", help="do not ask before money is spent")
+
+
 @example(
     "ktdeval grid ktd-fin --models builtin/random --out anchor",
     "ktdeval grid PLAN.yaml --out lab --max-cost 50 --yes",
 )
-@click.command()
-@plan_options
-@click.option(
-    "--out",
-    type=OutputPath("folder"),
-    metavar="DIR",
-    help=f"folder of the grid [default: {FOLDER}/NAME]",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help="processes that compute [default: the cores of this machine]",
-)
-@click.option(
-    "--runner",
-    default="local",
-    show_default=True,
-    shell_complete=complete_names("runners"),
-    help="backend that starts the workers",
-)
-@click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
-@click.option("--json", "as_json", is_flag=True, help="one JSON object a line: launch, units, end")
-@click.option("--detach", is_flag=True, help="run in the background, with a log in the folder")
-@click.option("--yes", "-y", is_flag=True, help="do not ask before money is spent")
-def launch(plan: GridPlan, **given: Any) -> int:
+@click.command(cls=RunOptionsCommand, run_names=RUN_NAMES)
+@PLAN
+@options_of(LaunchOptions)
+def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
     """Run a plan to its end: episodes, cards, tables, pages.
 
     The same command again goes on where it ended, and tries again what failed. A plan that has
     changed amends the grid: only what is new runs. A launch that a budget stops prints the line
     that resumes it with a larger one.
     """
-    options = _Options(**given)
-    place = open_place(_folder(plan, options.out))
+    runner = values.pop("runner") or "local"
+    made = plan_of_line(plan, options, values)
+    place = open_place(_folder(made, options.out))
     request = Request(
-        plan=plan,
+        plan=made,
         out=str(place.root),
         workers=options.workers or _cores(),
-        runner=options.runner,
+        runner=runner,
         only="all" if options.only is None else "failed",
         words=click.get_current_context().meta[WORDS],
     )
@@ -108,19 +115,6 @@ def launch(plan: GridPlan, **given: Any) -> int:
         return _detach(intent)
 
     return _drive_here(intent)
-
-
-@dataclass(frozen=True)
-class _Options:
-    """Options of a launch besides those of its plan."""
-
-    out: Path | None
-    workers: int | None
-    runner: str
-    only: str | None
-    as_json: bool
-    detach: bool
-    yes: bool
 
 
 def _folder(plan: GridPlan, out: Path | None) -> str:

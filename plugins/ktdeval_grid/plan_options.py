@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from ktdeval.cli import complete_names, complete_words, config_option
+from ktdeval.cli import complete_words, flag
 from ktdeval.errors import UsageError
 from ktdeval.runner import split_model
-from ktdeval.values.fields import parse_assignments
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_grid.plan import GridPlan, named_by, plan_of, split_outside
 from ktdeval_grid.pruning import shipped_rules
 from ktdeval_grid.shipped import plan_path, shipped_plans
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: Options of `ktdeval run` that a plan has as fields of its own
 _OF_PLAN = (
@@ -46,112 +43,55 @@ def _plans(context: click.Context, parameter: click.Parameter, text: str) -> lis
 
 # ---- options
 
-_PLAN = click.argument("plan", required=False, metavar="[PLAN]", shell_complete=_plans)
-_MODELS = click.option(
-    "--models",
-    multiple=True,
-    metavar="MODEL,…",
-    shell_complete=complete_names("models"),
-    help="models, PROVIDER/NAME or PROVIDER/NAME(option=value,…) (see `ktdeval models`)",
-)
-_AGENTS = click.option(
-    "--agents",
-    multiple=True,
-    metavar="AGENT,…",
-    shell_complete=complete_names("agents"),
-    help="agents, NAME or NAME(option=value,…) (see `ktdeval agents`) [default: react]",
-)
-_TASKS = click.option(
-    "--tasks",
-    multiple=True,
-    metavar="TASK,…",
-    shell_complete=complete_names("tasks"),
-    help="tasks, groups or globs (see `ktdeval tasks`)",
-)
-_PRUNE = click.option(
-    "--prune",
-    multiple=True,
-    metavar="RULE,…",
-    shell_complete=lambda *asked: complete_words(shipped_rules())(*asked),
-    help="rules by which cells are left out (see `ktdeval grid plans`); none: no rule",
-)
-_TABLES = click.option(
-    "--tables",
-    multiple=True,
-    metavar="TABLE,…",
-    help="tables of papers to make at the end, as of `ktdeval table --like`",
-)
-_PAGES = click.option(
-    "--pages",
-    multiple=True,
-    metavar="PAGE,…",
-    help="pages besides the bundle's index: report, views; none: neither [default: both]",
-)
-_CONCURRENCY = click.option(
-    "--concurrency",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help="episodes at once over the whole grid; `grid ctl` changes it while it runs",
-)
-_BASE_URL = click.option(
-    "--base-url",
-    metavar="URL",
-    help="address of the model's server, where --models names one model",
-)
-_PRICE = click.option(
-    "--price",
-    multiple=True,
-    metavar="KEY=VALUE,…",
-    help="US dollars a million tokens, where --models names one model",
-)
+PLAN = click.argument("plan", required=False, metavar="[PLAN]", shell_complete=_plans)
 
-#: In the order of help
-_DECORATORS: Sequence[Callable[[Any], Any]] = (
-    _PLAN,
-    _MODELS,
-    _AGENTS,
-    _TASKS,
-    config_option(*_OF_PLAN),
-    _PRUNE,
-    _TABLES,
-    _PAGES,
-    _CONCURRENCY,
-    _BASE_URL,
-    _PRICE,
-    config_option(*_OF_RUNS),
-)
+RUN_NAMES = ("tasks", *_OF_PLAN, "base_url", "price", "concurrency", "runner", *_OF_RUNS)
+"""Options of `ktdeval run` that stand over a plan; see `RunOptionsCommand`."""
+
+
+class _EachText(click.types.StringParamType):
+    """A text that may hold commas of its own, `NAME(a=1,b=2)`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """Options that stand over a plan, or in its place, besides those of `ktdeval run`."""
+
+    models: tuple[str, ...] = flag(
+        (),
+        help="models, PROVIDER/NAME or PROVIDER/NAME(option=value,…) (see `ktdeval models`)",
+        type=_EachText(),
+        metavar="MODEL,…",
+    )
+    agents: tuple[str, ...] = flag(
+        (),
+        help="agents, NAME or NAME(option=value,…) (see `ktdeval agents`) [default: react]",
+        type=_EachText(),
+        metavar="AGENT,…",
+    )
+    prune: tuple[str, ...] = flag(
+        (),
+        help="rules by which cells are left out (see `ktdeval list plans`); none: no rule",
+        complete=lambda *asked: complete_words(shipped_rules())(*asked),
+    )
+    tables: tuple[str, ...] = flag(
+        (), help="tables of papers to make at the end, as of `ktdeval table --like`"
+    )
+    pages: tuple[str, ...] = flag(
+        (),
+        help="pages besides the bundle's index: report, views; none: neither [default: both]",
+    )
 
 
 # ---- plans
 
 
-def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command body: its first argument is a `GridPlan` from PLAN and options."""
-
-    @functools.wraps(function)
-    def body(plan: str | None, **values: Any) -> Any:
-        given = {name: values.pop(name) for name in _names()}
-        return function(resolved_plan(plan, given), **values)
-
-    decorated: Callable[..., Any] = body
-    for decorate in reversed(_DECORATORS):  # help shows the last one first
-        decorated = decorate(decorated)
-    return decorated
-
-
-def _names() -> tuple[str, ...]:
-    own = (
-        "models",
-        "agents",
-        "tasks",
-        "prune",
-        "tables",
-        "pages",
-        "concurrency",
-        "base_url",
-        "price",
-    )
-    return (*own, *_OF_PLAN, *_OF_RUNS)
+def plan_of_line(plan: str | None, options: PlanOptions, values: dict[str, Any]) -> GridPlan:
+    """Return the plan of a command line: PLAN and the options over it. `values`: those of options of
+    `ktdeval run`, by name. Raises ConfigError or UsageError.
+    """
+    own = {field.name: getattr(options, field.name) for field in fields(PlanOptions)}
+    return resolved_plan(plan, {**values, **own})
 
 
 def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
@@ -177,32 +117,32 @@ def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
 
 def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a plan that options replace."""
-    fields = {name: _plain(options[name]) for name in _OF_PLAN if name in options}
-    if "data_args" in fields:
-        fields["data_args"] = {**(below.get("data_args") or {}), **fields["data_args"]}
+    replaced = {name: _plain(options[name]) for name in _OF_PLAN if name in options}
+    if "data_args" in replaced:
+        replaced["data_args"] = {**(below.get("data_args") or {}), **replaced["data_args"]}
 
     for name in ("agents", "tasks", "tables"):
         if name in options:
-            fields[name] = list(_pieces(options[name]))
+            replaced[name] = list(_pieces(options[name]))
 
     if "models" in options:
-        fields["models"] = _models(options)
+        replaced["models"] = _models(options)
     elif "base_url" in options or "price" in options:
         raise UsageError("--base-url and --price go with --models, which names one model")
 
     for name in ("prune", "pages"):
         if name in options:
             names = _pieces(options[name])
-            fields[name] = [] if names == ("none",) else list(names)
+            replaced[name] = [] if names == ("none",) else list(names)
 
     if "concurrency" in options:
-        fields["concurrency"] = options["concurrency"]
+        replaced["concurrency"] = options["concurrency"]
 
     of_runs = {name: _plain(options[name]) for name in _OF_RUNS if name in options}
     if of_runs:
-        fields["options"] = {**(below.get("options") or {}), **of_runs}
+        replaced["options"] = {**(below.get("options") or {}), **of_runs}
 
-    return fields
+    return replaced
 
 
 def _models(options: Mapping[str, Any]) -> list[Any]:
@@ -221,7 +161,7 @@ def _models(options: Mapping[str, Any]) -> list[Any]:
     if "base_url" in options:
         model["base_url"] = options["base_url"]
     if "price" in options:
-        model["price"] = parse_assignments(options["price"], "--price")
+        model["price"] = options["price"]
 
     return [model]
 

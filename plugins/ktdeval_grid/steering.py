@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
-from ktdeval.cli import FilePath, example
+from ktdeval.cli import FilePath, complete_words, example
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches, shown_path
 from ktdeval_grid.control import (
@@ -23,69 +24,95 @@ from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.status import Found, load_record, reader_of
 
+_MOST_EPISODES = 10_000
 
-@example("ktdeval grid ctl lab pause", "ktdeval grid ctl lab requeue failed")
-@click.group()
+
+def _complete_actions(
+    context: click.Context, parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    return complete_words(_ACTIONS)(context, parameter, text)
+
+
+@example(
+    "ktdeval grid ctl lab pause",
+    "ktdeval grid ctl lab concurrency 4",
+    "ktdeval grid ctl lab drop openai/gpt-5-mini",
+    "ktdeval grid ctl lab requeue failed",
+)
+@click.command()
 @click.argument("folder", type=FilePath(), metavar="DIR")
-@click.pass_context
-def ctl(context: click.Context, folder: Path) -> None:
+@click.argument("action", metavar="ACTION", shell_complete=_complete_actions)
+@click.argument("values", nargs=-1, metavar="[VALUE]…")
+def ctl(folder: Path, action: str, values: tuple[str, ...]) -> None:
     """Steer a grid while it runs, from any machine that sees its folder.
 
     Workers read the change within seconds. What is paused or dropped keeps its finished steps.
-    """
+
+    \b
+    pause                stop after the steps that are under way
+    resume               go on after a pause
+    concurrency N        run N episodes at once over the whole grid
+    drop MODEL           begin no further episode of a model
+    restore MODEL        take a dropped model up again
+    requeue failed|UNIT… try failed episodes again: all, or those whose id or words
+                         (`blinded_open_research W1 seed 0`) hold UNIT
+    """  # noqa: D301 - click reads the letter \b
     place = open_place(folder)
-    load_record(place.store)  # raises where there is no grid
-    context.obj = place
+    record = load_record(place.store)  # raises where there is no grid
+    if action not in _ACTIONS:
+        near = near_matches(action, _ACTIONS)
+        raise UsageError(f"ctl: no action {action!r}{near}; actions are {', '.join(_ACTIONS)}")
+
+    takes, steer = _ACTIONS[action]
+    if not _fits(values, takes):
+        line = f"ktdeval grid ctl DIR {action} {takes}".rstrip()
+        raise UsageError(f"ctl: {action} takes {takes or 'no value'}: `{line}`")
+
+    click.echo(steer(place, record, values))
 
 
-@example("ktdeval grid ctl lab pause")
-@ctl.command()
-@click.pass_obj
-def pause(place: GridPlace) -> None:
-    """Stop after the steps that are under way: `ktdeval grid ctl DIR pause`."""
+def _fits(values: Sequence[str], takes: str) -> bool:
+    """Whether an action was given as many values as it takes."""
+    if not takes:
+        return not values
+    if takes.endswith("…"):
+        return bool(values)
+    return len(values) == 1
+
+
+def _pause(place: GridPlace, _record: GridRecord, _values: Sequence[str]) -> str:
     change_control(place.store, Pause())
-    click.echo(f"paused; go on with `ktdeval grid ctl {shown_path(place.root)} resume`")
+    return f"paused; go on with `ktdeval grid ctl {shown_path(place.root)} resume`"
 
 
-@example("ktdeval grid ctl lab resume")
-@ctl.command()
-@click.pass_obj
-def resume(place: GridPlace) -> None:
-    """Go on after a pause: `ktdeval grid ctl DIR resume`."""
+def _resume(place: GridPlace, _record: GridRecord, _values: Sequence[str]) -> str:
     change_control(place.store, Resume())
-    click.echo("resumed")
+    return "resumed"
 
 
-@example("ktdeval grid ctl lab concurrency 4")
-@ctl.command()
-@click.argument("episodes", type=click.IntRange(1, 10_000), metavar="N")
-@click.pass_obj
-def concurrency(place: GridPlace, episodes: int) -> None:
-    """Run N episodes at once over the whole grid: `ktdeval grid ctl DIR concurrency 8`."""
+def _concurrency(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> str:
+    episodes = click.IntRange(1, _MOST_EPISODES)(values[0])
     change_control(place.store, SetConcurrency(episodes))
-    click.echo(f"{episodes} at once")
+    return f"{episodes} at once"
 
 
-@example("ktdeval grid ctl lab drop openai/gpt-5-mini")
-@ctl.command()
-@click.argument("model")
-@click.pass_obj
-def drop(place: GridPlace, model: str) -> None:
-    """Begin no further episode of a model: `ktdeval grid ctl DIR drop openai/gpt-5.5`."""
-    label = _model(load_record(place.store), model)
+def _drop(place: GridPlace, record: GridRecord, values: Sequence[str]) -> str:
+    label = _model(record, values[0])
     change_control(place.store, Drop(label))
-    click.echo(f"{label} is dropped; take it up again with `restore {label}`")
+    return f"{label} is dropped; take it up again with `restore {label}`"
 
 
-@example("ktdeval grid ctl lab restore openai/gpt-5-mini")
-@ctl.command()
-@click.argument("model")
-@click.pass_obj
-def restore(place: GridPlace, model: str) -> None:
-    """Take a dropped model up again: `ktdeval grid ctl DIR restore openai/gpt-5.5`."""
-    label = _model(load_record(place.store), model)
+def _restore(place: GridPlace, record: GridRecord, values: Sequence[str]) -> str:
+    label = _model(record, values[0])
     change_control(place.store, Restore(label))
-    click.echo(f"{label} is taken up again")
+    return f"{label} is taken up again"
+
+
+def _requeue(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> str:
+    found = reader_of(place.store).look()
+    chosen = _failed_units(found, values)
+    change_control(place.store, Requeue(chosen))
+    return f"{len(chosen)} to be tried again"
 
 
 def _model(record: GridRecord, text: str) -> str:
@@ -101,22 +128,6 @@ def _model(record: GridRecord, text: str) -> str:
         raise UsageError(f"{text}: {len(named)} models have this name; say {', '.join(named)}")
 
     raise UsageError(f"no model {text!r}{near_matches(text, labels)}; it has {', '.join(labels)}")
-
-
-@example("ktdeval grid ctl lab requeue failed")
-@ctl.command()
-@click.argument("units", nargs=-1, required=True, metavar="[UNIT…|failed]")
-@click.pass_obj
-def requeue(place: GridPlace, units: tuple[str, ...]) -> None:
-    """Try failed episodes again: `ktdeval grid ctl DIR requeue failed`.
-
-    UNIT is an episode's id, or words of it such as `blinded_open_research W1 seed 0`; `failed` is
-    every episode that has failed.
-    """
-    found = reader_of(place.store).look()
-    chosen = _failed_units(found, units)
-    change_control(place.store, Requeue(chosen))
-    click.echo(f"{len(chosen)} to be tried again")
 
 
 def _failed_units(found: Found, texts: Sequence[str]) -> tuple[str, ...]:
@@ -140,3 +151,14 @@ def _failed_units(found: Found, texts: Sequence[str]) -> tuple[str, ...]:
         chosen |= dict.fromkeys(fits)
 
     return tuple(chosen)
+
+
+#: By action: what it takes behind its name, and what does it
+_ACTIONS: Mapping[str, tuple[str, Callable[[GridPlace, GridRecord, Sequence[str]], str]]] = {
+    "pause": ("", _pause),
+    "resume": ("", _resume),
+    "concurrency": ("N", _concurrency),
+    "drop": ("MODEL", _drop),
+    "restore": ("MODEL", _restore),
+    "requeue": ("failed|UNIT…", _requeue),
+}

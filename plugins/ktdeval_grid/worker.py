@@ -7,14 +7,22 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Literal
 
 import click
 
-from ktdeval.cli import FilePath, OutputPath, collector_held_back, example, open_plugins
+from ktdeval.cli import (
+    FilePath,
+    OutputPath,
+    collector_held_back,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+)
 from ktdeval.errors import UsageError
 from ktdeval.stores import open_store
 from ktdeval.tasks import WITH_PARENT
@@ -34,45 +42,54 @@ from ktdeval_grid.units import parse_shard
 _STANDARD_INPUT = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions:
+    """Options of `grid worker`."""
+
+    out: Path = flag(
+        help="folder of the grid, which all workers share",
+        type=OutputPath("folder"),
+        metavar="DIR",
+    )
+    launch: str | None = flag(
+        None, help="work on the plan of this launch of the grid", metavar="ID"
+    )
+    shard: str | None = flag(
+        None, help="take every n-th episode first, from number i on", metavar="i/n"
+    )
+    only: Literal["failed"] | None = flag(
+        None, help="run what failed before, and no more", type=click.Choice(["failed"])
+    )
+    no_tables: bool = flag(False, help="leave tables and pages to `ktdeval grid tables`")
+    lease_s: float = flag(
+        LEASE_S,
+        name="--lease",
+        help="silence after which others take over what a worker holds; the same for all workers",
+        type=click.FloatRange(min=1, max=86_400),
+        metavar="SECONDS",
+    )
+
+
 @example("ktdeval grid worker PLAN.yaml --out lab --shard 2/8")
 @click.command()
-@click.argument("plan", type=FilePath(), metavar="PLAN.yaml", required=False)
-@click.option(
-    "--out",
-    type=OutputPath("folder"),
-    required=True,
-    metavar="DIR",
-    help="folder of the grid, which all workers share",
-)
-@click.option("--launch", metavar="ID", help="work on the plan of this launch of the grid")
-@click.option("--shard", metavar="i/n", help="take every n-th episode first, from number i on")
-@click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
-@click.option("--no-tables", is_flag=True, help="leave tables and pages to `ktdeval grid tables`")
-@click.option(
-    "--lease",
-    "lease_s",
-    type=click.FloatRange(min=1, max=86_400),
-    default=LEASE_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="silence after which others take over what a worker holds; the same for all workers",
-)
-def worker(plan: Path | None, out: Path, launch: str | None, **given: Any) -> None:
+@click.argument("plan", type=FilePath(), metavar="[PLAN.yaml]", required=False)
+@options_of(WorkOptions)
+def worker(plan: Path | None, options: WorkOptions) -> None:
     """Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
     Any number of workers, on any machines that see the folder, share a grid. Each takes what no
     other has; what a dead worker had is continued without repeating a step or a paid call.
     """
-    options = _options(plan, str(out), launch)
-    options = replace(options, lease_s=given["lease_s"])
-    if given["shard"] is not None:
-        options = replace(options, shard=parse_shard(given["shard"]))
+    work = _options(plan, str(options.out), options.launch)
+    work = replace(work, lease_s=options.lease_s)
+    if options.shard is not None:
+        work = replace(work, shard=parse_shard(options.shard))
 
-    if given["only"] is not None:
-        options = replace(options, only_failed=True)
+    if options.only is not None:
+        work = replace(work, only_failed=True)
 
-    at_end = None if given["no_tables"] else make_tables
-    session = GridSession(options, open_plugins(options.plan.plugin), at_end)
+    at_end = None if options.no_tables else make_tables
+    session = GridSession(work, open_plugins(work.plan.plugin), at_end)
     if os.environ.get(WITH_PARENT):
         threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
 
@@ -80,7 +97,8 @@ def worker(plan: Path | None, out: Path, launch: str | None, **given: Any) -> No
         with stopping_on_signals(session), collector_held_back():
             report = session.run()
     except KeyboardInterrupt as interrupt:
-        click.echo(f"stopped; finished steps are kept in {out}: run it again to resume", err=True)
+        where = options.out
+        click.echo(f"stopped; finished steps are kept in {where}: run it again to resume", err=True)
         raise click.Abort from interrupt
 
     click.echo(_line(report), err=True)

@@ -178,7 +178,7 @@ def test_the_card_alone_contradicts_itself(whole: Path, run: Path) -> None:
         run / CARD,
         lambda card: card["cost"].update(value=0.0, price=FREE.to_json()),
     )
-    done = ktdeval("card", "validate", run / CARD, cwd=run.parent)
+    done = ktdeval("card", "verify", "--card-only", run / CARD, cwd=run.parent)
     assert done.code != 0
     assert (
         f"cost.price: is that of {FREE.source}, though sent_as says that one is asked" in done.err

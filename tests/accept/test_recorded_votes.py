@@ -119,7 +119,7 @@ def test_decisions_are_elected_as_an_independent_count_elects_them(
     )
     text = terminal.text("vote", *stances, "--verify", elected)
     assert "ballots of 5 voters as in their runs, steps executed again: 40" in text
-    assert terminal.text("card", "validate", elected)
+    assert terminal.text("card", "verify", "--card-only", elected)
 
 
 def test_a_failed_call_is_no_vote_and_counts_against_every_majority(

@@ -238,7 +238,7 @@ def test_a_config_or_a_card_that_is_deep_or_no_file_is_one_line(tmp_path: Path) 
     for words in (
         ("run", "--config", pipe),
         ("card", "show", pipe),
-        ("card", "validate", pipe),
+        ("card", "verify", "--card-only", pipe),
         ("compare", pipe, pipe),
     ):
         code, err = run_command(*words)

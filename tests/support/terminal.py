@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import click
 import pytest
 
-from ktdeval.cli.main import main
+from ktdeval.cli.main import cli, main
+
+
+def find_command(words: Sequence[str]) -> click.Command | None:
+    """The command that words name, arguments behind it included; None where they name none."""
+    command: click.Command | None = cli
+    for word in words:
+        if command is None:
+            return None
+        if not isinstance(command, click.Group):  # its options and arguments follow
+            break
+
+        command = command.get_command(click.Context(command, info_name="ktdeval"), word)
+
+    return command
 
 
 class Terminal:

@@ -71,8 +71,8 @@ def card(folder: RunFolder, task: str) -> dict[str, Any]:
 
 
 def verify(path: Path) -> None:
-    """`ktdeval card validate` and `verify` on a run folder: all its cards."""
-    assert silently(["card", "validate", str(path)]) == 0
+    """`ktdeval card verify`, the card alone and by its records, on a run folder: all its cards."""
+    assert silently(["card", "verify", "--card-only", str(path)]) == 0
     assert silently(["card", "verify", str(path)]) == 0
 
 

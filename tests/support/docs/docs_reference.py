@@ -16,9 +16,9 @@ from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
 from ktdeval.cli.data_make import MakeCommand, ProviderCommand
 from ktdeval.cli.main import cli
-from ktdeval.cli.options import grouped, run_options
+from ktdeval.cli.options import RunOptionsCommand, grouped, run_options
 from ktdeval.hookspecs import Spec
-from ktdeval.plugins.registry import Plugins
+from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 
 #: Configs of tasks, by the title that a reader looks for
@@ -62,6 +62,11 @@ def all_commands() -> Iterator[tuple[str, click.Command]]:
         assert command is not None, name
         yield from _with_children(f"ktdeval {name}", command, context)
 
+    plugins = load_plugins()
+    for words in plugins.specs("commands"):
+        if words.startswith("list "):  # a kind that a plugin adds
+            yield f"ktdeval {words}", plugins.make("commands", words)
+
 
 def _with_children(
     path: str, command: click.Command, parent: click.Context
@@ -96,12 +101,13 @@ def command_part(path: str, command: click.Command) -> str:
     """Return the section of one command."""
     depth = "#" * min(2 + path.count(" ") - 1, 4)
     usage = " ".join([path, *_usage(command)])
-    is_run = command.name == "run"
-    if is_run:
+    if command.name == "run":
         options = "All [options of a run](options.md)."
     elif isinstance(command, ProviderCommand):
         own = click.Command(path, params=command.own)
         options = f"{options_table(own)}\n\nFurther options are those of `ktdeval data make`."
+    elif isinstance(command, RunOptionsCommand):
+        options = f"{options_table(command)}\n\n{_run_options_part(command)}"
     else:
         options = options_table(command)
 
@@ -116,6 +122,15 @@ def command_part(path: str, command: click.Command) -> str:
         )
         if each
     )
+
+
+def _run_options_part(command: RunOptionsCommand) -> str:
+    """Return which options of a run a command takes besides its own."""
+    if not command.run_names:
+        return "Besides these, all [options of a run](options.md)."
+
+    names = ", ".join(code(f"--{name.replace('_', '-')}") for name in command.run_names)
+    return f"Besides these, of the [options of a run](options.md): {names}."
 
 
 def help_text(command: click.Command) -> str:

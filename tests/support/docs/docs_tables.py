@@ -14,6 +14,7 @@ from ktdeval.calls.prompt_size import (
     PromptBytes,
 )
 from ktdeval.cards import card_words
+from ktdeval.cli.moved import moved_words
 from ktdeval.harness.traits import AgentTraits, ModelTraits
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
@@ -44,6 +45,15 @@ def with_table(text: str, name: str, content: str) -> str:
     if count != 1:
         raise ValueError(f"expected one pair of markers `<!-- table: {name} -->`, found {count}")
     return new
+
+
+def moved_commands() -> str:
+    """Return the table of commands that moved: what was typed before, and what is typed now."""
+    rows = []
+    for old, new in sorted(moved_words().items()):
+        rows.append((code(f"ktdeval {' '.join(old)}"), code(f"ktdeval {' '.join(new)}")))
+
+    return table(("before", "now"), rows)
 
 
 def label_names() -> str:

@@ -1,6 +1,7 @@
-"""Snapshot of the public API: names and signatures of what docs/stability.md calls public.
+"""Snapshots of the public API, names and signatures of what docs/stability.md calls public, and of
+the help of the command line.
 
-`make public-api` writes it; a test compares, so that a removal or a changed signature is seen in
+`make public-api` writes them; a test compares, so that a removal or a changed signature is seen in
 review.
 """
 
@@ -18,6 +19,8 @@ from ktdeval.cli.data_make import MakeCommand
 from paths import REPOSITORY
 
 SNAPSHOT = REPOSITORY / "tests" / "contract" / "public_api.txt"
+HELP = REPOSITORY / "tests" / "contract" / "help.txt"
+HELP_WIDTH = 100  #: columns of the help that is kept
 MODULES = ("ktdeval", "ktdeval.api", "ktdeval.testing")
 
 
@@ -99,6 +102,30 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
                 yield from _command(f"{path} {name}", below)
 
 
+def help_text() -> str:
+    """Return the help of the top, and the words of each command that runs something."""
+    from ktdeval.cli.main import cli
+
+    context = click.Context(
+        cli, info_name="ktdeval", terminal_width=HELP_WIDTH, help_option_names=["-h", "--help"]
+    )
+    lines = [cli.get_help(context), "", "Commands that run something:"]
+    lines += [f"  {words}" for words in sorted(_leaves("ktdeval", cli))]
+    return "\n".join(lines) + "\n"
+
+
+def _leaves(path: str, command: click.Command) -> Iterator[str]:
+    if not isinstance(command, click.Group):
+        yield path
+        return
+
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        if below is not None and not below.hidden:
+            yield from _leaves(f"{path} {name}", below)
+
+
 def _config() -> Iterator[str]:
     from ktdeval.runner.config import RunConfig
 
@@ -116,4 +143,6 @@ def _card() -> Iterator[str]:
 
 if __name__ == "__main__":
     SNAPSHOT.write_text(public_api(), encoding="utf-8")
-    print(SNAPSHOT.relative_to(REPOSITORY))
+    HELP.write_text(help_text(), encoding="utf-8")
+    for written in (SNAPSHOT, HELP):
+        print(written.relative_to(REPOSITORY))

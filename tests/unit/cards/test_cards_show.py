@@ -525,7 +525,7 @@ def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
 # ---- the commands
 
 
-def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(
+def test_card_show_and_verify_take_a_card_or_the_cards_of_a_run(
     tmp_path: Path, terminal: Terminal
 ) -> None:
     assert "no cards here" in terminal.error("card", "show", tmp_path)
@@ -539,14 +539,14 @@ def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(
         assert first.splitlines()[-1] == f"all     ktdeval card show {arguments[-1]} --all"
         assert set(first.splitlines()[:-2]) <= set(text_of(card()).splitlines())
     (tmp_path / "cards" / "name_probe.json").write_text(dumps_pretty(scoring_card((0, 1))))
-    valid = terminal.out("card", "validate", tmp_path)
+    valid = terminal.out("card", "verify", "--card-only", tmp_path)
     assert f"valid (episodes: 1, metrics: {len(card()['metrics'])})" in valid
     assert "valid (episodes: 2, scores: 3)" in valid
     shown = terminal.out("card", "show", "--plain", tmp_path)
     assert "metric " in shown, "trading cards side by side"
     assert f"  {scoring_card((0, 1))['score_order'][0]} " in shown, "then those of samples"
     path.write_text(path.read_text().replace('"rules": "strict"', '"rules": "lenient"'))
-    error = terminal.error("card", "validate", path)
+    error = terminal.error("card", "verify", "--card-only", path)
     assert re.fullmatch(
         r"ktdeval: error: .*\.json: line \d+: rules: expected paper or strict, was 'lenient'\n",
         error,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import click
 import pytest
 
-from ktdeval.cli.main import cli
 from ktdeval.cli.moved import moved_words, with_new_words
-from terminal import Terminal
+from terminal import Terminal, find_command
 
 TABLE = moved_words()
 
@@ -29,19 +27,8 @@ def test_other_words_stay_and_nothing_is_said(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("old", TABLE, ids=" ".join)
 def test_new_words_name_a_command_and_old_ones_none(old: tuple[str, ...]) -> None:
-    def find(words: tuple[str, ...]) -> click.Command | None:
-        command: click.Command | None = cli
-        for word in words:
-            if command is None:
-                return None
-            if not isinstance(command, click.Group):  # its options and arguments follow
-                break
-            command = command.get_command(click.Context(command, info_name="ktdeval"), word)
-
-        return command
-
-    assert find(TABLE[old]) is not None
-    assert find(old) is None
+    assert find_command(TABLE[old]) is not None
+    assert find_command(old) is None
 
 
 def test_the_old_words_run_the_command(terminal: Terminal) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from ktdeval.cli import FilePath, flag, options_of
+from ktdeval.cli import FilePath, RunOptionsCommand, flag, given_of, options_of, run_flag
+from ktdeval.cli.options import run_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,3 +99,83 @@ def test_help_names_the_options_of_a_command_before_those_that_it_shares() -> No
 )
 def test_help_says_value_meaning_and_default(line: str) -> None:
     assert line in " ".join(run("--help").split())
+
+
+# ---- further kinds of values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Further:
+    """Options that the first class has not."""
+
+    models: tuple[str, ...] = flag((), help="models", type=click.STRING, metavar="MODEL,…")
+    yes: bool = flag(False, name="--yes -y", help="do not ask")
+    rules: Literal["strict", "paper"] | None = run_flag("rules")
+    data_args: Mapping[str, Any] | None = run_flag("data_args")
+    plugin: tuple[str, ...] = run_flag("plugin")
+
+
+@click.command()
+@options_of(Further)
+def further(options: Further) -> None:
+    """Show the options."""
+    click.echo(repr(options))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], Further()),
+        (["--models", "a(x=1,y=2)", "--models", "b"], Further(models=("a(x=1,y=2)", "b"))),
+        (["-y"], Further(yes=True)),
+        (["--yes"], Further(yes=True)),
+        (["--rules", "paper"], Further(rules="paper")),
+        (["--data-args", "a=1,b=x"], Further(data_args={"a": 1, "b": "x"})),
+        (["--plugin", "one.py,two"], Further(plugin=("one.py", "two"))),
+    ],
+)
+def test_each_kind_of_value_arrives_as_its_field_says(words: list[str], expected: Further) -> None:
+    assert CliRunner().invoke(further, words).output == f"{expected!r}\n"
+
+
+def test_options_that_were_not_given_are_left_out() -> None:
+    assert given_of(Further(yes=True, rules="paper")) == {"yes": True, "rules": "paper"}
+    assert given_of(Further()) == {"yes": False}
+
+
+@pytest.mark.parametrize("name", ["rules", "data_args", "plugin"])
+def test_an_option_of_a_run_has_its_one_help_text_and_no_default(name: str) -> None:
+    (of_run,) = (option for option in run_options() if option.name == name)
+    (own,) = (option for option in further.params if option.name == name)
+    assert isinstance(own, click.Option)
+    assert isinstance(of_run, click.Option)
+    assert own.help == str(of_run.help).partition(" [default")[0]
+    assert own.make_metavar(click.Context(further)) == of_run.make_metavar(click.Context(further))
+
+
+# ---- options of run
+
+
+@click.command(cls=RunOptionsCommand, run_names=["seeds", "price"])
+@options_of(Shared)
+def sharing(options: Shared, **values: Any) -> None:
+    """Show the options."""
+    click.echo(f"{options} {values}")
+
+
+def test_a_command_takes_options_of_run_without_defining_them() -> None:
+    assert [option.name for option in sharing.params] == ["as_json"]
+    words = ["--seeds", "3", "--price", "input=2", "--json"]
+    expected = f"{Shared(as_json=True)} {{'seeds': 3, 'price': {{'input': 2}}}}\n"
+    assert CliRunner().invoke(sharing, words).output == expected
+
+
+def test_its_help_names_them_and_does_not_repeat_what_run_says() -> None:
+    shown = CliRunner().invoke(sharing, ["--help"]).output
+    assert "--json  print JSON" in shown
+    assert "Options of `ktdeval run` (see `ktdeval run --help`):\n  --seeds, --price\n" in shown
+    assert "number of seeds" not in shown
+
+
+def test_an_option_of_run_that_it_does_not_take_is_refused() -> None:
+    assert "No such option" in CliRunner().invoke(sharing, ["--quiet"]).stderr

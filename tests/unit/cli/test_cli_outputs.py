@@ -49,7 +49,9 @@ def outputs() -> list[Any]:
     """Words of a command, an option of it that names an output, and its type."""
     found = []
     for words, command in commands(cli, (), click.Context(cli, info_name="ktdeval")):
-        for parameter in command.params:
+        # click keeps a command's help option, so it must be the one of the command line.
+        context = click.Context(command, help_option_names=["-h", "--help"])
+        for parameter in command.get_params(context):
             names = NAMES.intersection(parameter.opts)
             if isinstance(parameter, click.Option) and names:
                 option = names.pop()

@@ -76,6 +76,27 @@ def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
     assert typing.words("ktdeval data make --che") == ["--check-only"]
     assert typing.words("ktdeval data make qfin") == ["qfinzero", "qfinzero_files"]
     assert typing.words("ktdeval --data qfin") == ["qfin"], "they make no market: a folder, then"
+    assert typing.words("ktdeval grid ctl lab requ") == ["requeue"]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("ktdeval grid --temp", "--temperature"),
+        ("ktdeval grid launch --reasoning-e", "--reasoning-effort"),
+        ("ktdeval plan --mo", "--model"),
+        ("ktdeval plan --model builtin/mom", "builtin/momentum"),
+        ("ktdeval plan ktd-fin-", "ktd-fin-appendix-j"),
+        ("ktdeval plan ktd-fin --mod", "--models"),
+        ("ktdeval list pla", "plans"),
+        ("ktdeval list plans ktd-fin-", "ktd-fin-appendix-j"),
+        ("ktdeval list tasks ama_bt", "ama_btc_long"),
+        ("ktdeval models builtin/rev", "builtin/reversal"),
+        ("ktdeval files pr", "prune"),
+    ],
+)
+def test_shared_options_and_short_forms_are_completed(line: str, word: str, typing: Typing) -> None:
+    assert word in typing.words(line)
 
 
 def test_a_line_that_is_wrong_is_not_an_error(typing: Typing) -> None:

@@ -443,6 +443,14 @@ def test_an_existing_folder_shows_its_tool_protocol_and_whether_it_belongs_to_an
 # ---- the command
 
 
+def test_plan_takes_the_options_of_run_and_repeats_none(terminal: Terminal) -> None:
+    shown = terminal.text("plan", "--help")
+    assert "all of them, such as --model, --tasks and --config" in shown
+    assert "--temperature" not in shown
+    refused = terminal.refusal("plan", "--temprature", "1")
+    assert "No such option '--temprature'. Did you mean '--temperature'?" in refused
+
+
 def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal) -> None:
     printed = []
     for arguments in (["plan", *words("--out", "dry")], words("--out", "dry", "--dry-run")):

@@ -10,10 +10,13 @@ import pytest
 
 import ktdeval.runner
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from ktdeval.plugins import registry
+from ktdeval.plugins.discovery import find_entry_points
 from ktdeval_grid.control import read_control
 from ktdeval_grid.estimate_types import SCENARIOS
 from ktdeval_grid.group import COMMANDS, grid as group
-from ktdeval_grid.plan_options import _AGENTS, _MODELS, _PLAN, _PRUNE, _TASKS
+from ktdeval_grid.plan_options import RUN_NAMES
+from ktdeval_grid.steering import _ACTIONS
 from terminal import Terminal
 
 
@@ -32,24 +35,23 @@ def place(grid: HandMade) -> str:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_an_example(name: str, terminal: Terminal) -> None:
-    words = ["grid", name, "--help"]
-    if name == "ctl":
-        words = ["grid", "ctl", "somewhere", "--help"]
-    text = terminal.out(*words)
+    text = terminal.out("grid", name, "--help")
     assert "ktdeval grid " in text.partition("\n")[2]
 
 
-@pytest.mark.parametrize("name", ["pause", "resume", "concurrency", "drop", "restore", "requeue"])
-def test_every_way_to_steer_shows_an_example(name: str) -> None:
-    ctl = group.load("ctl")
-    assert isinstance(ctl, click.Group)
-    assert f"ktdeval grid ctl DIR {name}" in str(ctl.commands[name].help)
+@pytest.mark.parametrize("name", _ACTIONS)
+def test_every_way_to_steer_is_in_the_help(name: str, terminal: Terminal) -> None:
+    lines = terminal.out("grid", "ctl", "--help").splitlines()
+    assert [line for line in lines if line.startswith(f"  {name} ")]
 
 
 def test_help_of_the_group_has_the_options_of_a_launch(terminal: Terminal) -> None:
     text = terminal.text("grid", "--help")
-    assert "--models" in text
+    assert "--models MODEL,…  models, PROVIDER/NAME" in text
     assert "--detach" in text
+    assert "Options of `ktdeval run` (see `ktdeval run --help`):" in text
+    assert "--seeds" in text
+    assert "number of seeds" not in text, "what run says is not repeated"
     assert "forecast" not in text
 
 
@@ -90,6 +92,11 @@ def test_steering_changes_the_control_of_the_grid(grid: HandMade, terminal: Term
         ),
         (("requeue", "W9"), "W9: no failed episode is called so"),
         (("concurrency", "0"), "0 is not in the range"),
+        (("concurrency",), "concurrency takes N: `ktdeval grid ctl DIR concurrency N`"),
+        (("pause", "now"), "pause takes no value: `ktdeval grid ctl DIR pause`"),
+        (("drop",), "drop takes MODEL: `ktdeval grid ctl DIR drop MODEL`"),
+        (("requeue",), "requeue takes failed|UNIT…"),
+        (("paus",), "no action 'paus'; did you mean 'pause'?; actions are pause, resume"),
     ],
 )
 def test_steering_by_an_unknown_name_is_refused(
@@ -104,9 +111,9 @@ def test_a_folder_without_a_grid_can_not_be_steered(tmp_path: Path, terminal: Te
 
 
 def test_a_shipped_plan_is_printed_to_be_changed(terminal: Terminal) -> None:
-    assert "ktd-fin-appendix-j" in terminal.text("grid", "plans")
-    assert terminal.text("grid", "plans", "ktd-fin").startswith("# KTD-Fin")
-    assert "did you mean 'ktd-fin'" in terminal.refusal("grid", "plans", "ktdfin")
+    assert "ktd-fin-appendix-j" in terminal.text("list", "plans")
+    assert terminal.text("list", "plans", "ktd-fin").startswith("# KTD-Fin")
+    assert "did you mean 'ktd-fin'" in terminal.refusal("list", "plans", "ktdfin")
 
 
 @pytest.mark.parametrize(
@@ -132,22 +139,55 @@ def test_a_launch_that_can_not_begin_says_why(
 @pytest.mark.parametrize(
     ("option", "text", "found"),
     [
-        (_MODELS, "builtin/mom", "builtin/momentum"),
-        (_MODELS, "builtin/random,open", "builtin/random,openai/"),
-        (_AGENTS, "rea", "react"),
-        (_TASKS, "blinded_open", "blinded_open_research"),
-        (_PRUNE, "inf", "informative"),
-        (_PLAN, "ktd", "ktd-fin"),
+        ("models", "builtin/mom", "builtin/momentum"),
+        ("models", "builtin/random,open", "builtin/random,openai/"),
+        ("agents", "rea", "react"),
+        ("tasks", "blinded_open", "blinded_open_research"),
+        ("prune", "inf", "informative"),
+        ("plan", "ktd", "ktd-fin"),
     ],
 )
-def test_names_are_completed(option: object, text: str, found: str) -> None:
-    @option  # type: ignore[operator]
-    def body() -> None: ...
-
-    command = click.command()(body)
-    (parameter,) = command.params
-    items = parameter.shell_complete(click.Context(command), text)
+def test_names_are_completed(option: str, text: str, found: str) -> None:
+    command = group.load("launch")
+    context = click.Context(command, help_option_names=["-h", "--help"])
+    parameters = {each.name: each for each in command.get_params(context)}
+    items = parameters[option].shell_complete(context, text)
     assert found in [item.value for item in items]
+
+
+def test_the_options_of_run_are_not_defined_again() -> None:
+    command = group.load("launch")
+    context = click.Context(command, help_option_names=["-h", "--help"])
+    own = {each.name for each in command.params}
+    assert own & set(RUN_NAMES) == set()
+    assert set(RUN_NAMES) <= {each.name for each in command.get_params(context)}
+
+
+def test_options_of_run_stand_over_a_plan(terminal: Terminal) -> None:
+    words = ["ktd-fin", "--models", "builtin/random", "--windows", "W1,W2", "--seeds", "2"]
+    assert terminal.out("plan", *words) == "builtin-random: 48 episodes, no provider is asked\n"
+
+
+def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Terminal) -> None:
+    words = ["--models", "builtin/momentum(positions=5)", "--models", "builtin/hold"]
+    printed = terminal.out("plan", *words, "--tasks", "ktdfin", "--windows", "W1")
+    assert printed == (
+        "builtin-momentum-5b313d25, builtin-hold: 24 episodes, no provider is asked\n"
+    )
+
+
+def test_a_plan_that_is_not_first_is_refused_with_where_it_goes(terminal: Terminal) -> None:
+    refused = terminal.refusal("plan", "--seeds", "2", "ktd-fin")
+    assert "write the plan of a grid first: `ktdeval plan ktd-fin …`" in refused
+
+
+def test_without_the_plugin_of_grids_a_plan_is_refused(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [each for each in find_entry_points() if each.value != "ktdeval_grid"]
+    monkeypatch.setattr(registry, "find_entry_points", lambda: entries)
+    assert "no installed plugin has grids" in terminal.refusal("plan", "ktd-fin")
+    assert "no kind 'plans'" in terminal.refusal("list", "plans")
 
 
 def test_scenarios_are_those_of_a_run() -> None:

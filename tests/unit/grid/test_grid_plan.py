@@ -180,7 +180,7 @@ def test_an_address_and_a_price_are_of_the_one_model_that_is_named() -> None:
         "models": ("vllm/qwen(omit=seed)",),
         "tasks": ("t",),
         "base_url": "http://localhost:8000/v1",
-        "price": ("input=1,output=2",),
+        "price": {"input": 1, "output": 2},
     }
     (model,) = resolved_plan(None, given).models
     assert model == PlannedModel(

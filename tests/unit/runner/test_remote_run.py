@@ -231,7 +231,7 @@ def test_a_score_at_a_url_is_written_there(ran: Site) -> None:
 
 def test_cards_and_folders_of_runs_are_named_by_url_too(ran: Site) -> None:
     above, _, name = ran.url.rpartition("/")
-    card = ran.call("reader", "card", "validate", f"{ran.url}/cards/{TASK}.json")
+    card = ran.call("reader", "card", "verify", "--card-only", f"{ran.url}/cards/{TASK}.json")
     assert card.out.startswith(f"{ran.url}/cards/{TASK}.json: valid")
     listed = ran.call("reader", "files", "list", above, "--json")
     assert ran.url in {row["run"] for row in json.loads(listed.out)}

@@ -162,20 +162,33 @@ def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(
     shutil.copy(run / "cards" / f"{TASK}.json", tmp_path / "mine.json")
     done = ktdeval("card", "verify", tmp_path / "mine.json", cwd=tmp_path)
     assert "no run here (manifest.json is missing)" in error_line(done)
-    assert ktdeval("card", "validate", tmp_path / "mine.json", cwd=tmp_path).code == 0
+    assert ktdeval("card", "verify", "--card-only", tmp_path / "mine.json", cwd=tmp_path).code == 0
 
 
-def test_each_card_of_a_folder_is_judged_independently(run: Path) -> None:
+@pytest.mark.parametrize(("words", "passed"), [([], "verified"), (["--card-only"], "valid")])
+def test_each_card_of_a_folder_is_judged_independently(
+    run: Path, words: list[str], passed: str
+) -> None:
     for name in ("a", "z"):
         (run / "cards" / f"{name}.json").write_text("[]")
-    for command, passed in (("verify", "verified"), ("validate", "valid")):
-        done = ktdeval("card", command, run, cwd=run.parent)
-        verified, second, counted = done.out.splitlines()
-        assert f"{TASK}.json: {passed} (" in verified
-        assert re.match(r"also fails: .*z\.json: line 1: ", second)
-        assert counted == f"1 of 3 cards {passed}"
-        assert done.code == 2
-        assert "a.json: line 1: " in error_line(done)
+
+    done = ktdeval("card", "verify", *words, run, cwd=run.parent)
+    verified, second, counted = done.out.splitlines()
+    assert f"{TASK}.json: {passed} (" in verified
+    assert re.match(r"also fails: .*z\.json: line 1: ", second)
+    assert counted == f"1 of 3 cards {passed}"
+    assert done.code == 2
+    assert "a.json: line 1: " in error_line(done)
+
+
+def test_a_card_alone_is_judged_as_json(run: Path) -> None:
+    (run / "cards" / "a.json").write_text("[]")
+    done = ktdeval("card", "verify", "--card-only", run, "--json", cwd=run.parent)
+    broken, whole = json.loads(done.out)
+    assert (broken["card"], broken["valid"]) == (str(run / "cards" / "a.json"), False)
+    assert "a.json: line 1: " in broken["error"]
+    assert whole == {"card": str(run / "cards" / f"{TASK}.json"), "valid": True}
+    assert done.code == 2
 
 
 def test_a_path_in_a_card_is_never_followed(run: Path) -> None:

@@ -591,7 +591,7 @@ Address: #card=ID */
       ),
       kt.command([
         `sha256sum ${entry.path}`,
-        `ktdeval card validate ${entry.path}`,
+        `ktdeval card verify --card-only ${entry.path}`,
         `ktdeval leaderboard check . --card ${entry.id} --no-record`,
       ]),
       el(

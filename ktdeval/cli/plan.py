@@ -1,0 +1,212 @@
+"""`ktdeval plan`: what a run or a grid would ask, cost and take, without asking any model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from ktdeval.cards import count, dollars
+from ktdeval.cli.examples import example
+from ktdeval.cli.options import (
+    JsonOption,
+    RunOptionsCommand,
+    config_of,
+    open_plugins,
+    options_of,
+)
+from ktdeval.cli.table import grid_lines, line_width, print_json
+from ktdeval.errors import UsageError
+
+if TYPE_CHECKING:
+    from ktdeval.runner.config import RunConfig
+    from ktdeval.runner.estimate import Amount, Finished, RunEstimate, TaskEstimate
+
+_INDENT = "  "  #: of a table below its title
+_OF_GRIDS = "plan grid"  #: command of the plugin that estimates grids
+_MODELS = "--models"  #: option by which a line without PLAN means a grid
+
+
+class _PlanCommand(RunOptionsCommand):
+    """Command `plan`, which hands a grid over to the plugin of grids."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Return the context of the command, or of the one that estimates grids."""
+        if _means_grid(args):
+            return _of_grids().make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+def _means_grid(args: list[str]) -> bool:
+    """Whether a line is about a grid: it begins with PLAN, or names several models."""
+    if args and not args[0].startswith("-"):
+        return True
+    return any(word.partition("=")[0] == _MODELS for word in args)
+
+
+def _of_grids() -> click.Command:
+    """Return the command that estimates grids. Raises UsageError: no plugin offers it."""
+    plugins = open_plugins()
+    if _OF_GRIDS not in plugins.specs("commands"):
+        raise UsageError(
+            "plan: PLAN and --models are of grids, and no installed plugin has grids; name one"
+            " model by --model"
+        )
+
+    command: click.Command = plugins.make("commands", _OF_GRIDS)
+    return command
+
+
+def _complete_plan(
+    context: click.Context, _parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """Complete the plan of a grid, as the plugin of grids does."""
+    plan, *_ = _of_grids().params
+    return plan.shell_complete(context, text)
+
+
+@example(
+    "ktdeval plan --model openai/gpt-5-mini --tasks blinded_open_research",
+    "ktdeval plan ktd-fin-appendix-j",
+)
+@click.command("plan", cls=_PlanCommand)
+@click.argument("plan_file", required=False, metavar="[PLAN]", shell_complete=_complete_plan)
+@options_of(JsonOption)
+def plan(plan_file: str | None, options: JsonOption, **values: Any) -> None:
+    """Estimate calls, tokens, cost and hours of a run or a grid: low, typical and high.
+
+    Calls no model and needs no key. For what has begun, it shows what is left. PLAN is the plan of a
+    grid, PLAN.yaml or the name of one that ships (`ktdeval list plans`), and comes first; then the
+    options are those of `ktdeval grid` (see `ktdeval plan PLAN --help`).
+    """
+    if plan_file is not None:
+        raise UsageError(f"plan: write the plan of a grid first: `ktdeval plan {plan_file} …`")
+
+    print_plan(config_of(values), options.as_json)
+
+
+def print_plan(config: RunConfig, as_json: bool = False) -> None:
+    """Estimate a run and print it: facts, a table for each task and in total, assumptions, warnings."""
+    from ktdeval.runner.estimate import estimate_run
+    from ktdeval.runner.run import check_run_output
+    from ktdeval.values.typed import to_plain
+
+    check_run_output(config)
+    estimate = estimate_run(config, open_plugins(config.plugin))
+    if as_json:
+        print_json(to_plain(estimate))
+        return
+
+    for name, text in _facts(estimate):
+        click.echo(f"{name:<10}{text}")
+
+    for task in estimate.tasks:
+        click.echo()
+        _print_task(task, estimate.max_output_tokens)
+
+    if len(estimate.tasks) > 1:
+        click.echo()
+        _print_table("all tasks, steps that are left", None, estimate.left)
+
+    click.echo("\nassumed")
+    for sentence in estimate.assumptions:
+        click.echo(f"  {sentence}")
+
+    for sentence in estimate.warnings:
+        click.echo(f"\nwarning: {sentence}")
+
+
+def _print_task(task: TaskEstimate, max_output_tokens: int) -> None:
+    """Print the table of a task, and the size of its largest prompt."""
+    done = task.finished.steps
+    steps = f"{task.steps:,} steps"
+    if done:
+        steps = f"{task.steps - done:,} of {task.steps:,} steps left"
+
+    title = f"{task.name}: {count(task.episodes, 'episode')}, {steps}"
+    _print_table(title, task.finished, task.left)
+    if task.largest_prompt is not None:
+        tokens = " / ".join(f"{number:,}" for number in task.largest_prompt.values())
+        click.echo(
+            f"  largest prompt {tokens} tokens, and up to {max_output_tokens:,} of the reply"
+        )
+
+
+def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
+    """Return the names and texts of the lines above the tables."""
+    model = estimate.model
+    facts = [("model", model)]
+    if estimate.protocol is not None:
+        facts = [("model", f"{model}, tools offered by {estimate.protocol}")]
+        context = "not known; give it with --context-tokens"
+        if estimate.context is not None:
+            context = f"{estimate.context.tokens:,} tokens {estimate.context.source}"
+
+        facts.append(("context", context))
+
+    facts.append(("price", _price(estimate)))
+    folder = str(estimate.folder)
+    done = sum(task.finished.steps for task in estimate.tasks)
+    if done:
+        steps = sum(task.steps for task in estimate.tasks)
+        folder += f", {done:,} of {steps:,} steps are finished"
+
+    facts.append(("folder", folder))
+    paid = estimate.paid
+    if paid.cost_usd or paid.possibly_usd:
+        spent = f"{dollars(paid.cost_usd)} USD"
+        if paid.possibly_usd:
+            spent += f", possibly {dollars(paid.possibly_usd)} more"
+
+        facts.append(("paid", spent))
+
+    facts.append(("at once", count(estimate.concurrency, "episode")))
+    return facts
+
+
+def _price(estimate: RunEstimate) -> str:
+    """Return the model's price with its day and source, if they are known."""
+    price = estimate.price
+    if price is None:
+        return "not known; give one with --price input=…,output=… or --price-table"
+
+    origin = []
+    if price.as_of:
+        origin.append(f"as of {price.as_of}")
+
+    if price.source:
+        origin.append(price.source)
+
+    rates = f"{price.input:g} in, {price.output:g} out USD a million tokens"
+    if not origin:
+        return rates
+    return f"{rates} ({', '.join(origin)})"
+
+
+def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
+    """Print a column for each scenario; if steps are finished, their use comes first."""
+    cells = [["", "calls", "input tokens", "output tokens", "cost, USD", "hours"]]
+    if finished is not None and finished.steps:
+        cells.append(["used so far", *_amounts(finished), ""])
+
+    for scenario, amount in left.items():
+        hours = f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"
+        cells.append([scenario, *_amounts(amount), hours])
+
+    click.echo(title)
+    columns, *rows = zip(*cells, strict=True)
+    for line in grid_lines(columns, rows, columns[:1], line_width(), _INDENT):
+        click.echo(line)
+
+
+def _amounts(used: Finished | Amount) -> tuple[str, ...]:
+    cost = "?" if used.cost_usd is None else dollars(used.cost_usd)
+    return (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", cost)

@@ -1,0 +1,31 @@
+"""The help of the top is kept as a file, and every command of before is still reached."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktdeval.cli.moved import with_new_words
+from paths import REPOSITORY
+from public_api import HELP, help_text
+from terminal import find_command
+
+#: Words of each command before the names became fewer
+BEFORE = (REPOSITORY / "tests/contract/commands_before.txt").read_text("utf-8").splitlines()
+#: Commands that had a provider behind them, which is refused with the words to type
+REFUSED = "data check "
+
+
+def test_the_help_is_that_of_the_snapshot() -> None:
+    assert help_text() == HELP.read_text("utf-8"), "renew it by `make public-api`, and look at it"
+
+
+def test_the_help_fits_one_screen() -> None:
+    top, _, _leaves = help_text().partition("Commands that run something:")
+    lines = top.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize("line", [each for each in BEFORE if not each.startswith(REFUSED)])
+def test_a_command_of_before_is_reached_by_its_old_words(line: str) -> None:
+    assert find_command(with_new_words(line.split())) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.models import own_model
-from ktdeval.runner.preflight import first_requests
+from ktdeval.runner.rehearsal import FirstStep, by_task
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.tasks.events import BatchProgress, CheckDelayed
 from ktdeval.tasks.scoring import is_scoring
@@ -53,28 +53,23 @@ def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -
             raise _refused(f"{name} trades, and each of its steps needs the one before")
 
 
-def check_batch_calls(
-    config: RunConfig, specs: Sequence[EpisodeSpec], make_factory: Callable[[], EpisodeFactory]
-) -> None:
+def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None:
     """Raise UsageError where a task of a run with `--batch` makes more than one call a sample, as a
     first sample shows that is answered by a stand-in.
     """
     if not config.batch:
         return
 
-    factory = make_factory()
-    firsts = {spec.task: spec for spec in reversed(specs)}
-    for name, spec in sorted(firsts.items()):
+    for name, steps in by_task(rehearsal).items():
+        first = steps[0]
+        spec = first.spec
         if spec.further_models:
             raise _refused(f"the agent {spec.agent} asks several models")
 
         where = f"task {name}, agent {spec.agent}: its first sample can't be shown"
-        task = factory.task(name)
-        requests = call_foreign(first_requests, where, spec, task, factory, False)
-        if len(requests) != 1:
-            raise _refused(
-                f"{name} with the agent {spec.agent} makes {len(requests):,} calls a sample"
-            )
+        calls = len(call_foreign(first.shown, where, False).requests)
+        if calls != 1:
+            raise _refused(f"{name} with the agent {spec.agent} makes {calls:,} calls a sample")
 
 
 def _refused(problem: str) -> UsageError:

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 from ktdeval.calls.context import LEAST_ROOM, Context, does_not_fit
 from ktdeval.calls.prompt_size import FEWEST_TOKENS
 from ktdeval.errors import UsageError
-from ktdeval.hookspecs import COMPACT
 from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.measured_task import measure_task
-from ktdeval.runner.sampled_days import first_specs, smallest_prompts
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.runner.rehearsal import FirstStep, by_task, by_window
 
 _USUAL = ("high", "typical")  # cases whose prompts an advice must let through, the best first
 
 
 def context_warnings(
-    specs: Sequence[EpisodeSpec],
-    factory: EpisodeFactory,
+    rehearsal: Sequence[FirstStep],
     largest: Mapping[str, int],
     context: Context,
     room: int,
 ) -> Iterator[str]:
-    """Say that prompts of a task, of which these are the episodes, do not, or may not, fit beside a
+    """Say that prompts of a task, of which these are the first steps, do not, or may not, fit beside a
     reply of `room` tokens. `largest`: by case, the tokens of a step's largest prompt.
     """
     most = _most(context, room)
@@ -35,9 +29,9 @@ def context_warnings(
     if not too_long:
         return
 
-    task = specs[0].task
+    task = rehearsal[0].spec.task
     problem = does_not_fit(largest[too_long[0]], context, room)
-    advice = ways_to_fit(specs, factory, largest, context, room)
+    advice = ways_to_fit(rehearsal, largest, context, room)
     if "low" in too_long:
         yield f"task {task}: {problem}; this run would be refused: {advice}"
         return
@@ -49,8 +43,7 @@ def context_warnings(
 
 
 def ways_to_fit(
-    specs: Sequence[EpisodeSpec],
-    factory: EpisodeFactory,
+    rehearsal: Sequence[FirstStep],
     largest: Mapping[str, int],
     context: Context,
     room: int,
@@ -67,22 +60,17 @@ def ways_to_fit(
             ways.append(f"lower --max-output-tokens to {left:,}{suffix}")
             break
 
-    tokens = _compact_tokens(specs[0], factory)
+    tokens = _compact_tokens(rehearsal[0])
     if tokens is not None and tokens < largest["typical"]:
         ways += _compact_ways(tokens, context, room)
 
     return ", or ".join(ways)
 
 
-def _compact_tokens(spec: EpisodeSpec, factory: EpisodeFactory) -> int | None:
+def _compact_tokens(first: FirstStep) -> int | None:
     """Return the tokens of a typical prompt of a task's compact form; None where it has none."""
-    compact = factory.compacted(spec.task)
-    if compact is None:
-        return None
-
-    name = f"{spec.task}{COMPACT}"
-    task: Any = compact.task(name)
-    return measure_task(task, [replace(spec, task=name)], compact, None).largest["typical"]
+    compact = first.compacted()
+    return None if compact is None else measure_task([compact], None).largest["typical"]
 
 
 def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
@@ -97,22 +85,15 @@ def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
         yield f"{words}: its prompts have about {tokens:,} tokens"
 
 
-def check_context(
-    context: Context,
-    specs: Sequence[EpisodeSpec],
-    factory: EpisodeFactory,
-    room: int,
-) -> None:
+def check_context(context: Context, rehearsal: Sequence[FirstStep], room: int) -> None:
     """Raise UsageError where not even the smallest prompts of a task fit."""
     most = _most(context, room)
-    for name in sorted({spec.task for spec in specs}):
-        own = [spec for spec in specs if spec.task == name]
-        where = f"task {name}, agent {own[0].agent}: a step can't be measured"
-        tokens = call_foreign(_smallest_prompt, where, own, factory, most)
+    for name, steps in by_task(rehearsal).items():
+        where = f"task {name}, agent {steps[0].spec.agent}: a step can't be measured"
+        tokens = call_foreign(_smallest_prompt, where, steps, most)
         if tokens > most:
-            task: Any = factory.task(name)
-            largest = measure_task(task, own, factory, None).largest
-            advice = ways_to_fit(own, factory, largest, context, room)
+            largest = measure_task(steps, None).largest
+            advice = ways_to_fit(steps, largest, context, room)
             raise UsageError(f"task {name}: {does_not_fit(tokens, context, room)}: {advice}")
 
 
@@ -121,14 +102,13 @@ def _most(context: Context, room: int) -> int:
     return context.tokens - (room if context.holds_reply else 0)
 
 
-def _smallest_prompt(specs: Sequence[EpisodeSpec], factory: EpisodeFactory, most: int) -> int:
+def _smallest_prompt(rehearsal: Sequence[FirstStep], most: int) -> int:
     """Return the tokens of the first prompt of a step without research that has at most so many, or
     else of the smallest of those that a plan measures.
     """
-    task: Any = factory.task(specs[0].task)
     smallest = sys.maxsize
-    for spec in first_specs(specs).values():
-        for size in smallest_prompts(spec, task, factory):
+    for first in by_window(rehearsal).values():
+        for size in first.smallest_sizes():
             smallest = min(smallest, round(size.largest.tokens(FEWEST_TOKENS)))
             if smallest <= most:
                 return smallest

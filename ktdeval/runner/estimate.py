@@ -31,9 +31,7 @@ from ktdeval.runner.journal import count_said
 from ktdeval.runner.measure import (
     ASSUMED,
     LEAST_OBSERVED,
-    LOW,
     CallLimits,
-    MeasuringModel,
     StepRate,
     observed_rates,
     rates_line,
@@ -44,6 +42,7 @@ from ktdeval.runner.models import RunModel, choices, further_models, known_conte
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import check_registered
+from ktdeval.runner.rehearsal import FirstStep, by_task, rehearse
 from ktdeval.runner.remote.model_access import requested_protocol, run_price
 from ktdeval.runner.remote.run_claim import check_vacant
 from ktdeval.runner.remote.run_folder import mask_key_of, recorded_run
@@ -56,7 +55,7 @@ from ktdeval.runner.run import (
 from ktdeval.runner.run_manifest import ANOTHER_RUN
 from ktdeval.runner.score import certificate_problem
 from ktdeval.runner.warm_ups import WarmUpRates, warm_up_lines, warm_up_rates
-from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.tasks.spec import Window
 from ktdeval.tasks.task import Task
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.values.typed import Value
@@ -141,6 +140,7 @@ class _TaskPart:
     """A task's estimate in the making: steps left by episode, and what each takes by scenario."""
 
     task: Task
+    rehearsal: Sequence[FirstStep]  #: of its episodes
     steps_left: Sequence[int]
     steps: int
     finished: Finished
@@ -214,10 +214,11 @@ class _Estimator:
             self.limits = CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
             self.context = known_context(config, remote)
 
-        self.factory = EpisodeFactory(tasks, plugins, snapshot)
-        check_model(config.model, self.model, self.plan.specs, lambda: self.factory, plugins)
-        check_batch_calls(config, self.plan.specs, lambda: self.factory)
-        self.parts = [self._part(task) for task in tasks.values()]
+        rehearsal = rehearse(self.plan.specs, lambda: EpisodeFactory(tasks, plugins, snapshot))
+        check_model(config.model, self.model, rehearsal, plugins)
+        check_batch_calls(config, rehearsal)
+        steps = by_task(rehearsal)
+        self.parts = [self._part(task, steps[task.name]) for task in tasks.values()]
 
     def _protocol(self, remote: RemoteModel | None, requested: str) -> ToolProtocol | None:
         """Return how tools will be offered to a model; None for one of this machine."""
@@ -247,12 +248,11 @@ class _Estimator:
 
         return latencies_s
 
-    def _part(self, task: Task) -> _TaskPart:
-        specs = self.plan.specs_of(task.name)
-        measured = measure_task(task, specs, self.factory, self.limits)
+    def _part(self, task: Task, rehearsal: Sequence[FirstStep]) -> _TaskPart:
+        measured = measure_task(rehearsal, self.limits)
         where = f"task {task.name}: its warm-up can't be measured"
-        warm_ups = call_foreign(warm_up_rates, where, task, specs, self.factory, self.limits)
-        progress = self._progress(specs, warm_ups)
+        warm_ups = call_foreign(warm_up_rates, where, rehearsal, self.limits)
+        progress = self._progress(rehearsal, warm_ups)
 
         is_observed = len(progress.usual_steps) >= LEAST_OBSERVED
         rates = measured.rates
@@ -261,6 +261,7 @@ class _Estimator:
 
         return _TaskPart(
             task=task,
+            rehearsal=rehearsal,
             steps_left=progress.steps_left,
             steps=progress.planned,
             finished=self._finished(progress.steps, progress.transcript),
@@ -289,11 +290,12 @@ class _Estimator:
             for window, assumed in measured.rates.items()
         }
 
-    def _progress(self, specs: Sequence[EpisodeSpec], warm_ups: WarmUpRates) -> _Progress:
+    def _progress(self, rehearsal: Sequence[FirstStep], warm_ups: WarmUpRates) -> _Progress:
         """Return the finished steps of a task's episodes, and how many are left of each."""
         progress = _Progress()
-        for spec in specs:
-            total = self.factory.open(spec, MeasuringModel(LOW, 0)).total_steps
+        for first in rehearsal:
+            spec = first.spec
+            total = first.total_steps
             done: Sequence[CountsRecord] = ()
             entries: Sequence[TranscriptEntry] = ()
             if self.folder is not None:
@@ -534,11 +536,8 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
     if run.context is not None:
         for part in run.parts:
             if part.largest_prompt:
-                specs = run.plan.specs_of(part.task.name)
                 room = config.max_output_tokens
-                yield from context_warnings(
-                    specs, run.factory, part.largest_prompt, run.context, room
-                )
+                yield from context_warnings(part.rehearsal, part.largest_prompt, run.context, room)
 
     typical = left["typical"]
     high = left["high"]

@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.measure import (
     ASSUMED,
     CallLimits,
     StepRate,
     StepSize,
     assumed_rates,
-    measure_steps,
 )
-from ktdeval.runner.sampled_days import Estimated, SampledDays, first_specs, sample_days
-from ktdeval.tasks.spec import EpisodeSpec, Window
-from ktdeval.tasks.task import Task
+from ktdeval.runner.rehearsal import FirstStep, by_window
+from ktdeval.runner.sampled_days import Estimated, SampledDays
+from ktdeval.tasks.spec import Window
 
 Sizes = Mapping[str, Sequence[StepSize]]  # by scenario, of the measured steps
 _LOW, _TYPICAL, _HIGH = ASSUMED
@@ -36,43 +34,29 @@ class MeasuredTask:
     own_s: Mapping[str, float]  #: by scenario, seconds of agent, tools and mask in a step
 
 
-def measure_task(
-    task: Task,
-    specs: Sequence[EpisodeSpec],
-    factory: EpisodeFactory,
-    limits: CallLimits | None,
-) -> MeasuredTask:
+def measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
     """Measure steps of a task's windows: in all scenarios in the first window, in the low one in the
     others, to which the distance of the scenarios is carried over. Raises PluginError: task, agent
     or tool fail at it.
     """
-    spec = specs[0]
+    spec = rehearsal[0].spec
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    measured: MeasuredTask = call_foreign(_measured, where, task, specs, factory, limits)
+    measured: MeasuredTask = call_foreign(_measured, where, rehearsal, limits)
     return measured
 
 
-def _measured(
-    task: Task,
-    specs: Sequence[EpisodeSpec],
-    factory: EpisodeFactory,
-    limits: CallLimits | None,
-) -> MeasuredTask:
-    firsts = first_specs(specs)
-    reference = _Reference(task, specs[0], factory, limits)
+def _measured(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
+    reference = _Reference(rehearsal[0], limits)
     rates: dict[Window | None, Mapping[str, StepRate]] = {}
     low_prompts = {}
-    for window, spec in firsts.items():
-        days = reference.days
-        low = reference.sizes[_LOW]
-        if spec is not specs[0]:
-            days = sample_days(spec, factory)
-            low = measure_steps(spec, task, factory, ASSUMED[_LOW].behaviour, days.steps)
-
-        rates[window] = reference.rates_of(days, low)
+    for window, first in by_window(rehearsal).items():
+        low = first.sizes(ASSUMED[_LOW].behaviour)
+        rates[window] = reference.rates_of(first.days, low)
         low_prompts[window] = [_largest(size, _LOW) for size in low]
 
-    longest = max(map(max, low_prompts.values())) / max(max(low_prompts[specs[0].window]), 1.0)
+    longest = max(map(max, low_prompts.values())) / max(
+        max(low_prompts[rehearsal[0].spec.window]), 1.0
+    )
     typical = statistics.fmean(_largest(size, _TYPICAL) for size in reference.sizes[_TYPICAL])
     most = max(_largest(size, _HIGH) for size in reference.sizes[_HIGH])
     tokens = (min(map(min, low_prompts.values())), typical, most * longest)
@@ -87,17 +71,13 @@ def _measured(
 class _Reference:
     """The window in which all scenarios are measured."""
 
-    def __init__(
-        self, task: Task, spec: EpisodeSpec, factory: EpisodeFactory, limits: CallLimits | None
-    ) -> None:
-        self.days = sample_days(spec, factory)
+    def __init__(self, first: FirstStep, limits: CallLimits | None) -> None:
         self.sizes: Sizes = {
-            name: measure_steps(spec, task, factory, scenario.behaviour, self.days.steps)
-            for name, scenario in ASSUMED.items()
+            name: first.sizes(scenario.behaviour) for name, scenario in ASSUMED.items()
         }
         self._limits = limits
         self._estimated = {
-            name: _estimated(self.days, sizes, name, limits) for name, sizes in self.sizes.items()
+            name: _estimated(first.days, sizes, name, limits) for name, sizes in self.sizes.items()
         }
 
     def rates_of(self, days: SampledDays, low: Sequence[StepSize]) -> dict[str, StepRate]:

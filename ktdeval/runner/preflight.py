@@ -4,60 +4,23 @@ cost: no model is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.harness.messages import ModelRequest, Reply
+from ktdeval.harness.messages import ModelRequest
 from ktdeval.harness.traits import model_traits
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.episode import TradingEpisode
-from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import LOW, MeasuringModel
+from ktdeval.runner.rehearsal import FirstStep, Shown, by_task
 from ktdeval.tasks.scoring import is_scoring
-from ktdeval.tasks.spec import EpisodeSpec
 
 _FITTING = "builtin/"  # models of this machine that a refusal can name
 
 
-class _RecordingModel(MeasuringModel):
-    """Model that answers as a `MeasuringModel` and keeps the requests."""
-
-    def __init__(self, attempts: int) -> None:
-        super().__init__(LOW, 0, attempts)
-        self.seen: list[ModelRequest] = []
-
-    def reply(self, request: ModelRequest) -> Reply:
-        """Keep one request and answer it."""
-        self.seen.append(request)
-        return super().reply(request)
-
-
-def first_requests(
-    spec: EpisodeSpec, task: Any, factory: EpisodeFactory, with_lessons: bool
-) -> Sequence[ModelRequest]:
-    """Return what a model is sent in the first step of an episode, with or without the lessons of
-    its warm-up.
-    """
-    model = _RecordingModel(1 + task.harness.schema_retries)
-    episode = factory.open(spec, model)
-    if isinstance(episode, TradingEpisode):
-        episode.has_warm_up = episode.has_warm_up and with_lessons
-
-    episode.run_step(0)
-    return model.seen
-
-
-def check_model(
-    name: str,
-    model: object,
-    specs: Iterable[EpisodeSpec],
-    make_factory: Callable[[], EpisodeFactory],
-    plugins: Plugins,
-) -> None:
-    """Raise UsageError where a model says that it can't act on a task of these episodes; it names
-    the models that could.
+def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugins: Plugins) -> None:
+    """Raise UsageError where a model says that it can't act on a task of these first steps; it
+    names the models that could.
 
     A model says so by its traits: `step_problem`, of all requests of a first step, or
     `request_problem`, of one.
@@ -65,16 +28,15 @@ def check_model(
     if not _says_what_it_needs(model):
         return
 
-    factory = make_factory()
-    firsts = {spec.task: spec for spec in reversed(list(specs))}
-    for task_name, spec in sorted(firsts.items()):
-        step = _FirstStep(spec, factory)
-        problem = _problem(name, model, step.shown_to(model))
+    for task_name, steps in by_task(rehearsal).items():
+        first = steps[0]
+        requests = _shown_to(model, first)
+        problem = _problem(name, model, requests)
         if problem:
-            fitting = ", ".join(_fitting(step, plugins)) or "none that is built in"
+            fitting = ", ".join(_fitting(first, plugins)) or "none that is built in"
             raise UsageError(
-                f"{problem}; task {task_name} {_given(step.task, step.shown_to(model))}; models"
-                f" that fit: {fitting}"
+                f"{problem}; task {task_name} {_given(first.task, requests)}; models that fit:"
+                f" {fitting}"
             )
 
 
@@ -83,28 +45,13 @@ def _says_what_it_needs(model: object) -> bool:
     return traits.request_problem is not None or traits.step_problem is not None
 
 
-class _FirstStep:
-    """First step of a task's first episode, shown at most twice: with the lessons of a warm-up, and
-    without.
-    """
-
-    def __init__(self, spec: EpisodeSpec, factory: EpisodeFactory) -> None:
-        self.task: Any = factory.task(spec.task)
-        self._spec = spec
-        self._factory = factory
-        self._requests: dict[bool, Sequence[ModelRequest]] = {}
-
-    def shown_to(self, model: object) -> Sequence[ModelRequest]:
-        """Return what a model would be sent."""
-        with_lessons = model_traits(model).needs_lessons
-        if with_lessons not in self._requests:
-            spec = self._spec
-            where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
-            self._requests[with_lessons] = call_foreign(
-                first_requests, where, spec, self.task, self._factory, with_lessons
-            )
-
-        return self._requests[with_lessons]
+def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
+    """Return what a model would be sent in a first step."""
+    spec = first.spec
+    with_lessons = model_traits(model).needs_lessons
+    where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
+    shown: Shown = call_foreign(first.shown, where, with_lessons)
+    return shown.requests
 
 
 def _problem(name: str, model: object, requests: Sequence[ModelRequest]) -> str | None:
@@ -151,7 +98,7 @@ def _given(task: Any, requests: Sequence[ModelRequest]) -> str:
     )
 
 
-def _fitting(step: _FirstStep, plugins: Plugins) -> list[str]:
+def _fitting(first: FirstStep, plugins: Plugins) -> list[str]:
     """Return the built-in models that say what they need, and can act in a step without
     parameters.
     """
@@ -162,7 +109,7 @@ def _fitting(step: _FirstStep, plugins: Plugins) -> list[str]:
 
         try:
             model = plugins.make_model(name, {})
-            if _says_what_it_needs(model) and not _problem(name, model, step.shown_to(model)):
+            if _says_what_it_needs(model) and not _problem(name, model, _shown_to(model, first)):
                 fitting.append(name)
         except KtdevalError:  # it needs parameters, or fails at them
             continue

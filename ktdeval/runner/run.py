@@ -47,6 +47,7 @@ from ktdeval.runner.models import (
 from ktdeval.runner.plan import Plan, choose_tasks, in_turn, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
+from ktdeval.runner.rehearsal import rehearse
 from ktdeval.runner.remote.model_access import (
     ModelAccess,
     RemoteAccess,
@@ -286,15 +287,16 @@ def _check_fit(
 
     Return the context as far as it is known; a model of this process has none.
     """
-    check_model(config.model, model, specs, factory, plugins)
-    check_batch_calls(config, specs, factory)
+    rehearsal = rehearse(specs, factory)
+    check_model(config.model, model, rehearsal, plugins)
+    check_batch_calls(config, rehearsal)
     remote = as_remote(model)
     if remote is None:
         return None
 
     context = known_context(config, remote)
     if context is not None:
-        check_context(context, specs, factory(), config.max_output_tokens)
+        check_context(context, rehearsal, config.max_output_tokens)
 
     return context
 

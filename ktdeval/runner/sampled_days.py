@@ -14,11 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ktdeval.runner.execute import Episode, EpisodeFactory
-from ktdeval.runner.measure import LOW, MeasuringModel, StepSize, measure_steps
+from ktdeval.runner.execute import Episode
 from ktdeval.runner.scoring_episode import ScoringEpisode
-from ktdeval.tasks.spec import EpisodeSpec, Window
-from ktdeval.tasks.task import Task
 
 T = TypeVar("T")
 
@@ -83,11 +80,10 @@ class SampledDays:
             yield step
 
 
-def sample_days(spec: EpisodeSpec, factory: EpisodeFactory) -> SampledDays:
-    """Choose the steps of an episode that are measured. The first one is among them only where there
-    is no other: nothing is held or remembered at it.
+def sample_days(episode: Episode) -> SampledDays:
+    """Choose the steps that are measured of an episode that has not begun. The first one is among
+    them only where there is no other: nothing is held or remembered at it.
     """
-    episode = factory.open(spec, MeasuringModel(LOW, 0))
     all_steps = range(min(1, episode.total_steps - 1), episode.total_steps)
     looked_at = spread_over(all_steps, _most_looked_at(episode))
     shown = {step: episode.shown_bytes(step) for step in looked_at}
@@ -113,16 +109,3 @@ def spread_over(items: Sequence[T], most: int) -> list[T]:
         return list(items)
     last = len(items) - 1
     return [items[round(number * last / (most - 1))] for number in range(most)]
-
-
-def first_specs(specs: Sequence[EpisodeSpec]) -> dict[Window | None, EpisodeSpec]:
-    """Return the first episode of each window."""
-    return {spec.window: spec for spec in reversed(specs)}
-
-
-def smallest_prompts(spec: EpisodeSpec, task: Task, factory: EpisodeFactory) -> Iterator[StepSize]:
-    """Yield the sizes of the measured steps of an episode without research, from the one that shows
-    least.
-    """
-    for step in sample_days(spec, factory).by_size():
-        yield from measure_steps(spec, task, factory, LOW, [step])

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.runner.episode import TradingEpisode
-from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import (
-    ASSUMED,
-    LOW,
-    NOTHING,
-    NOTHING_SENT,
-    CallLimits,
-    MeasuringModel,
-    StepRate,
-    StepSize,
-    assumed_rates,
-    size_of,
-)
+from ktdeval.runner.measure import ASSUMED, NOTHING, CallLimits, StepRate, assumed_rates
+from ktdeval.runner.rehearsal import FirstStep, by_window
 from ktdeval.runner.window_notes import first_day_of_warm_up
-from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.tasks.spec import Window
 from ktdeval.tasks.task import Task
 from ktdeval.tasks.traits import task_traits
 
@@ -30,49 +17,20 @@ begun, or one without a market.
 """
 
 
-def measure_warm_up(spec: EpisodeSpec, factory: EpisodeFactory) -> StepSize:
-    """Size of what comes before the first step of an episode: the lessons of its task, if its
-    window has some and its agent learns.
-    """
-    with_lessons = _first_step(spec, factory, with_lessons=True)
-    without = _first_step(spec, factory, with_lessons=False)
-    return StepSize(
-        with_lessons.requests - without.requests,
-        with_lessons.sent.without(without.sent),
-        max(0.0, with_lessons.seconds - without.seconds),
-        0,
-        with_lessons.largest,
-    )
-
-
-def _first_step(spec: EpisodeSpec, factory: EpisodeFactory, *, with_lessons: bool) -> StepSize:
-    """Size of an episode's first step, without research; zero of a task that has no warm-up."""
-    model = MeasuringModel(LOW, 0)
-    episode = factory.open(spec, model)
-    if not isinstance(episode, TradingEpisode) or not episode.has_warm_up:
-        return StepSize(0, NOTHING_SENT, 0.0, 0)
-
-    episode.has_warm_up = with_lessons
-    began = time.perf_counter()
-    return size_of(model, episode.run_step(0), time.perf_counter() - began)
-
-
-def warm_up_rates(
-    task: Task, specs: Sequence[EpisodeSpec], factory: EpisodeFactory, limits: CallLimits | None
-) -> WarmUpRates:
+def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> WarmUpRates:
     """Return what the warm-ups of a task's episodes take, in all scenarios the same questions."""
+    task: Task = rehearsal[0].task
     none = dict.fromkeys(ASSUMED, NOTHING)
     rates: dict[Window | None, Mapping[str, StepRate]] = {None: none}
     says_when = task_traits(task).warm_up_from is not None
-    for spec in specs:
-        if spec.window is None or spec.window in rates:
+    for window, first in by_window(rehearsal).items():
+        if window is None:
             continue
 
-        if says_when and first_day_of_warm_up(task, spec.window) is None:
-            rates[spec.window] = none
+        if says_when and first_day_of_warm_up(task, window) is None:
+            rates[window] = none
         else:
-            size = measure_warm_up(spec, factory)
-            rates[spec.window] = assumed_rates(dict.fromkeys(ASSUMED, size), limits)
+            rates[window] = assumed_rates(dict.fromkeys(ASSUMED, first.warm_up), limits)
 
     return rates
 

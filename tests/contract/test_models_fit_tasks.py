@@ -12,6 +12,7 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval.runner.preflight import check_model
+from ktdeval.runner.rehearsal import rehearse
 from planned_tasks import PLUGINS, TASKS, planned
 
 MODELS = sorted(name for name in PLUGINS.specs("models") if name.startswith("builtin/"))
@@ -56,8 +57,7 @@ class Asked:
     def __init__(self, task: str, agent: str = "react") -> None:
         self.task = task
         plan = planned(task, agent)
-        self.specs = plan.specs
-        self.factory = plan.factory
+        self.rehearsal = rehearse(plan.specs, lambda: plan.factory)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Each model that is refused, with the words."""
@@ -66,8 +66,7 @@ class Asked:
                 check_model(
                     name,
                     PLUGINS.make_model(name, ARGS.get(name, {})),
-                    self.specs,
-                    lambda: self.factory,
+                    self.rehearsal,
                     PLUGINS,
                 )
             except UsageError as error:

@@ -17,7 +17,7 @@ from ktdeval.harness.action import SUBMIT_TOOL, action_schema
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ModelRequest
 from ktdeval.harness.protocols import encode
-from ktdeval.runner.preflight import first_requests
+from ktdeval.runner.rehearsal import rehearse
 from ktdeval.tasks.qa import QATask
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.yamlio import load_yaml
@@ -133,12 +133,9 @@ def _requests(task: str, agents: Sequence[str]) -> Iterator[tuple[str, ModelRequ
     took = []
     for agent in agents:
         try:
-            requests = first_requests(
-                replace(plan.specs[0], agent=agent, agent_args={}),
-                plan.task,
-                plan.factory,
-                with_lessons=False,
-            )
+            spec = replace(plan.specs[0], agent=agent, agent_args={})
+            (first,) = rehearse([spec], lambda: plan.factory)
+            requests = first.shown(with_lessons=False).requests
         except KtdevalError:  # not every agent takes every task
             continue
         took.append(agent)

@@ -13,7 +13,7 @@ from ktdeval.calls.prompt_size import MOST_TOKENS, prompt_bytes
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness.messages import ModelRequest
 from ktdeval.runner import RunConfig
-from ktdeval.runner.preflight import first_requests
+from ktdeval.runner.rehearsal import rehearse
 from ktdeval.values.jsonio import dumps_canonical
 from loops import not_empty
 from planned_tasks import PLUGINS, TASKS, planned
@@ -30,7 +30,8 @@ RULES = ("trading", "mask", "windows", "answers", "hold", "sell", "exit", "weigh
 def first_prompt(task: str) -> ModelRequest:
     """The longest request of a task's first step."""
     plan = planned(task)
-    requests = first_requests(plan.specs[0], plan.task, plan.factory, with_lessons=False)
+    (first,) = rehearse(plan.specs[:1], lambda: plan.factory)
+    requests = first.shown(with_lessons=False).requests
     return max(requests, key=lambda request: prompt_bytes(request).tokens(MOST_TOKENS))
 
 

@@ -22,6 +22,7 @@ from ktdeval.runner.estimate import SCENARIOS, RunEstimate, estimate_run
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.measure import CallLimits
 from ktdeval.runner.measured_task import measure_task
+from ktdeval.runner.rehearsal import rehearse
 from ktdeval.runner.run import evaluate
 from ktdeval.runner.sampled_days import SampledDays, spread_over
 from loops import not_empty
@@ -64,7 +65,7 @@ def assert_ordered(by_scenario: Mapping[str, Any], figures: Sequence[str]) -> No
 
 def check_order(task: str, agent: str) -> None:
     plan = planned(task, agent)
-    measured = measure_task(plan.task, plan.specs, plan.factory, LIMITS)
+    measured = measure_task(rehearse(plan.specs, lambda: plan.factory), LIMITS)
     for rates in not_empty(measured.rates.values()):
         assert_ordered(rates, RATES)
     assert list(measured.largest.values()) == sorted(measured.largest.values())
@@ -111,7 +112,7 @@ def test_they_are_in_this_order_at_any_density_of_news(
         replace(plan.specs[0], limit=None, window=replace(plan.specs[0].span, first=a, last=b))
         for a, b in windows
     ]
-    for rates in measure_task(plan.task, specs, factory, LIMITS).rates.values():
+    for rates in measure_task(rehearse(specs, lambda: factory), LIMITS).rates.values():
         assert_ordered(rates, RATES)
 
 

@@ -1,0 +1,142 @@
+"""The rehearsal of a run: what its first steps show, found out once for all who ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ktdeval.calls.context import Context
+from ktdeval.harness.messages import Model
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.runner.context_check import check_context
+from ktdeval.runner.execute import Episode, EpisodeFactory
+from ktdeval.runner.measure import ASSUMED, CallLimits
+from ktdeval.runner.measured_task import measure_task
+from ktdeval.runner.preflight import check_model
+from ktdeval.runner.rehearsal import FirstStep, by_task, by_window, rehearse
+from ktdeval.runner.warm_ups import warm_up_rates
+from ktdeval.tasks import EpisodeSpec
+from planned_tasks import PLUGINS, planned
+
+TASK = "bright_open_research"
+LESSONS = "investorbench_aapl"  # its windows have a warm-up, of which finmem asks
+LIMITS = CallLimits(1024, 60.0)
+
+
+class CountingFactory(EpisodeFactory):
+    """Factory that counts the starts of each episode."""
+
+    def __init__(self, task: Any, market: MarketSnapshot | None) -> None:
+        super().__init__({task.name: task}, PLUGINS, market)
+        self.starts: list[EpisodeSpec] = []
+
+    def open(self, spec: EpisodeSpec, model: Model, further: Any = None) -> Episode:
+        self.starts.append(spec)
+        return super().open(spec, model, further)
+
+
+def rehearsed(
+    task: str = TASK, agent: str = "react", seeds: int = 1
+) -> tuple[CountingFactory, tuple[FirstStep, ...]]:
+    plan = planned(task, agent)
+    factory = CountingFactory(plan.task, plan.market)
+    specs = [replace(plan.specs[0], seed=seed) for seed in range(seeds)]
+    return factory, tuple(rehearse(specs, lambda: factory))
+
+
+def test_no_episode_is_started_and_no_factory_made_before_something_is_read() -> None:
+    plan = planned(TASK)
+    made: list[EpisodeFactory] = []
+
+    def make() -> EpisodeFactory:
+        made.append(plan.factory)
+        return plan.factory
+
+    first, second = rehearse([plan.specs[0], replace(plan.specs[0], seed=1)], make)
+    assert not made
+    assert first.total_steps == second.total_steps == 3
+    assert len(made) == 1
+
+
+def test_a_first_step_has_the_requests_that_a_model_would_be_sent() -> None:
+    _, (first,) = rehearsed("bright_fixed_candidate")
+    shown = first.shown(with_lessons=False)
+    *_, last = shown.requests
+    assert last.submit_tool in [tool.name for tool in last.tools]
+    assert last.state is not None
+    text = "".join(message.content for message in last.messages)
+    labels = list(last.state.candidates)
+    assert labels
+    assert not [label for label in labels if label not in text]
+    assert shown.size.requests == len(shown.requests)
+    assert shown.size.sent.total >= shown.size.largest.total > 0
+
+
+def test_what_one_reader_saw_is_not_played_again_for_another() -> None:
+    factory, rehearsal = rehearsed()
+    (first,) = rehearsal
+    for model in ("builtin/momentum", "builtin/hold", "builtin/momentum"):
+        check_model(model, PLUGINS.make_model(model, {}), rehearsal, PLUGINS)
+
+    warm_up_rates(rehearsal, LIMITS)
+    assert len(factory.starts) == 1
+    assert first.total_steps == 3  # known from that start
+    assert len(factory.starts) == 1
+
+
+def test_the_plan_of_further_seeds_starts_each_of_their_episodes_once() -> None:
+    factory, rehearsal = rehearsed(seeds=4)
+    measure_task(rehearsal, LIMITS)
+    warm_up_rates(rehearsal, LIMITS)
+    assert [first.total_steps for first in rehearsal] == [3, 3, 3, 3]
+    assert [spec.seed for spec in factory.starts].count(3) == 1
+
+
+def test_a_measured_step_is_not_measured_again_by_the_check_of_the_context() -> None:
+    factory, rehearsal = rehearsed()
+    measured = measure_task(rehearsal, LIMITS)
+    starts = len(factory.starts)
+    check_context(Context(measured.largest["low"] + 1, "given", holds_reply=False), rehearsal, 0)
+    assert len(factory.starts) == starts
+
+
+@pytest.mark.slow
+def test_lessons_are_what_the_first_step_has_more_with_them() -> None:
+    factory, (first,) = rehearsed(LESSONS, "finmem")
+    with_lessons = first.shown(with_lessons=True)
+    without = first.shown(with_lessons=False)
+    lessons = len(with_lessons.requests) - len(without.requests)
+    assert lessons > 0
+    assert first.warm_up.requests == lessons
+    assert first.warm_up.sent.total == with_lessons.size.sent.total - without.size.sent.total
+    # one start to learn that there are lessons, and one for each way to play it
+    assert len(factory.starts) <= 3
+
+
+@pytest.mark.parametrize(("task", "agent"), [(TASK, "react"), ("deanon_probe", "react")])
+def test_an_episode_without_lessons_has_one_first_step(task: str, agent: str) -> None:
+    factory, (first,) = rehearsed(task, agent)
+    assert first.shown(with_lessons=True) is first.shown(with_lessons=False)
+    assert first.warm_up.requests == 0
+    assert len(factory.starts) <= 2
+
+
+def test_first_steps_are_sorted_by_task_and_window_in_the_order_of_the_plan() -> None:
+    plan = planned(TASK)
+    later = replace(plan.specs[0], window=replace(plan.specs[0].span, name="later"))
+    other = replace(plan.specs[0], task="a_task")
+    rehearsal = rehearse(
+        [later, plan.specs[0], replace(later, seed=1), other], lambda: plan.factory
+    )
+    assert [*by_task(rehearsal)] == ["a_task", TASK]
+    windows = by_window(by_task(rehearsal)[TASK])
+    assert [window.name for window in windows if window] == ["later", plan.specs[0].span.name]
+    assert windows[later.window] is rehearsal[0]
+
+
+def test_the_steps_that_are_measured_are_those_of_every_scenario() -> None:
+    _, (first,) = rehearsed()
+    for scenario in ASSUMED.values():
+        assert len(first.sizes(scenario.behaviour)) == len(first.days.steps)

@@ -122,7 +122,7 @@ def orders(engine: Engine, given: arguments.OrdersQuery) -> answers.OrdersPage:
     )
 
 
-def trades(engine: Engine, given: arguments.TradesQuery) -> answers.TradesPage:
+def trades(engine: Engine, given: arguments.SessionRows) -> answers.TradesPage:
     """Executions of an account, oldest first."""
     account = _account(engine, given.account_id)
     numbered = enumerate(engine.state.trades)
@@ -141,7 +141,7 @@ def trades(engine: Engine, given: arguments.TradesQuery) -> answers.TradesPage:
     )
 
 
-def history(engine: Engine, given: arguments.HistoryQuery) -> answers.HistoryPage:
+def history(engine: Engine, given: arguments.AccountRows) -> answers.HistoryPage:
     """An account at the close of each day on which it was in a session or held anything."""
     account = _account(engine, given.account_id)
     closes = engine.state.days[account.id]
@@ -422,7 +422,7 @@ def _statuses(text: str | None) -> frozenset[str]:
 
 def _page(
     rows: Iterable[_Row],
-    given: arguments.OrdersQuery | arguments.TradesQuery | arguments.HistoryQuery,
+    given: arguments.AccountRows,
     key: Callable[[_Row], tuple[int]],
 ) -> tuple[Sequence[_Row], str | None]:
     """(rows after the cursor's key, up to the limit; where to go on, None at the end). Rows come by

@@ -106,12 +106,29 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     """
 
 
+class Paged(Arguments, kw_only=True):
+    """Arguments of an operation that answers in pages. Subclasses are not keyword-only, so that
+    their own arguments come before these.
+    """
+
+    limit: Annotated[int, whole("Most rows of one answer.", 1, 1000)] = 100
+    cursor: Cursor | None = None
+
+
 class Answer(msgspec.Struct):
     """An answer of an operation, as of the clock. A field that is unset by default may be absent;
     one that may be null says so.
     """
 
     as_of_ts: AsOf  #: moment of the clock
+
+
+class Page(Answer, kw_only=True):
+    """Part of a long answer. Own fields of a subclass come before the cursor, which is
+    keyword-only.
+    """
+
+    next_cursor: NextCursor
 
 
 # ---- schemas

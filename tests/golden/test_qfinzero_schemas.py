@@ -1,7 +1,8 @@
 """The schemas that the services publish are the ones that models and clients were shown before.
 
 Arguments are part of prompts, where the order of keywords counts. Of answers and of the OpenAPI
-document the meaning is held: they accept and refuse the same documents as before.
+document the meaning is held: they accept and refuse the same documents as before. The order of an
+answer's fields is that of its text, which models read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ktdeval.values.jsonio import sha256_hex
 from ktdeval_qfinzero.access.http import openapi_document
@@ -56,6 +58,7 @@ def hashes_of(operation: Operation) -> dict[str, str]:
         "summary": hash_of(operation.summary),
         "arguments": hash_of(operation.parameters),
         "answer": hash_of(meaning_of(operation.result)),
+        "fields": hash_of([field.encode_name for field in structs.fields(operation.gives)]),
     }
 
 

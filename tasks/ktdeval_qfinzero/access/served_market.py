@@ -24,7 +24,7 @@ from ktdeval_qfinzero.pmb.arguments import MOST_CASH
 from ktdeval_qfinzero.pmb.commands import MOST_ACCOUNTS
 from ktdeval_qfinzero.pmb.log import Entry
 from ktdeval_qfinzero.pmb.values import AccountType, Rules
-from ktdeval_qfinzero.schemas import Arguments
+from ktdeval_qfinzero.schemas import Arguments, Paged
 from ktdeval_qfinzero.workspace import Workspace
 
 
@@ -140,16 +140,19 @@ def _check_account(workspace: Workspace, given: Plain, rules: AccountRules) -> N
         )
 
 
-def give_log(workspace: Workspace, given: types.LogQuery) -> types.LogPage:
+def give_log(workspace: Workspace, given: Paged) -> types.LogPage:
     """Broker's log of this workspace, to be kept and replayed."""
     first = 0 if given.cursor is None else int(read_cursor(given.cursor, (int,))[0])
     log = workspace.broker.log
     lines = log.to_lines()
     last = first + given.limit
-    cursor = write_cursor(last) if last < len(lines) else None
+    next_cursor = write_cursor(last) if last < len(lines) else None
 
     return types.LogPage(
-        moment_text(workspace.clock.as_of_ns), list(lines[first:last]), log.last_hash, cursor
+        as_of_ts=moment_text(workspace.clock.as_of_ns),
+        lines=list(lines[first:last]),
+        log_hash=log.last_hash,
+        next_cursor=next_cursor,
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.errors import Code
-from ktdeval_qfinzero.schemas import Answer, Arguments, Cursor, NextCursor, described, text, whole
+from ktdeval_qfinzero.schemas import Arguments, Page, described, text
 
 ErrorCode = Literal[Code, "internal"]
 WorkspaceId = Annotated[str, text("Id of the workspace.", 64)]
@@ -66,14 +66,7 @@ class ErrorEnvelope(msgspec.Struct):
     error: Annotated[ErrorInfo, described("What is wrong and how to fix it.")]
 
 
-class LogQuery(Arguments, kw_only=True):
-    """Lines of the log."""
-
-    limit: Annotated[int, whole("Most rows of one answer.", 1, 1000)] = 100
-    cursor: Cursor | None = None
-
-
-class LogPage(Answer):
+class LogPage(Page):
     """Lines of a log, without line ends."""
 
     lines: Annotated[
@@ -82,4 +75,3 @@ class LogPage(Answer):
     log_hash: Annotated[
         str, described("Hash of the log's last line, which stands for the whole log.")
     ]
-    next_cursor: NextCursor

@@ -114,12 +114,17 @@ class Bucket(msgspec.Struct):
     events: Annotated[list[EventShown], described("Its events that this page lists, compact.")]
 
 
-class EventsPage(Answer):
+class Found(Answer, kw_only=True):
+    """A page of what was asked for. Own fields of a subclass come before these."""
+
+    unknown: Unknown
+    next_cursor: NextCursor
+
+
+class EventsPage(Found):
     """A page of events."""
 
     events: Annotated[list[EventShown], described("By time and id.")]
-    unknown: Unknown
-    next_cursor: NextCursor
 
 
 class EventAnswer(EventShown):
@@ -145,12 +150,10 @@ class StreamPage(Answer):
     ]
 
 
-class TriggersPage(Answer):
+class TriggersPage(Found):
     """A page of triggers."""
 
     triggers: Annotated[list[Trigger], described("Soonest first.")]
-    unknown: Unknown
-    next_cursor: NextCursor
 
 
 class Timeline(Answer):

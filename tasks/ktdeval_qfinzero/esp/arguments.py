@@ -174,11 +174,9 @@ class TimelineQuery(Arguments, kw_only=True):
     cursor: Cursor | None = None
 
 
-class EconomicCalendar(Arguments, kw_only=True):
-    """Macroeconomic releases of some days."""
+class CalendarQuery(Arguments, kw_only=True):
+    """Pages of a calendar. Own arguments of a subclass come before these."""
 
-    start_date: StartDate | None = None
-    end_date: EndDate | None = None
     markets: Markets | None = None
     min_importance: Least = "low"
     limit: Events = 100
@@ -186,17 +184,19 @@ class EconomicCalendar(Arguments, kw_only=True):
     view: View = "full"
 
 
-class EarningsCalendar(Arguments, kw_only=True):
+class EconomicCalendar(CalendarQuery):
+    """Macroeconomic releases of some days."""
+
+    start_date: StartDate | None = None
+    end_date: EndDate | None = None
+
+
+class EarningsCalendar(CalendarQuery):
     """Earnings reports of some days."""
 
     start_date: StartDate | None = None
     end_date: EndDate | None = None
     tickers: Tickers | None = None
-    markets: Markets | None = None
-    min_importance: Least = "low"
-    limit: Events = 100
-    cursor: Cursor | None = None
-    view: View = "full"
 
 
 Reach = Annotated[int, Meta(ge=1, le=366)]

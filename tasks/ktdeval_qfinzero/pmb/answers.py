@@ -19,7 +19,7 @@ from ktdeval_qfinzero.pmb.values import (
     SessionStatus,
     TimeInForce,
 )
-from ktdeval_qfinzero.schemas import Answer, AsOf, Day, Moment, NextCursor, Unknown, described
+from ktdeval_qfinzero.schemas import Answer, AsOf, Day, Moment, Page, Unknown, described
 
 MarginStatus = Literal["OK", "MARGIN_CALL"]
 Id = Annotated[str, described("Id.")]
@@ -228,17 +228,16 @@ Close = Annotated[DayShown, described("The account at a day's close.")]
 Held = Annotated[PositionShown, described("A position.")]
 
 
-class AccountCreated(Answer):
+class AccountAnswer(Answer, kw_only=True):
+    """An account. Own fields of a subclass come before it."""
+
+    account: ShownAccount
+
+
+class AccountCreated(AccountAnswer):
     """A new account."""
 
     account_id: Id
-    account: ShownAccount
-
-
-class AccountAnswer(Answer):
-    """An account."""
-
-    account: ShownAccount
 
 
 class Accounts(Answer):
@@ -254,46 +253,41 @@ class Positions(Answer):
     positions: Annotated[list[Held], described("Positions by instrument id.")]
 
 
-class OrdersPage(Answer):
+class OrdersPage(Page):
     """A page of orders."""
 
     account_id: Id
     orders: Orders
-    next_cursor: NextCursor
 
 
-class TradesPage(Answer):
+class TradesPage(Page):
     """A page of trades."""
 
     account_id: Id
     trades: Trades
-    next_cursor: NextCursor
 
 
-class HistoryPage(Answer):
+class HistoryPage(Page):
     """A page of closes."""
 
     account_id: Id
     history: Annotated[list[Close], described("Closes, oldest first.")]
-    next_cursor: NextCursor
 
 
-class SessionAnswer(Answer):
+class SessionAnswer(AccountAnswer):
     """A session and its account."""
 
     session_id: Id
     account_id: Id
     session: ShownSession
-    account: ShownAccount
 
 
-class Stepped(Answer):
+class Stepped(AccountAnswer):
     """Outcome of a step."""
 
     session_id: Id
     clock: Annotated[ClockShown, described("The session's clock.")]
     events: Annotated[list[ShownEvent], described("What happened, in order.")]
-    account: ShownAccount
 
 
 class Market(Answer):
@@ -305,37 +299,32 @@ class Market(Answer):
     without_bar: Annotated[list[Id], described("Ids of instruments that have had no bar yet.")]
 
 
-class OrderAnswer(Answer):
-    """An order."""
+class WithOrder(Answer, kw_only=True):
+    """An order. Own fields of a subclass come before it."""
+
+    order: ShownOrder
+
+
+class OrderAnswer(WithOrder):
+    """An order, and what became of it."""
 
     order_id: Id
     client_order_id: Annotated[str | None, described("Your own id of the order.")]
     status: Status
     reason: Reason
-    order: ShownOrder
 
 
-class OrderPlaced(Answer):
+class OrderPlaced(OrderAnswer):
     """An order that was sent."""
 
-    order_id: Id
-    client_order_id: Annotated[str | None, described("Your own id of the order.")]
-    status: Status
-    reason: Reason
     idempotent: Idempotent
-    order: ShownOrder
 
 
-class OrderModified(Answer):
+class OrderModified(OrderAnswer):
     """An order that took the place of another."""
 
-    order_id: Id
-    client_order_id: Annotated[str | None, described("Your own id of the order.")]
-    status: Status
-    reason: Reason
     old_order_id: Id
     new_order_id: Id
-    order: ShownOrder
 
 
 class SpreadPlaced(Answer):

@@ -20,7 +20,7 @@ from ktdeval_qfinzero.pmb.values import (
     Side,
     TimeInForce,
 )
-from ktdeval_qfinzero.schemas import Arguments, Cursor, described, described_last, text, whole
+from ktdeval_qfinzero.schemas import Arguments, Paged, described, described_last, text, whole
 
 MOST_SYMBOLS: Final = 500
 MOST_QTY: Final = 1_000_000
@@ -68,7 +68,6 @@ _RULES: Final = described(
     "How orders fill, what they cost, and how margin works; what is left out is as by default."
 )
 ShownRules = Annotated[Rules, _RULES]
-PageLimit = Annotated[int, whole("Most rows of one answer.", 1, 1000)]
 
 
 class NewOrder(Arguments, kw_only=True):
@@ -182,33 +181,24 @@ class OneAccount(Arguments, kw_only=True):
     account_id: AccountId
 
 
-class OrdersQuery(Arguments, kw_only=True):
-    """Orders of an account."""
+class AccountRows(Paged):
+    """Rows of an account."""
 
     account_id: AccountId
+
+
+class SessionRows(AccountRows):
+    """Rows of an account, or of one of its sessions."""
+
     session_id: SessionId | None = None
+
+
+class OrdersQuery(SessionRows):
+    """Orders of an account."""
+
     status_in: (
         Annotated[str, text(f"Only these states, comma-separated: {_STATES}.", 100)] | None
     ) = None
-    limit: PageLimit = 100
-    cursor: Cursor | None = None
-
-
-class TradesQuery(Arguments, kw_only=True):
-    """Trades of an account."""
-
-    account_id: AccountId
-    session_id: SessionId | None = None
-    limit: PageLimit = 100
-    cursor: Cursor | None = None
-
-
-class HistoryQuery(Arguments, kw_only=True):
-    """Closes of an account's days."""
-
-    account_id: AccountId
-    limit: PageLimit = 100
-    cursor: Cursor | None = None
 
 
 class BorrowQuery(Arguments, kw_only=True):
@@ -253,10 +243,9 @@ class OneSession(Arguments, kw_only=True):
     session_id: SessionId
 
 
-class Step(Arguments, kw_only=True):
+class Step(OneSession, kw_only=True):
     """How far a session goes forward."""
 
-    session_id: SessionId
     step: Annotated[int, whole("Ticks; without effect where until_ts is given.", 1, 100_000)] = 1
     until_ts: (
         Annotated[
@@ -269,18 +258,22 @@ class Step(Arguments, kw_only=True):
     ) = None
 
 
-class ExportSession(Arguments, kw_only=True):
+class ExportSession(OneSession, kw_only=True):
     """A session to export."""
 
-    session_id: SessionId
     format: Annotated[Form, described("Form of the tables.")] = "json"
 
 
-class PlaceOrder(Arguments, kw_only=True):
-    """An order for a session."""
+class InSession(Arguments, kw_only=True):
+    """What is done for an account in a session."""
 
     session_id: SessionId
     account_id: AccountId
+
+
+class PlaceOrder(InSession, kw_only=True):
+    """An order for a session."""
+
     order: Annotated[
         NewOrder,
         described(
@@ -296,20 +289,16 @@ class OneOrder(Arguments, kw_only=True):
     order_id: OrderId
 
 
-class CancelOrder(Arguments, kw_only=True):
-    """An order to cancel."""
+class SentOrder(OneOrder, kw_only=True):
+    """A working order of a session."""
 
-    order_id: OrderId
     session_id: SessionId
     account_id: AccountId
 
 
-class ModifyOrder(Arguments, kw_only=True):
+class ModifyOrder(SentOrder, kw_only=True):
     """An order to replace, and its changes."""
 
-    order_id: OrderId
-    session_id: SessionId
-    account_id: AccountId
     updates: Annotated[
         Updates,
         Meta(
@@ -319,11 +308,9 @@ class ModifyOrder(Arguments, kw_only=True):
     ]
 
 
-class PlaceSpread(Arguments, kw_only=True):
+class PlaceSpread(InSession, kw_only=True):
     """A spread for a session."""
 
-    session_id: SessionId
-    account_id: AccountId
     legs: Annotated[
         list[Leg],
         Meta(
@@ -350,11 +337,9 @@ class PlaceSpread(Arguments, kw_only=True):
     client_order_id: ClientOrderId | None = None
 
 
-class ExerciseOption(Arguments, kw_only=True):
+class ExerciseOption(InSession, kw_only=True):
     """Contracts to exercise, or whose exercise at expiry is forbidden."""
 
-    session_id: SessionId
-    account_id: AccountId
     contract: Annotated[str, text("OPRA symbol of the option.", 24)]
     qty: Annotated[int, whole("Contracts to exercise now.", 1, MOST_QTY)] | None = None
     do_not_exercise: (

@@ -263,7 +263,7 @@ def place_spread(engine: Engine, given: arguments.PlaceSpread) -> str:
     return orders[0].id
 
 
-def cancel(engine: Engine, given: arguments.CancelOrder) -> str:
+def cancel(engine: Engine, given: arguments.SentOrder) -> str:
     """Cancel a working order; of a spread, all its legs."""
     order = _working(engine, given)
     for leg in engine.legs_of(order):
@@ -440,7 +440,7 @@ def _oco_group(engine: Engine, session: Session, spec: placement.OrderSpec) -> s
     return other.group
 
 
-def _working(engine: Engine, given: arguments.CancelOrder | arguments.ModifyOrder) -> Order:
+def _working(engine: Engine, given: arguments.SentOrder) -> Order:
     session = placement.running_session(engine, given.session_id, given.account_id)
     order = engine.state.orders.get(given.order_id)
     if order is None or order.session_id != session.id:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.instruments import Right
-from ktdeval_qfinzero.schemas import Answer, Day, Moment, NextCursor, Ticker, Unknown, described
+from ktdeval_qfinzero.schemas import Answer, Day, Moment, Page, Ticker, Unknown, described
 from ktdeval_qfinzero.upq.arguments import ListedClass
 
 DayStatus = Literal["complete", "incomplete", "no_session"]
@@ -112,38 +112,30 @@ class AdjustmentShown(msgspec.Struct):
 Adjustments = Annotated[list[AdjustmentShown], described("Events that changed bars of this page.")]
 
 
-class StockMinuteBars(Answer):
+class MinutePage(Page):
+    """A page of minute bars."""
+
+    bars: MinuteBars
+    unknown: Unknown
+
+
+class StockMinutePage(MinutePage):
     """A page of minute bars of stocks."""
 
-    bars: MinuteBars
-    unknown: Unknown
     adjustments: Adjustments
-    next_cursor: NextCursor
 
 
-class StockDayBars(Answer):
+class DayPage(Page):
+    """A page of daily bars."""
+
+    bars: DayBars
+    unknown: Unknown
+
+
+class StockDayPage(DayPage):
     """A page of daily bars of stocks."""
 
-    bars: DayBars
-    unknown: Unknown
     adjustments: Adjustments
-    next_cursor: NextCursor
-
-
-class CoinMinuteBars(Answer):
-    """A page of minute bars of coins."""
-
-    bars: MinuteBars
-    unknown: Unknown
-    next_cursor: NextCursor
-
-
-class CoinDayBars(Answer):
-    """A page of daily bars of coins."""
-
-    bars: DayBars
-    unknown: Unknown
-    next_cursor: NextCursor
 
 
 class Terms(TypedDict, total=False):
@@ -207,7 +199,7 @@ class ContractBar(ContractDay, Terms, BarValues, Greeks):
     """A bar of an option."""
 
 
-class Chain(Answer):
+class Chain(Page):
     """Options of a chain on a day."""
 
     underlying: Ticker
@@ -227,15 +219,13 @@ class Chain(Answer):
         ),
     ]
     unknown: Unknown
-    next_cursor: NextCursor
 
 
-class ContractBars(Answer):
+class ContractBars(Page):
     """A page of bars of one option."""
 
     bars: Annotated[list[ContractBar], described("Bars by time.")]
     unknown: Unknown
-    next_cursor: NextCursor
 
 
 class CurveKey(TypedDict):
@@ -308,11 +298,10 @@ class SymbolShown(msgspec.Struct):
     listed_ts: Moment
 
 
-class Symbols(Answer):
+class Symbols(Page):
     """A page of stocks and coins."""
 
     symbols: Annotated[list[SymbolShown], described("By ticker.")]
-    next_cursor: NextCursor
 
 
 class Source(msgspec.Struct):

@@ -8,7 +8,15 @@ from msgspec import Meta
 
 from ktdeval_qfinzero.data.rows import TENOR_YEARS, Resolution
 from ktdeval_qfinzero.instruments import MOST_TICKER, Right
-from ktdeval_qfinzero.schemas import Arguments, Cursor, described, described_last, text, whole
+from ktdeval_qfinzero.schemas import (
+    Arguments,
+    Cursor,
+    Paged,
+    described,
+    described_last,
+    text,
+    whole,
+)
 from ktdeval_qfinzero.upq.columns import MOST_BARS, MOST_INDICATORS
 
 Mode = Literal["none", "split", "total"]
@@ -90,54 +98,42 @@ Interval = Annotated[
 ]
 
 
-class StockMinutes(Arguments, kw_only=True):
+class PagedRows(Paged, kw_only=True):
+    """Pages of as many rows as prices come in."""
+
+    limit: Limit = 10_000
+
+
+class Minutes(PagedRows):
+    """Minute bars."""
+
+    tickers: Tickers
+    start: StartMoment
+    end: EndMoment
+    fields: MinuteFields | None = None
+    interval: Interval = "1m"
+
+
+class StockMinutes(Minutes):
     """Minute bars of stocks."""
 
-    tickers: Tickers
-    start: StartMoment
-    end: EndMoment
-    fields: MinuteFields | None = None
-    interval: Interval = "1m"
     adjust: Adjust = "none"
-    limit: Limit = 10_000
-    cursor: Cursor | None = None
 
 
-class StockDays(Arguments, kw_only=True):
+class Days(PagedRows):
+    """Daily bars."""
+
+    tickers: Tickers
+    start: StartDay
+    end: EndDay
+    fields: DayFields | None = None
+    indicators: Indicators | None = None
+
+
+class StockDays(Days):
     """Daily bars of stocks."""
 
-    tickers: Tickers
-    start: StartDay
-    end: EndDay
-    fields: DayFields | None = None
-    indicators: Indicators | None = None
     adjust: Adjust = "none"
-    limit: Limit = 10_000
-    cursor: Cursor | None = None
-
-
-class CoinMinutes(Arguments, kw_only=True):
-    """Minute bars of coins."""
-
-    tickers: Tickers
-    start: StartMoment
-    end: EndMoment
-    fields: MinuteFields | None = None
-    interval: Interval = "1m"
-    limit: Limit = 10_000
-    cursor: Cursor | None = None
-
-
-class CoinDays(Arguments, kw_only=True):
-    """Daily bars of coins."""
-
-    tickers: Tickers
-    start: StartDay
-    end: EndDay
-    fields: DayFields | None = None
-    indicators: Indicators | None = None
-    limit: Limit = 10_000
-    cursor: Cursor | None = None
 
 
 Strike = Annotated[float, Meta(ge=0, le=99999.999)]
@@ -158,7 +154,17 @@ GreekPrice = Annotated[
 ]
 
 
-class ChainQuery(Arguments, kw_only=True):
+class OptionRows(Arguments, kw_only=True):
+    """Pages of rows of options, which may have Greeks."""
+
+    include_greeks: IncludeGreeks = False
+    greek_model: GreekModel = "bsm"
+    greek_price_field: GreekPrice = "close"
+    limit: Limit = 10_000
+    cursor: Cursor | None = None
+
+
+class ChainQuery(OptionRows):
     """Options on a stock that traded on a day."""
 
     underlying: Annotated[str, text("Ticker of the stock or index.", MOST_TICKER)]
@@ -181,14 +187,9 @@ class ChainQuery(Arguments, kw_only=True):
         ]
         | None
     ) = None
-    include_greeks: IncludeGreeks = False
-    greek_model: GreekModel = "bsm"
-    greek_price_field: GreekPrice = "close"
-    limit: Limit = 10_000
-    cursor: Cursor | None = None
 
 
-class ContractQuery(Arguments, kw_only=True):
+class ContractQuery(OptionRows):
     """Bars of one option."""
 
     contract: Annotated[str, text("OPRA symbol such as O:AVLN250221P00225000.")]
@@ -210,11 +211,6 @@ class ContractQuery(Arguments, kw_only=True):
         ]
         | None
     ) = None
-    include_greeks: IncludeGreeks = False
-    greek_model: GreekModel = "bsm"
-    greek_price_field: GreekPrice = "close"
-    limit: Limit = 10_000
-    cursor: Cursor | None = None
 
 
 class DaysOfRates(Arguments, kw_only=True):

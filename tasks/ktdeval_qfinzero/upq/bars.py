@@ -74,7 +74,7 @@ class BarPage(NamedTuple):
     next_cursor: str | None
 
 
-def stock_daily(view: View, given: arguments.StockDays) -> answers.StockDayBars:
+def stock_daily(view: View, given: arguments.StockDays) -> answers.StockDayPage:
     """Daily bars of stocks in a range of days, with indicators where asked for; a day's bar is
     there from its session's close.
     """
@@ -82,7 +82,7 @@ def stock_daily(view: View, given: arguments.StockDays) -> answers.StockDayBars:
     listed = _listed(view, "stock", asked)
     page = bar_rows(view, _query_of_days("stock", listed, given, given.adjust))
 
-    return answers.StockDayBars(
+    return answers.StockDayPage(
         as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.DayBar]", page.rows),
         unknown=_without(asked, listed),
@@ -91,13 +91,13 @@ def stock_daily(view: View, given: arguments.StockDays) -> answers.StockDayBars:
     )
 
 
-def stock_minute(view: View, given: arguments.StockMinutes) -> answers.StockMinuteBars:
+def stock_minute(view: View, given: arguments.StockMinutes) -> answers.StockMinutePage:
     """Bars of stocks that start in a range of moments, of one minute or of 5 to 60."""
     asked = read_tickers(given.tickers)
     listed = _listed(view, "stock", asked)
     page = bar_rows(view, _query_of_minutes("stock", listed, given, given.adjust))
 
-    return answers.StockMinuteBars(
+    return answers.StockMinutePage(
         as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.MinuteBar]", page.rows),
         unknown=_without(asked, listed),
@@ -106,7 +106,7 @@ def stock_minute(view: View, given: arguments.StockMinutes) -> answers.StockMinu
     )
 
 
-def crypto_daily(view: View, given: arguments.CoinDays) -> answers.CoinDayBars:
+def crypto_daily(view: View, given: arguments.Days) -> answers.DayPage:
     """Daily bars of coins, midnight to midnight in UTC on every day of the week, with indicators
     where asked for.
     """
@@ -114,7 +114,7 @@ def crypto_daily(view: View, given: arguments.CoinDays) -> answers.CoinDayBars:
     listed = _listed(view, "crypto", asked)
     page = bar_rows(view, _query_of_days("crypto", listed, given))
 
-    return answers.CoinDayBars(
+    return answers.DayPage(
         as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.DayBar]", page.rows),
         unknown=_without(asked, listed),
@@ -122,7 +122,7 @@ def crypto_daily(view: View, given: arguments.CoinDays) -> answers.CoinDayBars:
     )
 
 
-def crypto_minute(view: View, given: arguments.CoinMinutes) -> answers.CoinMinuteBars:
+def crypto_minute(view: View, given: arguments.Minutes) -> answers.MinutePage:
     """Bars of coins, which trade day and night, that start in a range of moments, of one minute or
     of 5 to 60.
     """
@@ -130,7 +130,7 @@ def crypto_minute(view: View, given: arguments.CoinMinutes) -> answers.CoinMinut
     listed = _listed(view, "crypto", asked)
     page = bar_rows(view, _query_of_minutes("crypto", listed, given))
 
-    return answers.CoinMinuteBars(
+    return answers.MinutePage(
         as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.MinuteBar]", page.rows),
         unknown=_without(asked, listed),
@@ -151,7 +151,7 @@ def _without(asked: tuple[str, ...], listed: tuple[str, ...]) -> list[str]:
 def _query_of_days(
     asset_class: AssetClass,
     tickers: tuple[str, ...],
-    given: arguments.StockDays | arguments.CoinDays,
+    given: arguments.Days,
     adjust: arguments.Mode = "none",
 ) -> BarQuery:
     """Daily bars that are asked for. Raises ServiceError: `invalid_argument`."""
@@ -174,7 +174,7 @@ def _query_of_days(
 def _query_of_minutes(
     asset_class: AssetClass,
     tickers: tuple[str, ...],
-    given: arguments.StockMinutes | arguments.CoinMinutes,
+    given: arguments.Minutes,
     adjust: arguments.Mode = "none",
 ) -> BarQuery:
     """Bars of minutes that are asked for. Raises ServiceError: `invalid_argument`."""

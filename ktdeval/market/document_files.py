@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -19,10 +16,7 @@ from ktdeval.market.close import Close
 from ktdeval.market.documents import Document, Documents, Entity, EntityKind
 from ktdeval.market.sentiment import MOST_CHARACTERS, sentiment_text, split_sentiment
 from ktdeval.market.snapshot import parse_code, parse_symbol
-from ktdeval.values.bounded import open_parquet, open_unpacked
-from ktdeval.values.fields import near_matches
-from ktdeval.values.first_bytes import PARQUET, READ, first_words, other_kind
-from ktdeval.values.jsonio import dumps_canonical, loads_untrusted
+from ktdeval.values.tables.rows import Shape, Table, read_rows
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
 # Ours first, then those of vendors (Alpha Vantage: overall_…); labels before scores
@@ -44,8 +38,6 @@ _FIELDS = (
     *_SENTIMENT_FIELDS,
 )
 _SEPARATORS = re.compile(r"[\s,;|]+")
-_TEXTS = (".json", ".csv", ".txt", ".parquet")  # under which objects in lines are found too
-_CSV_CELL = 1 << 24  # characters; a filing is longer than the default of 131,072
 _FIX = "write 2024-01-02T10:00:00+08:00"
 
 
@@ -127,110 +119,9 @@ def _rows(path: Path, fields: tuple[str, ...]) -> Rows:
     """Return the location (for messages) and the cells of each row; cells that the file lacks are
     absent.
     """
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
-    head = _first_bytes(path)
-    if head.startswith(PARQUET):
-        return _parquet_rows(path, fields)
-
-    text = head.decode("utf-8-sig", "replace").lstrip()
-    other = other_kind(head, table=False)
-    if other:
-        expected = "expected .jsonl, .csv (also .gz) or .parquet"
-        raise DataError(f"{path}: can't read: by its first bytes it is {other}; {expected}")
-
-    if text.startswith("["):
-        raise DataError(
-            f"{path}: line 1: expected an object, found a JSON list ({first_words(text)}); write"
-            " one object a line, as .jsonl"
-        )
-
-    if suffix == ".jsonl" or (suffix in _TEXTS and text.startswith("{")):
-        return _text_rows(path, fields, _json_rows)
-    if suffix == ".csv":
-        return _text_rows(path, fields, _csv_rows)
-    if suffix == ".parquet":
-        return _parquet_rows(path, fields)
-
-    raise DataError(f"{path}: unknown kind of file; expected .jsonl, .csv (also .gz) or .parquet")
-
-
-def _first_bytes(path: Path) -> bytes:
-    try:
-        with open_unpacked(path) as stream:
-            return stream.read(READ)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: can't read: {' '.join(str(error).split())}") from error
-
-
-def _text_rows(path: Path, fields: tuple[str, ...], reader: Any) -> Rows:
-    try:
-        with open_unpacked(path) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            yield from reader(path, text, fields)
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
-        raise DataError(f"{path}: can't read: {' '.join(str(error).split())}") from error
-
-
-def _json_rows(path: Path, stream: io.TextIOWrapper, fields: tuple[str, ...]) -> Rows:
-    for number, line in enumerate(stream, start=1):
-        if not line.strip():
-            continue
-
-        where = f"{path}: line {number}"
-        try:
-            row = loads_untrusted(line)
-            if "\\u" in line:
-                dumps_canonical(row).encode()  # fails on a lone surrogate, which is not text
-        except ValueError as error:
-            raise DataError(f"{where}: not valid JSON: {error}; write one object a line") from error
-
-        if not isinstance(row, dict):
-            raise DataError(f"{where}: expected an object with {', '.join(fields)}")
-
-        _refuse_unknown(row, fields, where)
-        yield where, row
-
-
-def _csv_rows(path: Path, stream: io.TextIOWrapper, fields: tuple[str, ...]) -> Rows:
-    csv.field_size_limit(_CSV_CELL)
-    reader = csv.DictReader(stream, strict=True)
-    names = reader.fieldnames or ()
-    _refuse_unknown(dict.fromkeys(names), fields, f"{path}: line 1")
-    doubled = [name for name in names if names.count(name) > 1]
-    if doubled:
-        raise DataError(f"{path}: line 1: column {doubled[0]!r} stands twice; keep one")
-
-    for row in reader:
-        where = f"{path}: line {reader.line_num}"
-        if None in row or None in row.values():
-            raise DataError(
-                f"{where}: expected {len(reader.fieldnames or ())} cells; quote texts with commas"
-                " or line breaks"
-            )
-
-        yield where, row
-
-
-def _parquet_rows(path: Path, fields: tuple[str, ...]) -> Rows:
-    import pyarrow as pa  # noqa: PLC0415
-
-    try:
-        with open_parquet(path) as file:
-            _refuse_unknown(dict.fromkeys(file.schema_arrow.names), fields, str(path))
-            number = 0
-            for batch in file.iter_batches(batch_size=10_000):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path}: row {number}", row
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: can't read: {' '.join(str(error).split())}") from error
-
-
-def _refuse_unknown(row: Mapping[str, Any], fields: tuple[str, ...], where: str) -> None:
-    for name in row:
-        if name not in fields:
-            hint = near_matches(str(name), fields) or f"; fields: {', '.join(fields)}"
-            raise DataError(f"{where}: {str(name)!r} is no field{hint}")
+    table = Table(path, Shape(fields))
+    for row in read_rows(table):
+        yield table.place(row.line), row.cells
 
 
 def _document(row: Mapping[str, Any], where: str) -> Document:

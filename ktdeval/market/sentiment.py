@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 MOST_CHARACTERS = 80  #: of a label
 _DECIMALS = 2
+_SCORE = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
+)
 _TAIL = 400  # characters at the end of a text that are searched: time stays linear in its length
 
 _WORDS = ("sentiment", "score for this news is")  # one of them is in every label, in small letters
@@ -96,13 +99,13 @@ def sentiment_text(value: str | float) -> str:
     two decimals. Raises ValueError: not finite, or a text that is too long for a label.
     """
     label = " ".join(str(value).split())
-    try:
-        score = float(label)
-    except ValueError:
+    # `float` would read 1_0 as well, and digits of other scripts.
+    if not _SCORE.fullmatch(label):
         if len(label) > MOST_CHARACTERS:
-            raise ValueError(f"has {len(label):,} characters") from None
+            raise ValueError(f"has {len(label):,} characters")
         return label
 
+    score = float(label)
     if not math.isfinite(score):
         raise ValueError("is not a finite number")
 

@@ -12,11 +12,11 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit, listed_codes
+from ktdeval.values.tables.text_files import at_line
 from ktdeval_data.columns import parse_flags
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
-from ktdeval_data.reading.lines import at_line
 from ktdeval_data.reading.money import HUNDREDTHS, PRICES, may_mean, word_in
 from ktdeval_data.reading.names import squeezed, unit_in, unread_columns
 from ktdeval_data.reading.options import Reading

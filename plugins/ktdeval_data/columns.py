@@ -18,15 +18,15 @@ from ktdeval.market import categories, parse_code, place, with_places
 from ktdeval.values.bounded import open_parquet
 from ktdeval.values.fields import near_matches
 from ktdeval.values.first_bytes import GZIP, PARQUET, ZIP, other_kind
+from ktdeval.values.tables.kinds import is_workbook, kind_of
+from ktdeval.values.tables.text_files import first_bytes
 from ktdeval_data.reading.codes import code_in_name, code_in_title
 from ktdeval_data.reading.days import looks_like_day, parse_days
-from ktdeval_data.reading.lines import first_bytes
 from ktdeval_data.reading.missing import Header, no_columns
 from ktdeval_data.reading.names import UNITS, coin_volumes, match_names, names_of, squeezed, unit_in
 from ktdeval_data.reading.numbers import to_numbers
 from ktdeval_data.reading.options import Reading
 from ktdeval_data.reading.text_table import TextTable, Wanted, as_one, open_table
-from ktdeval_data.reading.workbook import is_workbook
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "date": ("trade_date", "datetime", "day"),
@@ -281,7 +281,7 @@ def _open(
         known.update(names_of(field, aliases_of(reading)))
 
     try:
-        if _is_parquet(file):
+        if kind_of(file, has_json=False) == "parquet":
             if reading.columns:
                 raise UsageError(
                     f"{file}: --columns is of files without a header, and this one has names; use"
@@ -293,15 +293,6 @@ def _open(
         return open_table(file, known, reading)
     except _UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
-
-
-def _is_parquet(file: Path) -> bool:
-    """Whether a file is Parquet by its first bytes, or by its name where these tell nothing."""
-    head = first_bytes(file)
-    if head.startswith(PARQUET):
-        return True
-
-    return file.suffix.lower() == ".parquet" and b"\0" in head and not other_kind(head)
 
 
 def _code_of(
@@ -459,6 +450,7 @@ def _read_columns(
     text = [field for field in columns if field in _TEXT_FIELDS]
     try:
         if isinstance(source, _Columnar):
+            _refuse_bytes(source, [columns[field] for field in text])
             coded = [columns[field] for field in text if field in repeated]
 
             # All columns together are bounded, though one is read after the other.
@@ -492,6 +484,14 @@ def _read_columns(
     # Arrow does not return freed memory to the system by itself.
     pa.default_memory_pool().release_unused()
     return pd.DataFrame(kept, copy=False)
+
+
+def _refuse_bytes(source: _Columnar, columns: Sequence[str]) -> None:
+    """Raise ValueError where a column of texts holds bytes."""
+    for column in columns:
+        kind = source.schema.field(column).type
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            raise ValueError(f"column {column!r} holds bytes ({kind}); write texts")
 
 
 def normalise_codes(series: pd.Series) -> pd.Series:
@@ -537,4 +537,7 @@ def parse_flags(series: pd.Series, where: str) -> pd.Series:
 
 def _read_column(file: Path, column: str, coded: Sequence[str]) -> pa.Table:
     with pq.ParquetFile(file, read_dictionary=coded) as table:
-        return table.read(columns=[column])
+        read = table.read(columns=[column])
+
+    read.validate(full=True)  # texts are UTF-8
+    return read

@@ -9,8 +9,8 @@ import pandas as pd
 
 from ktdeval.errors import UsageError
 from ktdeval.market import Entity, entity_of, place, read_entities
+from ktdeval.values.tables.text_files import first_bytes
 from ktdeval_data.columns import read_table
-from ktdeval_data.reading.lines import first_bytes
 from ktdeval_data.reading.options import Reading
 
 _FIELDS = Entity._fields

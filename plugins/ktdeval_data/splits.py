@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
+from ktdeval.values.tables.text_files import at_line, shown_cell
 from ktdeval_data.bar_columns import refuse_lost_zeros_beside
 from ktdeval_data.columns import as_events, read_table
-from ktdeval_data.reading.lines import at_line
 from ktdeval_data.reading.options import Reading
 from ktdeval_data.reading.ratios import ratio_of
 
@@ -91,6 +91,6 @@ def _ratios(cells: pd.Series, path: str) -> pd.Series:
     if bad.any():
         cell = texts[bad].iloc[0]
         expected = "expected new shares for an old one: 2, or 2:1 (0.1 or 1:10 for a reverse split)"
-        raise DataError(f"{at_line(path, cell)}: ratio {cell!r}, {expected}")
+        raise DataError(f"{at_line(path, cell)}: ratio {shown_cell(cell)}, {expected}")
 
     return ratios

@@ -4,8 +4,6 @@ them, or a stored market for rehearsals.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 import tempfile
@@ -24,6 +22,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.values.fields import build_params, near_matches, option, user_path
 from ktdeval.values.jsonio import JsonValue, read_plain
+from ktdeval.values.tables.rows import Shape, Table, read_rows
 from ktdeval.values.typed import decode_json
 from ktdeval_live.increments import Bar, Increment, Item
 from ktdeval_live.plan import PlannedMarket
@@ -141,57 +140,22 @@ def _csv_rows(
     """Yield the rows of a file, each with the words for its place. Raises DataError: it is no CSV
     file with these columns, or a code has no row of its own.
     """
-    text = _text(path)
-    if text and not text.endswith("\n"):
-        raise DataError(f"{path}: its last line has no end, so that the file may be cut off")
+    if path.stat().st_size > _MOST_BYTES:
+        raise DataError(f"{path}: is larger than {_MOST_BYTES >> 20} MiB; write one day only")
 
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    shape = Shape((*needed, *optional), tuple(needed), kinds=("csv",), must_end=True)
+    table = Table(path, shape)
     lines: dict[str, int] = {}
-    try:
-        columns = reader.fieldnames or ()
-        _check_columns(path, columns, needed, optional)
-        for row in reader:
-            where = f"{path}: line {reader.line_num}"
-            if None in row or None in row.values():  # as `csv` marks what is too much or missing
-                raise DataError(f"{where}: expected {len(columns)} fields")
+    for row in read_rows(table):
+        where = table.place(row.line)
+        code = row.cells["code"]
+        if not code or not code.isprintable() or code != code.strip():
+            raise DataError(f"{where}: code: {code!r} is not a code")
+        if code in lines:
+            raise DataError(f"{where}: {code} is on line {lines[code]}, too; leave one out")
 
-            code = row["code"]
-            if not code or not code.isprintable() or code != code.strip():
-                raise DataError(f"{where}: code: {code!r} is not a code")
-            if code in lines:
-                raise DataError(f"{where}: {code} is on line {lines[code]}, too; leave one out")
-
-            lines[code] = reader.line_num
-            yield where, row
-    except csv.Error as error:
-        raise DataError(f"{path}: line {reader.line_num}: is not CSV: {error}") from error
-
-
-def _text(path: Path) -> str:
-    content = _read(path)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}: line {line}: is not UTF-8 text; store it as UTF-8") from error
-
-
-def _check_columns(
-    path: Path, columns: Sequence[str], needed: Sequence[str], optional: Sequence[str]
-) -> None:
-    known = (*needed, *optional)
-    missing = [name for name in needed if name not in columns]
-    if missing:
-        has = ", ".join(columns) or "none"
-        raise DataError(f"{path}: lacks the column {missing[0]}; its columns: {has!r}")
-
-    for index, name in enumerate(columns):
-        if name not in known:
-            raise DataError(
-                f"{path}: column {name!r} is unknown, leave it out{near_matches(name, known)}"
-            )
-        if name in columns[:index]:
-            raise DataError(f"{path}: has the column {name} twice; leave one out")
+        lines[code] = row.line
+        yield where, row.cells
 
 
 def _number(row: Mapping[str, str], name: str, where: str) -> float:

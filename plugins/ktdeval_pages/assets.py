@@ -19,6 +19,8 @@ _KIT = files("ktdeval_pages")
 #: page has its colours before it is painted
 _SHARED_SCRIPTS = ("theme", "elements", "figures", "actions", "table", "controls", "drawing")
 
+_CHART_SCRIPTS = ("charts", "interval_charts", "candle_charts")
+
 
 def stylesheet() -> str:
     """Return the one stylesheet of all pages: tokens, then rules."""
@@ -37,7 +39,7 @@ def charts_script() -> str:
     """Return the script that adds `kt.charts`; it loads Vega-Lite from the site's `vendor_files`
     when a chart comes into view.
     """
-    return _script("charts") + "\n"
+    return "\n".join(map(_script, _CHART_SCRIPTS)) + "\n"
 
 
 def vendor_files() -> Iterator[tuple[str, str]]:

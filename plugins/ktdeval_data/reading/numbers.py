@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval_data.reading.lines import at_line
+from ktdeval.values.tables.text_files import at_line, shown_cell
 from ktdeval_data.reading.money import sign_before
 
 POINT, COMMA, UNCLEAR = "point", "comma", "unclear"  #: marks before the parts of a number
@@ -22,12 +22,12 @@ _SIGNS = r"^([+-]?)[$¥¥€£]"
 _TIMES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "万": 1e4, "亿": 1e8}
 """Letters behind a number, as `63.09M` or `1.2亿`."""
 
-_PLAIN = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_PLAIN = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 # 1,234.5 or 12,34,567; not 10,25, whose comma is decimal.
 _GROUPED = r"[+-]?[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"
-_COMMA_DECIMAL = r"[+-]?(?:\d+|\d{1,3}(?:[.  ]\d{3})+)(?:,\d*)?(?:[eE][+-]?\d+)?"
-_ONLY_DECIMAL = r"[+-]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,})|\d{4,},\d+|0,\d+)"
-_COMMA_AND_POINT = r"[+-]?\d{1,3}(?:,\d{3})+\.\d*"
+_COMMA_DECIMAL = r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:[.  ][0-9]{3})+)(?:,[0-9]*)?(?:[eE][+-]?[0-9]+)?"
+_ONLY_DECIMAL = r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})|[0-9]{4,},[0-9]+|0,[0-9]+)"
+_COMMA_AND_POINT = r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]*"
 
 
 def decimal_mark(cells: Iterable[str]) -> str:
@@ -40,7 +40,7 @@ def decimal_mark(cells: Iterable[str]) -> str:
     if texts.str.fullmatch(_COMMA_AND_POINT).any():
         return POINT
 
-    return UNCLEAR if texts.str.fullmatch(r"[+-]?\d{1,3}(?:,\d{3})+").any() else POINT
+    return UNCLEAR if texts.str.fullmatch(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+").any() else POINT
 
 
 def to_numbers(
@@ -91,7 +91,7 @@ def to_numbers(
 
 
 def _fault(cell: str, column: object, file: Path | str, decimal: str) -> str:
-    where = f"{at_line(file, cell)}: column {column!r} holds {cell!r}"
+    where = f"{at_line(file, cell)}: column {column!r} holds {shown_cell(cell)}"
     if decimal == COMMA:
         words = f"{where}, expected numbers such as 1234,5 or 1.234,5"
         return f"{words}; if points are decimal, say --decimal point"

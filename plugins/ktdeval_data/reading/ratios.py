@@ -10,6 +10,9 @@ _PAIR = re.compile(
 )
 
 
+_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
 def ratio_of(text: str) -> float:
     """Return new shares for an old one: 2 for `2`, `2:1`, `2.000000/1.000000`, `2-for-1`; NaN for a
     text that is no ratio.
@@ -21,7 +24,4 @@ def ratio_of(text: str) -> float:
         old = float(pair[2])
         return new / old if old else float("nan")
 
-    try:
-        return float(cell)
-    except ValueError:
-        return float("nan")
+    return float(cell) if _PLAIN.fullmatch(cell) else float("nan")

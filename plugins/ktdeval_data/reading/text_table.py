@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +18,24 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from ktdeval_data.reading.layout import BLANKS, Layout, find_layout
-from ktdeval_data.reading.lines import GB18030, encodings, first_bytes, first_lines, open_text
+from ktdeval.values.tables.kinds import is_workbook
+from ktdeval.values.tables.text_files import (
+    GB18030,
+    LineGuard,
+    UnreadableError,
+    cell_count,
+    encodings,
+    first_bytes,
+    first_lines,
+    open_text,
+)
+from ktdeval.values.tables.workbook import sheet_as_text
+from ktdeval_data.reading.layout import BLANKS, Layout, find_layout, split
 from ktdeval_data.reading.numbers import COMMA, MISSING, to_numbers
 from ktdeval_data.reading.options import Reading
-from ktdeval_data.reading.workbook import is_workbook, sheet_as_text
 
 BEYOND = "rows have more cells than the header"
+_OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")
 _BLOCK = 2**18  # characters
 _TAIL = 2**11  # characters at the end of a file in which a footer may stand
 TICKER = "Ticker"
@@ -104,7 +116,20 @@ class TextTable:
             try:
                 return self._parsed(again, [*names, BEYOND], wanted)
             except pd.errors.ParserWarning as error:
-                raise ValueError(BEYOND) from error
+                raise self._too_wide() from error
+
+    def _too_wide(self) -> ValueError:
+        """Return the error for a row with more cells than the header."""
+        layout = self.layout
+        with self.open(self.encoding) as text:
+            lines = Body(text, layout).read().split("\n")
+
+        for number, line in enumerate(lines, start=1):
+            cells = split(line, layout.delimiter)
+            if number >= layout.first_line and len([*filter(None, cells)]) > len(layout.header):
+                return UnreadableError(cell_count(len(layout.header), len(cells)), number)
+
+        return ValueError(BEYOND)
 
     def _parsed(self, body: Body, names: list[str], wanted: Wanted) -> pd.DataFrame:
         missing = {name: [""] if name in wanted.codes else list(MISSING) for name in wanted.columns}
@@ -125,8 +150,20 @@ class TextTable:
 
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            parts = pd.read_csv(body, **options)
-            return as_one([self._within(part, wanted) for part in parts])
+            try:
+                parts = pd.read_csv(body, **options)
+                return as_one([self._within(part, wanted) for part in parts])
+            except pd.errors.ParserError as error:
+                raise self._fault(str(error)) from error
+
+    def _fault(self, words: str) -> ValueError:
+        """Return the error for a table that pandas can't divide into cells."""
+        quote = _OPEN_QUOTE.search(words)
+        if quote is not None:
+            return UnreadableError("a quote is never closed", int(quote[1]) + 1)
+        if "Expected" in words:
+            return self._too_wide()
+        return ValueError(words)
 
     def _within(self, part: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
         """Return the columns of a part, all but `texts` as numbers: as texts they take several
@@ -134,7 +171,7 @@ class TextTable:
         category 1.
         """
         if BEYOND in part and not part[BEYOND].isin(["", np.nan]).all():
-            raise ValueError(BEYOND)
+            raise self._too_wide()
 
         kept = {}
         for name in wanted.columns:
@@ -194,6 +231,7 @@ class Body(io.TextIOBase):
         self.text = text
         self.layout = layout
         self.footer: list[str] = []
+        self._guard = LineGuard()
         self._held = ""
         self._ended = False
         self._started = False
@@ -211,6 +249,7 @@ class Body(io.TextIOBase):
         wanted = size if size is not None and size >= 0 else 0
         while not self._ended and (not wanted or len(self._held) < wanted + _TAIL):
             block = self.text.read(_BLOCK)
+            self._guard.check(block)
             self._held += block
             if not block:
                 self._ended = True
@@ -226,6 +265,8 @@ class Body(io.TextIOBase):
             line = self.text.readline()
             if not line:
                 return
+
+            self._guard.check(line)
             yield line if number == self.layout.header_line and not self.layout.tickers else "\n"
 
     def _without_footer(self, text: str) -> str:
@@ -235,6 +276,7 @@ class Body(io.TextIOBase):
         while kept > 1 and (not lines[kept - 1].strip() or self.layout.is_footer(lines[kept - 1])):
             kept -= 1
 
+        self._check_last_row(lines[kept - 1])
         left_out = [line.strip() for line in lines[kept:] if line.strip()]
         if not left_out:
             return text
@@ -242,13 +284,27 @@ class Body(io.TextIOBase):
         self.footer.extend(left_out)
         return "\n".join(lines[:kept]) + "\n"
 
+    def _check_last_row(self, line: str) -> None:
+        """Raise UnreadableError where the last row lacks cells: the file may be cut off."""
+        layout = self.layout
+        if layout.delimiter == BLANKS or layout.tickers or '"' in line:
+            return
+
+        found = len(split(line, layout.delimiter))
+        expected = len(layout.header)
+        if 1 < found < expected:
+            raise UnreadableError(
+                f"its last row has {found} of {expected} cells, so that the file may be cut off;"
+                " write it whole"
+            )
+
 
 def open_table(file: Path, known: Collection[str], reading: Reading) -> TextTable:
     """Open a text file or workbook as a table. `known`: names of columns, squeezed. Raises
     DataError, UsageError, OSError, ValueError: it can't be read, or as of `find_layout`.
     """
     if is_workbook(file, first_bytes(file)):
-        content = sheet_as_text(file, reading)
+        content = sheet_as_text(file, reading.note)
         layout = find_layout(content.splitlines(), known, reading.columns, str(file))
         return TextTable(
             file,

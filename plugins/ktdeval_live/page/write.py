@@ -30,7 +30,7 @@ PAGE = "index.html"
 DATA = "live.json"
 
 _ASSETS = files("ktdeval_live.page").joinpath("assets")
-_SCRIPTS = ("base", "plot", "today", "entrants", "days", "returns", "intervals", "pairs", "main")
+_SCRIPTS = ("base", "today", "entrants", "days", "returns", "intervals", "pairs", "main")
 
 
 @functools.cache

@@ -586,14 +586,15 @@ kt.charts.print()
   }
 
   function equity(element, given, options = {}) {
-    const series = given.map((line) => ({
-      label: line.label,
-      dotted: line.benchmark,
-      points: points(line).map(([day, value]) => [
-        day,
-        value === null ? null : value / points(line)[0][1] - 1,
-      ]),
-    }));
+    const series = given.map((line) => {
+      const own = points(line);
+      const first = own.map(([, value]) => value).find(kt.known);
+      return {
+        label: line.label,
+        dotted: line.benchmark,
+        points: own.map(([day, value]) => [day, kt.known(value) ? value / first - 1 : null]),
+      };
+    });
     return lines(element, series, {
       title: "Return since the start",
       axisTitle: null,
@@ -610,10 +611,11 @@ kt.charts.print()
       return {
         label: line.label,
         dotted: line.benchmark,
-        points: points(line).map(([day, value]) => [
-          day,
-          value / (peak = Math.max(peak, value)) - 1,
-        ]),
+        points: points(line).map(([day, value]) => {
+          if (!kt.known(value)) return [day, null]; // a gap is no fall
+          peak = Math.max(peak, value);
+          return [day, value / peak - 1];
+        }),
       };
     });
     return lines(element, series, {

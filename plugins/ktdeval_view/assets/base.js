@@ -1,7 +1,7 @@
 // What the kit's parts are called in these scripts, and figures as a run has them.
 
 const {byId, el, fill, replace, scroller, svg, format} = kt;
-const {ends, line, number: coordinate, ticks, triangle} = kt.drawing;
+const {ends, line, number: coordinate, picture, sparkline, triangle, valueAxis} = kt.drawing;
 const {NONE, quantity, number: figure} = format;
 
 const whole = (value) => figure(value, 0);

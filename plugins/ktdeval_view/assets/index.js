@@ -19,13 +19,15 @@ const COLUMNS = [
 ];
 
 function spark(one) {
-  const [low, high] = ends([...one.nav, ...(one.levels || [])]);
-  const x = (place) => 2 + (place / Math.max(one.nav.length - 1, 1)) * 146;
-  const y = (value) => 30 - ((value - low) / (high - low || 1)) * 26;
+  const reach = ends([...one.nav, ...(one.levels || [])]);
+  const margin = {left: 2, right: 2, top: 4, bottom: 4};
+  const size = {width: 150, height: 34};
+  const span = [0, one.nav.length - 1];
+  const [low, high] = reach;
+  const {x, y} = kt.drawing.scale({...size, margin, span, ends: [low, high > low ? high : low + 1]});
   const label = `NAV from ${percent(ends(one.nav)[0])} to ${percent(ends(one.nav)[1])}`;
-  return svg(
-    "svg",
-    {viewBox: "0 0 150 34", class: "spark", role: "img", "aria-label": label},
+  return picture(
+    {...size, label, class: "spark"},
     one.levels ? svg("path", {class: "benchmark", d: line(one.levels, x, y)}) : null,
     svg("path", {class: "nav", d: line(one.nav, x, y)}),
   );

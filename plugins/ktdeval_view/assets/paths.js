@@ -70,9 +70,8 @@ class StockChart {
         series.days[place],
       ),
     );
-    return svg(
-      "svg",
-      {viewBox: `0 0 ${width} ${bottom + 22}`, width, height: bottom + 22, "aria-hidden": "true"},
+    return picture(
+      {width, height: bottom + 22},
       svg("rect", {
         class: "band",
         x: coordinate(chosen - this.cell / 2),
@@ -89,17 +88,9 @@ class StockChart {
     );
   }
 
-  axis(low, high, y, label, most) {
-    return ticks(low, high, most).flatMap((value) => [
-      svg("line", {
-        x1: this.left,
-        x2: this.width - this.right,
-        y1: y(value),
-        y2: y(value),
-        class: value === 0 ? "zero" : "grid",
-      }),
-      svg("text", {x: this.left - 6, y: y(value) + 4, class: "end"}, label(value)),
-    ]);
+  axis(low, high, y, say, most) {
+    const sides = {left: this.left, right: this.width - this.right};
+    return valueAxis({...sides, y}, [low, high], {most, say});
   }
 
   title(words, y) {
@@ -177,7 +168,7 @@ class StockChart {
       return svg("path", {class: `mark ${MARK_CLASSES[letter]}`, d: at.join("")});
     });
     return [
-      svg("line", {x1: this.left, x2: this.width - this.right, y1: top, y2: top, class: "grid"}),
+      svg("line", {x1: this.left, x2: this.width - this.right, y1: top, y2: top, class: "grid-line"}),
       svg(
         "text",
         {x: 0, y: isNarrow ? top + 12 : middle + 4, class: "row-name"},

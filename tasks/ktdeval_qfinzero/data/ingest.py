@@ -14,18 +14,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ktdeval.errors import ConfigError
+from ktdeval.values.tables.rows import Number, Row, read_exact_json, read_rows
 from ktdeval_qfinzero.data.blocks import Problems
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_files import (
-    Number,
-    Record,
+    as_problem,
+    files_of,
     plain_json,
-    read_json,
-    records_of,
     shown,
-    source_of,
-    sources_of,
+    table_of,
 )
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, whole
 from ktdeval_qfinzero.data.layout import TableName
@@ -129,7 +127,7 @@ def _json(value: Any) -> Any:
     """Return the JSON value of a cell. In CSV files it is written as a text."""
     try:
         if _is_text(value):
-            value = read_json(value)
+            value = read_exact_json(value)
         return plain_json(value)
     except ValueError as error:
         raise _Wrong("JSON") from error
@@ -348,20 +346,20 @@ class RowReader:
         maps an unknown field.
         """
         form = self._forms[name]
-        for file in sources_of(self.base, spec.file):
-            source = source_of(file, tuple(form.attributes), tuple(form.required), spec)
-            self.files.append(source.name)
-            for record in records_of(source, self.problems):
-                self._take(name, f"{source.name}:{record.line}", record)
+        for file in files_of(self.base, spec.file):
+            table = table_of(file, tuple(form.attributes), tuple(form.required), spec)
+            self.files.append(table.name)
+            for row in read_rows(table, as_problem(table.name, self.problems)):
+                self._take(name, f"{table.name}:{row.line}", row)
 
     def rows(self, name: TableName) -> list[Any]:
         """Return all rows of a table that were read."""
         return [row for row, _ in self._rows[name].values()]
 
-    def _take(self, name: TableName, where: str, record: Record) -> None:
+    def _take(self, name: TableName, where: str, read: Row) -> None:
         """Add a row, unless it is malformed or repeats another one."""
         table = TABLES[name]
-        row = self._row(self._forms[name], where, record.values)
+        row = self._row(self._forms[name], where, read.cells)
         if row is None:
             return
 

@@ -19,9 +19,10 @@ import pandas as pd
 import pyarrow as pa
 
 from ktdeval.errors import ConfigError
+from ktdeval.values.tables.blocks import Block, read_blocks
 from ktdeval_qfinzero.data.bar_files import join
 from ktdeval_qfinzero.data.blocks import SHOWN, Problems, broken_rules
-from ktdeval_qfinzero.data.ingest_files import Columns, columns_of, shown, source_of, sources_of
+from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, shown, table_of
 from ktdeval_qfinzero.data.ingest_spec import BarSource
 from ktdeval_qfinzero.data.rows import (
     AssetClass,
@@ -263,10 +264,10 @@ class BarReader:
             )
 
         skipped = 0 if spec.symbol is None else 1
-        for path, name in sources_of(self.base, spec.file):
-            source = source_of((path, name), FIELDS[skipped:], REQUIRED[skipped:], spec)
+        for path, name in files_of(self.base, spec.file):
+            table = table_of((path, name), FIELDS[skipped:], REQUIRED[skipped:], spec)
             self.files.append(name)
-            for columns in columns_of(source, self.problems):
+            for columns in read_blocks(table, as_problem(name, self.problems)):
                 self._take(spec, name, columns)
                 self._rows += len(columns.lines)
                 if self._rows > MOST_ROWS:
@@ -295,7 +296,7 @@ class BarReader:
 
         return table
 
-    def _take(self, spec: BarSource, name: str, columns: Columns) -> None:
+    def _take(self, spec: BarSource, name: str, columns: Block) -> None:
         """Add the rows of some columns; rows with a malformed cell become problems."""
         texts = columns.texts
         lines = columns.lines
@@ -425,7 +426,7 @@ def _kind_of_symbol(spec: BarSource) -> str:
     return "option" if spec.asset_class == "option" else "ticker"
 
 
-def _symbols_of(spec: BarSource, columns: Columns) -> tuple[list[str], IntArray]:
+def _symbols_of(spec: BarSource, columns: Block) -> tuple[list[str], IntArray]:
     """Distinct symbols of some rows, and [n] the index of each row's symbol."""
     if spec.symbol is not None:
         return [spec.symbol], np.zeros(len(columns.lines), np.int64)

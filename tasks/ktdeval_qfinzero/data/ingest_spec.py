@@ -13,8 +13,8 @@ from ktdeval.values.jsonio import loads_untrusted, read_plain
 from ktdeval.values.yamlio import load_yaml
 
 _FILE_HELP = (
-    "a .csv, .csv.gz, .jsonl, .jsonl.gz or .json file, or a pattern such as minute/*.csv; relative"
-    " to the spec's folder"
+    "a .csv, .csv.gz, .jsonl, .jsonl.gz, .json or .parquet file, or a pattern such as"
+    " minute/*.csv; relative to the spec's folder"
 )
 _COLUMNS_HELP = "which column of the file is a field, such as open: o"
 _IGNORE_HELP = (

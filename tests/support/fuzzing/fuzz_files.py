@@ -190,7 +190,7 @@ def _tables() -> dict[str, Parser]:
     from ktdeval_compare.observations import read_table
 
     def head(path: Path) -> object:
-        from ktdeval_data.reading.lines import at_line, encodings, first_lines
+        from ktdeval.values.tables.text_files import at_line, encodings, first_lines
 
         for encoding in encodings(path):
             try:
@@ -217,7 +217,7 @@ def _tables() -> dict[str, Parser]:
                 bars.decode().encode("utf-16"),
                 "日期;代码\n2024/1/2;600519\n".encode("gb18030"),
             ),
-            ("ktdeval_data/reading/lines.py",),
+            ("ktdeval/values/tables/text_files.py", "ktdeval/values/tables/kinds.py"),
             unreadable,
         ),
         "lines of a packed table": Parser(

@@ -88,7 +88,7 @@ def _ingested() -> dict[str, Parser]:
         "ingested csv": Parser(
             of_file(_ingested_rows, "day.csv"),
             (BARS_CSV, b'symbol,time,open\n"A ""b""","2025\n",1\n'),
-            ("ktdeval_qfinzero/data/ingest_files.py",),
+            ("ktdeval/values/tables/rows.py", "ktdeval/values/tables/blocks.py"),
         ),
         "ingested packed csv": Parser(
             of_file(_ingested_rows, "day.csv.gz"), (gzip.compress(BARS_CSV),), ()
@@ -101,27 +101,23 @@ def _ingested() -> dict[str, Parser]:
 
 
 def _ingested_rows(path: Path) -> object:
+    from ktdeval.values.tables.blocks import read_blocks
+    from ktdeval.values.tables.rows import read_rows
     from ktdeval_qfinzero.data.blocks import Problems
-    from ktdeval_qfinzero.data.ingest_files import (
-        columns_of,
-        plain_json,
-        records_of,
-        source_of,
-        sources_of,
-    )
+    from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, plain_json, table_of
     from ktdeval_qfinzero.data.ingest_spec import TableSource
 
     fields = ("symbol", "time", "open", "high", "low", "close", "volume")
     problems = Problems()
-    for file in sources_of(path.parent, path.name):
-        source = source_of(file, fields, ("symbol", "time"), TableSource(path.name))
-        for record in records_of(source, problems):
+    for file in files_of(path.parent, path.name):
+        table = table_of(file, fields, ("symbol", "time"), TableSource(path.name))
+        for row in read_rows(table, as_problem(table.name, problems)):
             try:
-                plain_json(dict(record.values))
+                plain_json(dict(row.cells))
             except ValueError:  # its callers make a problem of it
                 problems.add("too large")
 
-        for columns in columns_of(source, problems):
+        for columns in read_blocks(table, as_problem(table.name, problems)):
             assert len(columns.lines) == len(columns.texts["symbol"])
 
     problems.refuse()

@@ -305,10 +305,10 @@ def _tables() -> dict[str, Parser]:
     import pandas as pd
 
     from ktdeval.tasks.sample_files import read_samples
+    from ktdeval.values.tables.workbook import sheet_as_text
     from ktdeval_board.exchange.lm_eval import import_results
     from ktdeval_data.reading.options import Reading
     from ktdeval_data.reading.text_table import open_table
-    from ktdeval_data.reading.workbook import sheet_as_text
 
     table = b"date,code,open,high,low,close,volume\n2024-01-02,600519,1,2,0.5,1.5,100\n"
     book, sheet = io.BytesIO(), openpyxl.Workbook()
@@ -329,9 +329,9 @@ def _tables() -> dict[str, Parser]:
             (ValueError,),  # `read_table`, which calls it, makes a DataError of it
         ),
         "market xlsx": Parser(
-            of_file(lambda path: sheet_as_text(path, Reading()), "bars.xlsx"),
+            of_file(lambda path: sheet_as_text(path, lambda _: None), "bars.xlsx"),
             (book.getvalue(),),
-            ("ktdeval_data/reading/workbook.py",),
+            ("ktdeval/values/tables/workbook.py",),
         ),
         "samples jsonl": Parser(
             of_file(lambda path: read_samples(str(path)), "samples.jsonl"),

@@ -24,12 +24,14 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import ConfigError
 from ktdeval.values.fields import build
+from ktdeval.values.tables.blocks import read_blocks
+from ktdeval.values.tables.rows import LONGEST_LINE
 from ktdeval_qfinzero.data.blocks import DatasetRefused, Problems
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
 from ktdeval_qfinzero.data.ingest_bars import moments, prices_e4
-from ktdeval_qfinzero.data.ingest_files import LONGEST_LINE, columns_of, source_of, sources_of
+from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, table_of
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.update import Addition
@@ -418,8 +420,8 @@ def test_lines_that_are_no_rows_are_named_and_do_not_shift_the_others(tmp_path: 
         day__csv=HEADER + "AVLN,2025-01-06\n" + DAY_BAR + "a,b,c\n" + DAY_BAR.replace("101.5", "x"),
     )
     assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == [
-        "day.csv:2: row: expected 8 cells, was 2",
-        "day.csv:4: row: expected 8 cells, was 3",
+        "day.csv:2: row: expected 8 cells, was 2; quote texts with commas or line breaks",
+        "day.csv:4: row: expected 8 cells, was 3; quote texts with commas or line breaks",
         "day.csv:5: high: expected dollars with at most four decimals, such as 101.25, was 'x'",
     ]
 
@@ -507,7 +509,7 @@ def test_a_text_over_several_lines_is_one_cell(tmp_path: Path) -> None:
 
 
 def test_json_is_strict(tmp_path: Path) -> None:
-    too_deep = ["[" * 200_000, "row: expected JSON: nested too deeply"]
+    too_deep = ["[" * 200_000, "row: not valid JSON: nested too deeply"]
     for line, expected in (*beside(__file__)["bad_lines"][1:], too_deep):
         write(tmp_path, splits__jsonl=f"{json.dumps(GOOD['splits'])}\n{line}\n")
         (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "splits.jsonl"}]))
@@ -518,9 +520,7 @@ def test_a_file_that_can_not_be_read_or_a_line_without_end_is_a_problem(tmp_path
     with gzip.open(tmp_path / "bomb.jsonl.gz", "wb", 1) as stream:
         stream.write(b"0" * (LONGEST_LINE + 1))
     (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "bomb.jsonl.gz"}]))
-    assert (
-        problem == f"bomb.jsonl.gz: can't be read: a line has more than {LONGEST_LINE} characters"
-    )
+    assert problem == f"bomb.jsonl.gz:1: has more than {LONGEST_LINE} characters; write less"
     for name, data in (
         ("x.csv.gz", b"no gzip"),
         ("x.csv", b"symbol,time\n\xff,1\n"),
@@ -563,17 +563,18 @@ def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
     read, _ = read_days(tmp_path, text, columns=mapped, ignore=["vwap"])
     assert read.prices.bar_table["stock", "AVLN", "day"].transactions.tolist() == [0]
     assert problems_of(tmp_path, spec_of(bars=[stock_days(columns=mapped)])) == [
-        "day.csv:1: 'vwap': no such field; map it under columns, or name it under ignore"
+        "day.csv:1: column 'vwap' is no field: map it under columns, or name it under ignore; fields:"
+        " symbol, time, open, high, low, close, volume, transactions"
     ]
     assert problems_of(tmp_path, spec_of(bars=[stock_days(ignore=["*"])])) == [
-        "day.csv:1: symbol: expected a column",
-        "day.csv:1: open: expected a column",
+        "day.csv:1: lacks the column symbol; its columns: sym, date, o, high, low, close, volume, vwap",
+        "day.csv:1: lacks the column open; its columns: sym, date, o, high, low, close, volume, vwap",
     ]
     with pytest.raises(ConfigError, match="columns: 'opne' is no field; did you mean 'open'"):
         read_files(spec_of(bars=[stock_days(columns={"opne": "o"})]), tmp_path)
     write(tmp_path, day__csv=HEADER.replace("transactions", "open") + DAY_BAR)
     assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == [
-        "day.csv:1: open: expected one column, not several"
+        "day.csv:1: column 'open' stands twice; keep one"
     ]
 
 
@@ -611,8 +612,8 @@ def test_a_file_is_named_by_a_pattern_or_by_its_own_name_with_any_characters(
     for name in ("b.csv", "a.csv", "bars[1].csv"):
         (tmp_path / name).write_text("")
     for pattern, names in (("?.csv", ["a.csv", "b.csv"]), ("bars[1].csv", ["bars[1].csv"])):
-        assert sources_of(tmp_path, pattern) == [(tmp_path / name, name) for name in names]
-        elsewhere = sources_of(Path("elsewhere"), str(tmp_path / pattern))
+        assert files_of(tmp_path, pattern) == [(tmp_path / name, name) for name in names]
+        elsewhere = files_of(Path("elsewhere"), str(tmp_path / pattern))
         assert elsewhere == [(tmp_path / name, str(tmp_path / name)) for name in names]
 
 
@@ -637,10 +638,12 @@ def test_a_short_row_that_is_not_text_is_a_problem_and_prints_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "day.csv").write_bytes(b"symbol,time,open\nAVLN,\xff\n")
-    source = source_of(
+    table = table_of(
         (tmp_path / "day.csv", "day.csv"), ("symbol", "time", "open"), (), TableSource("day.csv")
     )
     problems = Problems()
-    assert [len(batch.lines) for batch in columns_of(source, problems)] == []
-    assert problems.lines == ["day.csv: expected text in UTF-8"]
+    assert [
+        len(batch.lines) for batch in read_blocks(table, as_problem(table.name, problems))
+    ] == []
+    assert problems.lines == ["day.csv:2: is not UTF-8 text; save the file as UTF-8"]
     assert capfd.readouterr().err == ""

@@ -27,6 +27,7 @@ kt.charts.differences(element, rows, unit)
 
 (() => {
   const {format, known} = kt;
+  const {few, intervals, perRow, tooltip, valueAxis: axis} = kt.charts;
   const FACTORS = {
     MOM_12_1: "momentum, 12 less 1 month",
     RV_60: "volatility, 60 days",
@@ -52,14 +53,7 @@ kt.charts.differences(element, rows, unit)
       : Object.hasOwn(LINES, name)
         ? LINES[name]
         : kt.words(name);
-  const axis = (unit) =>
-    unit === "fraction"
-      ? kt.charts.percentAxis({signed: true})
-      : {format: "~g", labelExpr: "datum.value === 0 ? '0' : datum.label"};
-  const few = {tickCount: {expr: "max(3, width / 90)"}};
   const quiet = {title: null};
-  const perRow = (rows) => rows * (rows > 14 ? 21 : 26) + 6;
-  const tooltip = (...fields) => fields.map(([field, title]) => ({field, title, type: "nominal"}));
 
   function windows(element, rows, {title, description, unit = "fraction", height = 210}) {
     const order = rows.map((row) => row.window);
@@ -179,93 +173,6 @@ kt.charts.differences(element, rows, unit)
         ...options,
       },
     );
-  }
-
-  /** Horizontal marks with intervals. rows: [{name, value, low, high, kind}], in order. */
-  function intervals(element, rows, {title, description, unit = "fraction", heads, bars = false}) {
-    const order = rows.map((row) => row.name);
-    const values = rows.map((row) => ({
-      ...row,
-      say: format.value(row.value, unit, {signed: true}),
-      range: known(row.low)
-        ? format.range(row.low, row.high, unit, {signed: true})
-        : kt.format.NONE,
-    }));
-    const hint = tooltip(["name", heads[0]], ["say", heads[1]], ["range", heads[2]]);
-    const y = {
-      field: "name",
-      type: "nominal",
-      sort: order,
-      axis: {
-        ...quiet,
-        labelLimit: 210,
-        grid: false,
-        minExtent: 0,
-        ticks: false,
-        labelOverlap: false,
-      },
-    };
-    const x = (field) => ({
-      field,
-      type: "quantitative",
-      axis: {...axis(unit), ...few, title: null, grid: true, domain: false},
-    });
-    const spec = ({colors, ink, muted}) => ({
-      height: perRow(rows.length),
-      layer: [
-        {data: {values: [{zero: 0}]}, mark: {type: "rule", color: muted}, encoding: {x: x("zero")}},
-        ...(bars
-          ? [
-              {
-                data: {values},
-                mark: {type: "bar", height: {band: 0.62}, opacity: 0.85, tooltip: true},
-                encoding: {
-                  y,
-                  x: x("value"),
-                  tooltip: hint,
-                  color: {
-                    field: "kind",
-                    type: "nominal",
-                    legend: null,
-                    scale: {domain: ["whole", "part"], range: [colors[0], colors[5]]},
-                  },
-                },
-              },
-            ]
-          : []),
-        {
-          data: {values: values.filter((row) => known(row.low))},
-          mark: {
-            type: "rule",
-            color: bars ? ink : colors[0],
-            strokeWidth: bars ? 1.2 : 2.5,
-            tooltip: true,
-          },
-          encoding: {y, x: x("low"), x2: {field: "high"}, tooltip: hint},
-        },
-        ...(bars
-          ? []
-          : [
-              {
-                data: {values},
-                mark: {type: "point", color: colors[0], size: 75, tooltip: true},
-                encoding: {y, x: x("value"), tooltip: hint},
-              },
-            ]),
-      ],
-    });
-    return kt.charts.draw(element, spec, {
-      title,
-      description,
-      height: 34 + perRow(rows.length),
-      columns: [
-        [heads[0], ""],
-        [heads[1], unit],
-        ["Low", unit],
-        ["High", unit],
-      ],
-      rows: rows.map((row) => [row.name, row.value, row.low ?? null, row.high ?? null]),
-    });
   }
 
   function factors(element, card) {
@@ -858,7 +765,6 @@ kt.charts.differences(element, rows, unit)
     allocation,
     multiples,
     differences,
-    intervals,
     wilson,
     factorTitle,
   });

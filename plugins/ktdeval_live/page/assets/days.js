@@ -89,15 +89,8 @@
     const label = live.say(live.words.days.strip, {entrant: entry.entrant, counts: counts(entry)});
     kt.replace(
       place,
-      svg(
-        "svg",
-        {
-          viewBox: `0 0 ${width} ${HEIGHT}`,
-          width,
-          height: HEIGHT,
-          role: "img",
-          "aria-label": label,
-        },
+      kt.drawing.picture(
+        {width, height: HEIGHT, label},
         svg("line", {class: "base", x1: 0, x2: width, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5}),
         rects,
       ),

@@ -69,7 +69,7 @@
       "td.n.with-whisker",
       {},
       el("span.figure", {}, number(found.mean)),
-      live.whisker(found, ends),
+      kt.drawing.whisker(found, ends),
       el("span.between", {}, live.range(found, 0)),
     );
   }

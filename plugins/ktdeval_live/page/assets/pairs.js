@@ -1,7 +1,7 @@
 // Differences of two entrants, costs, the chain and the words: tables.
 
 {
-  const {el, svg, format} = kt;
+  const {el, format} = kt;
 
   // -- pairs
 
@@ -51,7 +51,7 @@
           el("th", {scope: "row"}, live.name(name)),
           format.cell(one.mean, "other", one.reason, {digits: 1, signed: true}),
           live.range(one),
-          el("td", {}, live.whisker(one, [-reach, reach])),
+          el("td", {}, kt.drawing.whisker(one, [-reach, reach])),
           format.count(one.n ?? 0),
           el("td", {}, verdict(one)),
         ]),
@@ -66,32 +66,8 @@
   function spark(entry) {
     const {usd, tokens} = entry.costs;
     const values = usd.some(kt.known) ? usd : tokens;
-    const known = values.filter(kt.known);
-    if (!known.length) return format.NONE;
-    const most = Math.max(...known) || 1;
-    const cell = SPARK.width / Math.max(values.length, 1);
-    const bars = values.map((value, at) =>
-      kt.known(value)
-        ? svg("rect", {
-            x: kt.drawing.number(at * cell),
-            width: kt.drawing.number(Math.max(cell - (cell > 4 ? 1 : 0), 0.6)),
-            y: kt.drawing.number(SPARK.height * (1 - value / most)),
-            height: kt.drawing.number((SPARK.height * value) / most),
-          })
-        : null,
-    );
     const label = live.say(live.words.costs.spark, entry);
-    return svg(
-      "svg",
-      {
-        viewBox: `0 0 ${SPARK.width} ${SPARK.height}`,
-        ...SPARK,
-        class: "spark",
-        role: "img",
-        "aria-label": label,
-      },
-      bars,
-    );
+    return kt.drawing.bars(values, {...SPARK, label}) || format.NONE;
   }
 
   live.costs = (place) => {

@@ -44,7 +44,10 @@
       {...bench_line("buy_and_hold"), className: "line hold"},
       ...coloured.map((entry) => line(entry, `line c${paint.get(entry.entrant)}`)),
     ];
-    const ends = live.plotEnds(lines.map(({values}) => values));
+    const ends = kt.drawing.roomy(
+      lines.map(({values}) => values),
+      {keep: [0]},
+    );
     const place = el("div.wide-plot", {});
     const readout = el("p.readout", {role: "status"});
     const span = spanOf(all);
@@ -139,7 +142,7 @@
         place,
         el("div.scrub", {}, slider),
       ),
-      draw: () => live.plot(place, plot),
+      draw: () => kt.drawing.plot(place, plot),
     };
   }
 
@@ -187,7 +190,7 @@
     );
   }
 
-  /** The small plot of an entrant, with figures beside its name. `plot`: what `live.plot` takes. */
+  /** The small plot of an entrant, with figures beside its name. `plot`: what `kt.drawing.plot` takes. */
   live.panel = (entrant, figures, plot) => {
     const place = el("div.panel-plot", {});
     const {days} = live.market();
@@ -198,7 +201,7 @@
         el("figcaption", {}, el("strong", {}, entrant), el("span.n", {}, figures)),
         place,
       ),
-      draw: () => live.plot(place, {...plot, days, height: 150}),
+      draw: () => kt.drawing.plot(place, {...plot, days, height: 150}),
     };
   };
 
@@ -223,7 +226,7 @@
       equity.index,
       equity.buy_and_hold,
     ]);
-    const common = {ends: live.plotEnds(series), span: spanOf(all)};
+    const common = {ends: kt.drawing.roomy(series, {keep: [0]}), span: spanOf(all)};
     const wide = overview(entries, all);
     const made = entries.map((entry) => panel(entry, common));
     kt.replace(

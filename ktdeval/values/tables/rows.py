@@ -1,0 +1,450 @@
+"""Rows of a table by the names of their fields, each with its line: from CSV, JSON and Parquet.
+
+One set of rules holds for every table that is read strictly: text is UTF-8 (UTF-16 with its mark),
+each column is known and stands once, each row has all its cells, no cell is longer than
+`LONGEST_LINE`, nothing is executed. What breaks a rule is a `Fault` with its place.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cached_property
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, TextIO
+
+from ktdeval.errors import DataError
+from ktdeval.values.bounded import open_parquet, open_unpacked
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import (
+    MOST_LEVELS,
+    JsonValue,
+    dumps_canonical,
+    is_nested_within,
+    loads_untrusted,
+    reject_constant,
+    unique_fields,
+)
+from ktdeval.values.tables.kinds import Kind, kind_of
+from ktdeval.values.tables.text_files import (
+    HAS_NUL,
+    LONGEST_LINE,
+    UTF8,
+    UnreadableError,
+    cell_count,
+    marked_encoding,
+    too_long,
+)
+
+LARGEST_JSON = 256 << 20  #: characters of a JSON list, which is read whole
+MOST_FIELDS_SHOWN = 12
+NO_HEADER = "is empty; write the names of its columns into the first line"
+BATCH = 10_000  #: rows that are decoded together
+_MOST_SHAPES = 1_000
+_KIND_WORDS: Mapping[Kind, str] = {
+    "csv": "text",
+    "lines": "JSON objects in lines",
+    "json": "a JSON list",
+    "parquet": "a Parquet file",
+    "workbook": "a workbook: save it as .csv",
+}
+
+
+_SUFFIX_OF: Mapping[Kind, str] = {
+    "csv": ".csv",
+    "lines": ".jsonl",
+    "json": ".json",
+    "parquet": ".parquet",
+    "workbook": ".xlsx",
+}
+
+
+class Number(str):
+    """A number in JSON or Parquet, as it is written there."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table."""
+
+    line: int  #: of the file, from 1; the number of the row where the file has no lines
+    cells: Mapping[str, Any]  #: by field; texts (CSV), else JSON or Parquet values without nulls
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a table."""
+
+    line: int  #: as of `Row`; 0: the file as a whole
+    words: str  #: what, and how to fix it
+    in_rows: bool = True  #: whether it is a row's, not the header's
+
+
+Report = Callable[[Fault], None]
+"""Is told of each fault. One that raises ends the reading."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Columns that a table must and may have."""
+
+    fields: tuple[str, ...]  #: all that there are
+    required: tuple[str, ...] = ()  #: those that each row must have
+    renamed: Mapping[str, str] = field(default_factory=dict)  #: column -> field, as the user says
+    aliases: Mapping[str, str] = field(default_factory=dict)  #: lower-case column -> field
+    ignored: Collection[str] = ()  #: columns to pass over; `*` for all unknown ones
+    advice: str = "leave it out"  #: what to do about an unknown column
+    kinds: tuple[Kind, ...] = ("csv", "lines", "json", "parquet")  #: of files that are read
+    exact: bool = False  #: whether numbers of JSON and Parquet stay texts (`Number`)
+    must_end: bool = False  #: whether a last line without an end is a file that was cut off
+
+    def field_of(self, column: str) -> str:
+        """Return the field of a column; empty where it is ignored or unknown."""
+        if column in self.renamed:
+            return self.renamed[column]
+
+        plain = column.strip().lower()
+        for name in (column, plain, self.aliases.get(plain, "")):
+            if name in self.fields:
+                return "" if name in self.renamed.values() else name
+
+        return ""
+
+    def column_problems(self, columns: Sequence[str], *, all_there: bool = True) -> list[str]:
+        """Return what is wrong with the columns of a file. `all_there`: whether they are all that
+        there are, so that a required one may be missing.
+        """
+        fields = [self.field_of(column) for column in columns]
+        problems: list[str] = []
+        for name in self.required:
+            if all_there and name not in fields:
+                problems.append(f"lacks the column {name}; {_columns(columns)}")
+
+        for column, name in zip(columns, fields, strict=True):
+            is_ignored = column in self.ignored or "*" in self.ignored
+            if not name and not is_ignored:
+                problems.append(self._unknown(column))
+
+        for name in dict.fromkeys(filter(None, fields)):
+            own = [column for column, other in zip(columns, fields, strict=True) if other == name]
+            if len(set(own)) > 1:
+                problems.append(f"columns {_quoted(own)} are all {name}; keep one")
+            elif len(own) > 1:
+                problems.append(f"column {own[0]!r} stands twice; keep one")
+
+        return problems
+
+    def _unknown(self, column: str) -> str:
+        known = near_matches(column, self.fields)
+        if not known and len(self.fields) <= MOST_FIELDS_SHOWN:
+            known = f"; fields: {', '.join(self.fields)}"
+        return f"column {column[:40]!r} is no field: {self.advice}{known}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file, and the columns that it must and may have."""
+
+    path: Path
+    shape: Shape
+    name: str = ""  #: what it is called in messages; empty: its path
+
+    def refuse(self, fault: Fault) -> None:
+        """Raise DataError for a fault, with file and line."""
+        place = self.name or str(self.path)
+        if fault.line:
+            place = self.place(fault.line)
+        raise DataError(f"{place}: {fault.words}")
+
+    @cached_property
+    def kind(self) -> Kind:
+        """Kind of the file. Raises UnreadableError: the table may not be of it; else as of
+        `kind_of`.
+        """
+        kind = kind_of(self.path)
+        if kind not in self.shape.kinds:
+            expected = ", ".join(_SUFFIX_OF[each] for each in self.shape.kinds)
+            raise UnreadableError(
+                f"by its first bytes it is {_KIND_WORDS[kind]}; expected {expected}"
+            )
+        return kind
+
+    def place(self, line: int) -> str:
+        """Return the words for the place of a row."""
+        unit = "line" if self.kind in ("csv", "lines") else "row"
+        return f"{self.name or self.path}: {unit} {line}"
+
+
+def read_rows(table: Table, report: Report | None = None) -> Iterator[Row]:
+    """Yield the rows of a table. Faults go to `report`; without one, the first raises DataError."""
+    report = report or table.refuse
+    with file_faults(table, report):
+        yield from _READERS[table.kind](table, report)
+
+
+@contextmanager
+def file_faults(table: Table, report: Report) -> Iterator[None]:
+    """Report a file that can't be read to its end."""
+    import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
+
+    try:
+        yield
+    except UnicodeDecodeError:
+        line = first_undecodable_line(table.path)
+        report(Fault(line, "is not UTF-8 text; save the file as UTF-8", in_rows=False))
+    except (OSError, EOFError, zlib.error, pa.ArrowException, ValueError, OverflowError) as error:
+        if isinstance(error, UnreadableError) and error.line:
+            report(Fault(error.line, error.args[0], in_rows=False))
+        else:
+            report(Fault(0, f"can't read: {' '.join(str(error).split())[:300]}"))
+
+
+def first_undecodable_line(path: Path) -> int:
+    """Return the number of the first line that is not UTF-8; 0 where it can't be told."""
+    with open_unpacked(path) as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+
+    return 0
+
+
+# ---- text
+
+
+def open_strict(path: Path) -> TextIO:
+    """Open a text, packed or not: UTF-8, or UTF-16 with its mark."""
+    encoding = marked_encoding(path) or UTF8
+    return TextIOWrapper(open_unpacked(path), encoding=encoding, newline="")
+
+
+def bounded_lines(stream: TextIO, *, must_end: bool = False) -> Iterator[str]:
+    """Yield the lines of a text. Raises UnreadableError: one is too long, has a NUL, or has no end."""
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise too_long(number)
+        if "\0" in line:
+            raise UnreadableError(HAS_NUL, number)
+        if must_end and not line.endswith(("\n", "\r")):
+            words = "its last line has no end, so that the file may be cut off; write it whole"
+            raise UnreadableError(words, number)
+
+        yield line
+
+
+def csv_reader(lines: Iterator[str]) -> Any:
+    """Return a strict reader of cells, as long as a line may be."""
+    csv.field_size_limit(LONGEST_LINE)
+    return csv.reader(lines, strict=True)
+
+
+def _csv_rows(table: Table, report: Report) -> Iterator[Row]:
+    shape = table.shape
+    with open_strict(table.path) as stream:
+        reader = csv_reader(bounded_lines(stream, must_end=shape.must_end))
+        try:
+            fields = _header(table, next(reader, []), report)
+            if fields is None:
+                return
+
+            for cells in reader:
+                if cells and len(cells) != len(fields):
+                    report(Fault(reader.line_num, cell_count(len(fields), len(cells))))
+                elif any(cells):
+                    pairs = zip(fields, cells, strict=True)
+                    yield Row(reader.line_num, {name: cell for name, cell in pairs if name})
+        except csv.Error as error:
+            report(Fault(reader.line_num, f"is not CSV: {error}"))
+
+
+def header_problems(shape: Shape, columns: Sequence[str]) -> list[str]:
+    """Return what is wrong with the names of a file's columns."""
+    return shape.column_problems(columns) if columns else [NO_HEADER]
+
+
+def _header(table: Table, columns: Sequence[str], report: Report) -> list[str] | None:
+    """Return the field of each column, or None where the header has faults."""
+    problems = header_problems(table.shape, columns)
+    for words in problems:
+        report(Fault(1, words, in_rows=False))
+
+    return None if problems else [table.shape.field_of(column) for column in columns]
+
+
+# ---- JSON
+
+
+def read_exact_json(text: str) -> JsonValue:
+    """JSON with numbers as they are written; strict. Raises ValueError: malformed, a key given
+    twice, NaN or Infinity.
+    """
+    try:
+        value: JsonValue = _EXACT.decode(text)
+        if not is_nested_within(text, MOST_LEVELS):
+            raise RecursionError
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+    return value
+
+
+_EXACT = json.JSONDecoder(
+    parse_float=Number,
+    parse_int=Number,
+    parse_constant=reject_constant,
+    object_pairs_hook=unique_fields,
+)
+
+
+def _parsed(table: Table, text: str) -> JsonValue:
+    value = read_exact_json(text) if table.shape.exact else loads_untrusted(text)
+    if "\\u" in text:
+        dumps_canonical(value).encode()  # fails on a lone surrogate, which is not text
+    return value
+
+
+def _line_rows(table: Table, report: Report) -> Iterator[Row]:
+    with open_strict(table.path) as stream:
+        yield from _object_rows(table, report, _line_values(table, report, stream))
+
+
+def _line_values(table: Table, report: Report, stream: TextIO) -> Iterator[tuple[int, JsonValue]]:
+    lines = bounded_lines(stream, must_end=table.shape.must_end)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+
+        try:
+            value = _parsed(table, line)
+        except ValueError as error:
+            words = f"not valid JSON: {str(error)[:80]}; write one object a line"
+            report(Fault(number, words))
+        else:
+            yield number, value
+
+
+def _list_rows(table: Table, report: Report) -> Iterator[Row]:
+    with open_strict(table.path) as stream:
+        text = stream.read(LARGEST_JSON + 1)
+
+    if len(text) > LARGEST_JSON:
+        raise UnreadableError(f"more than {LARGEST_JSON} characters; write JSON lines")
+
+    try:
+        value = _parsed(table, text)
+    except ValueError as error:
+        raise UnreadableError(f"not valid JSON: {str(error)[:80]}") from error
+
+    if not isinstance(value, list):
+        raise UnreadableError("expected a list of objects")
+
+    yield from _object_rows(table, report, enumerate(value, start=1))
+
+
+def _object_rows(
+    table: Table, report: Report, values: Iterator[tuple[int, JsonValue]]
+) -> Iterator[Row]:
+    shapes: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    reported: set[str] = set()
+    for line, value in values:
+        if not isinstance(value, dict):
+            report(Fault(line, "expected an object"))
+            continue
+
+        keys = tuple(value)
+        if keys not in shapes:
+            # A missing field is for the reader of the row to notice; an unknown one is reported
+            # once a file.
+            problems = table.shape.column_problems(keys, all_there=False)
+            for words in problems:
+                if words not in reported:
+                    report(Fault(line, words, in_rows=False))
+
+            reported.update(problems)
+            if len(shapes) >= _MOST_SHAPES:
+                shapes.clear()
+
+            named = [(key, table.shape.field_of(key)) for key in keys]
+            shapes[keys] = [(key, name) for key, name in named if name]
+
+        yield Row(line, {name: value[key] for key, name in shapes[keys] if value[key] is not None})
+
+
+# ---- Parquet
+
+
+def _parquet_rows(table: Table, report: Report) -> Iterator[Row]:
+    with open_parquet(table.path) as file:
+        columns = file.schema_arrow.names
+        fields = _header(table, columns, report)
+        if fields is None:
+            return
+
+        number = 0
+        for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
+            batch.validate(full=True)  # texts are UTF-8
+            read = [
+                (name, column.to_pylist())
+                for name, column in zip(fields, batch.columns, strict=True)
+                if name
+            ]
+            for index in range(batch.num_rows):
+                number += 1
+                cells = {name: values[index] for name, values in read if values[index] is not None}
+                if table.shape.exact:
+                    cells = {name: _as_written(value) for name, value in cells.items()}
+                yield Row(number, cells)
+
+
+def _as_written(value: Any) -> Any:
+    """Return a value of Parquet as JSON would have it, numbers as texts."""
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float):
+        return Number(f"{value:.17g}" if value != value else repr(value))
+    if isinstance(value, int | Decimal):
+        return Number(value)
+    if isinstance(value, list):
+        return [_as_written(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _as_written(item) for key, item in value.items()}
+
+    raise UnreadableError(
+        f"a cell of type {type(value).__name__}; write texts, numbers, days or moments"
+    )
+
+
+_READERS: Mapping[Kind, Callable[[Table, Report], Iterator[Row]]] = {
+    "csv": _csv_rows,
+    "lines": _line_rows,
+    "json": _list_rows,
+    "parquet": _parquet_rows,
+}
+
+
+def _columns(columns: Sequence[str]) -> str:
+    """Return what the columns of a file are, and advice where they are one text."""
+    if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
+        return f"its only column is {columns[0][:300]!r}: write commas between the cells"
+    return f"its columns: {', '.join(column[:40] for column in columns)[:300]}"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name[:40]) for name in names)

@@ -1,0 +1,128 @@
+"""Workbooks of spreadsheets, as the text of their first sheet. Formulas are never computed: a cell
+has the value that was stored with it.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import zipfile
+import zlib
+from collections.abc import Callable
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ktdeval.errors import DataError
+from ktdeval.values.bounded import MOST_TIMES_OF_TEXT, most_bytes, too_large
+
+Note = Callable[[str], None]
+"""Is told in words what of a file is not read."""
+
+# What zipfile, XML and openpyxl raise for a damaged file
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    ParseError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+def sheet_as_text(file: Path, note: Note) -> str:
+    """Return the first sheet of a workbook as CSV. Raises DataError: `openpyxl` is not installed,
+    or it is no workbook, too large, or has a formula without a value.
+    """
+    if importlib.util.find_spec("openpyxl") is None:
+        need = "workbooks are read with openpyxl, which is not installed"
+        raise DataError(f"{file}: {need}: pip install 'ktdeval[xlsx]'")
+
+    try:
+        _check_size(file)
+        sheet = _first_sheet(file, note)
+    except _DAMAGED as error:
+        raise DataError(
+            f"{file}: no workbook that can be read; save it again as .xlsx, or as .csv",
+        ) from error
+
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    for row in sheet:
+        rows.writerow([_cell(value) for value in row])
+
+    return text.getvalue()
+
+
+def _check_size(file: Path) -> None:
+    """Raise DataError where a workbook holds more than a file of its size may."""
+    with zipfile.ZipFile(file) as archive:
+        held = sum(part.file_size for part in archive.infolist())
+
+    size = file.stat().st_size
+    if held > most_bytes(size, MOST_TIMES_OF_TEXT):
+        raise DataError(f"{file}: {too_large(held, size, MOST_TIMES_OF_TEXT)}")
+
+
+def _first_sheet(file: Path, note: Note) -> list[tuple[Any, ...]]:
+    """Return the stored values of a workbook's first sheet."""
+    rows, others = _read_sheet(file, data_only=True)
+    if others:
+        title, *left_out = others
+        note(f"{file.name}: its first sheet, {title}, is read; not read: {', '.join(left_out)}")
+
+    if any(value is None for row in rows for value in row):
+        _check_formulas(file, rows)
+
+    return rows
+
+
+def _check_formulas(file: Path, rows: list[tuple[Any, ...]]) -> None:
+    """Raise DataError where a formula has no stored value: it would be read as an empty cell."""
+    written, _ = _read_sheet(file, data_only=False)
+    for number, (values, cells) in enumerate(zip(rows, written, strict=True), start=1):
+        for place, (value, cell) in enumerate(zip(values, cells, strict=True)):
+            if value is None and cell is not None:
+                raise DataError(
+                    f"{file}: line {number}: cell {place + 1} is the formula {str(cell)[:40]!r}"
+                    " without a value; open the workbook, save it again, or save it as .csv"
+                )
+
+
+def _read_sheet(file: Path, *, data_only: bool) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Return the rows of the first sheet, and where there are several the titles of all."""
+    import openpyxl  # noqa: PLC0415 - an extra
+
+    # By the open file: openpyxl refuses names of other suffixes.
+    with file.open("rb") as stream:
+        book = openpyxl.load_workbook(stream, read_only=True, data_only=data_only)
+        if not book.worksheets:
+            raise ValueError("no sheet")
+
+        rows = [tuple(row) for row in book.worksheets[0].iter_rows(values_only=True)]
+        titles = [sheet.title for sheet in book.worksheets]
+        book.close()
+
+    return rows, titles if len(titles) > 1 else []
+
+
+def _cell(value: object) -> str:
+    """Return a cell as text: dates as ISO days, whole numbers without a point."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat(" ") if value.time() != time() else value.date().isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+
+    return str(value).replace("\n", " ")

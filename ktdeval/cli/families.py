@@ -63,9 +63,9 @@ def families(specs: Iterable[Spec]) -> list[Family]:
 def _summary(specs: Sequence[Spec]) -> str:
     """Return the line of a family: that of its task file, else of its first task."""
     for spec in specs:
-        for variant in reversed(spec.extra.get("lineage", ())[-1:]):
-            if variant.family_summary:
-                return str(variant.family_summary)
+        lineage = spec.extra.get("lineage", ())
+        if lineage and lineage[-1].family_summary:
+            return str(lineage[-1].family_summary)
 
     return specs[0].summary
 

@@ -22,6 +22,7 @@ from ktdeval.cli.completers import (
 )
 from ktdeval.plugins.registry import Plugins, hints, load_plugins
 from ktdeval.runner.config import RunConfig, is_list, load_config, names_in
+from ktdeval.values.addresses import Address, Parameters
 from ktdeval.values.fields import parse_assignments, user_path
 from ktdeval.values.jsonio import OutputKind, check_output
 
@@ -406,9 +407,9 @@ class PluginOption:
 class RecordedOptions(PluginOption):
     """Options of commands on a finished run: where its market is now, and what it had from elsewhere."""
 
-    data: str | None = run_flag("data")
-    data_args: Mapping[str, Any] | None = run_flag("data_args")
-    items: str | None = run_flag("items")
+    data: Address | None = run_flag("data")
+    data_args: Parameters | None = run_flag("data_args")
+    items: Address | None = run_flag("items")
 
 
 JsonOption = JsonOptions

@@ -40,9 +40,20 @@ class _PlanCommand(RunOptionsCommand):
         **extra: Any,
     ) -> click.Context:
         """Return the context of the command, or of the one that estimates grids."""
-        if _means_grid(args):
-            return _of_grids().make_context(info_name, args, parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
+        words = list(args)  # click empties `args`
+        if _means_grid(words):
+            return _of_grids().make_context(info_name, words, parent, **extra)
+
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.NoSuchOption as error:
+            if not _is_option_of_grids(error.option_name):
+                raise
+        else:
+            if context.params.get("plan_file") is None:
+                return context
+
+        return _of_grids().make_context(info_name, words, parent, **extra)
 
 
 def _means_grid(args: list[str]) -> bool:
@@ -50,6 +61,13 @@ def _means_grid(args: list[str]) -> bool:
     if args and not args[0].startswith("-"):
         return True
     return any(word.partition("=")[0] == _MODELS for word in args)
+
+
+def _is_option_of_grids(name: str) -> bool:
+    """Whether grids have an option, such as `--workers`."""
+    if _OF_GRIDS not in open_plugins().specs("commands"):
+        return False
+    return any(name in parameter.opts for parameter in _of_grids().params)
 
 
 def _of_grids() -> click.Command:
@@ -84,12 +102,10 @@ def plan(plan_file: str | None, options: JsonOption, **values: Any) -> None:
     """Estimate calls, tokens, cost and hours of a run or a grid: low, typical and high.
 
     Calls no model and needs no key. For what has begun, it shows what is left. PLAN is the plan of a
-    grid, PLAN.yaml or the name of one that ships (`ktdeval list plans`), and comes first; then the
-    options are those of `ktdeval grid` (see `ktdeval plan PLAN --help`).
+    grid, PLAN.yaml or the name of one that ships (`ktdeval list plans`); with it the options are
+    those of `ktdeval grid` (see `ktdeval plan PLAN --help`).
     """
-    if plan_file is not None:
-        raise UsageError(f"plan: write the plan of a grid first: `ktdeval plan {plan_file} …`")
-
+    assert plan_file is None  # another command estimates grids
     print_plan(config_of(values), options.as_json)
 
 

@@ -282,8 +282,8 @@ def _fields(cls: type) -> Sequence[dataclasses.Field[Any]]:
 def names_page(plugins: Plugins) -> str:
     """Return the page of all names that plugins offer, with their parameters."""
     parts = [
-        "What the installed plugins offer, by kind. The same lists come from `ktdeval tasks`,"
-        " `ktdeval models` and so on; `ktdeval models show NAME` explains one's parameters.",
+        "What the installed plugins offer, by kind. The same lists come from `ktdeval list KIND`;"
+        " `ktdeval list KIND NAME` explains one's parameters.",
     ]
     for kind in ("tasks", "models", "agents", "data", "venues", "runners", "tools", "cards"):
         rows, parameters = [], []

@@ -110,6 +110,7 @@ def test_a_line_has_the_family_how_many_tasks_it_has_and_its_summary(terminal: T
 def test_every_end_of_a_name_is_explained(terminal: Terminal) -> None:
     footer = " ".join(terminal.text("tasks").partition("Ends of names:")[2].split())
     used = {end for name in SPECS for end in split_name(name, SUFFIXES)[1]}
+    assert len(used) == 17
     for end in used:
         assert f"{end} {SUFFIXES[end]}" in footer
 

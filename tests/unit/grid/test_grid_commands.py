@@ -176,9 +176,23 @@ def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Termina
     )
 
 
-def test_a_plan_that_is_not_first_is_refused_with_where_it_goes(terminal: Terminal) -> None:
-    refused = terminal.refusal("plan", "--seeds", "2", "ktd-fin")
-    assert "write the plan of a grid first: `ktdeval plan ktd-fin …`" in refused
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ktd-fin", "--models", "builtin/random", "--windows", "W1"],
+        ["--models", "builtin/random", "--windows", "W1", "ktd-fin"],
+        ["--workers", "2", "ktd-fin", "--models", "builtin/random", "--windows", "W1"],
+        ["--windows", "W1", "ktd-fin", "--models", "builtin/random"],
+    ],
+)
+def test_a_plan_may_stand_before_or_after_options(words: list[str], terminal: Terminal) -> None:
+    assert terminal.out("plan", *words) == "builtin-random: 60 episodes, no provider is asked\n"
+
+
+def test_an_option_that_neither_runs_nor_grids_have_is_refused_by_its_name(
+    terminal: Terminal,
+) -> None:
+    assert "No such option '--temprature'" in terminal.refusal("plan", "--temprature", "1")
 
 
 def test_without_the_plugin_of_grids_a_plan_is_refused(
@@ -187,6 +201,7 @@ def test_without_the_plugin_of_grids_a_plan_is_refused(
     entries = [each for each in find_entry_points() if each.value != "ktdeval_grid"]
     monkeypatch.setattr(registry, "find_entry_points", lambda: entries)
     assert "no installed plugin has grids" in terminal.refusal("plan", "ktd-fin")
+    assert "No such option '--workers'" in terminal.refusal("plan", "--workers", "2")
     assert "no kind 'plans'" in terminal.refusal("list", "plans")
 
 

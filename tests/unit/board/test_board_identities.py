@@ -335,8 +335,18 @@ def test_rules_give_a_contact_to_one_holder_that_is_not_the_board(board: Path) -
 
 def test_the_command_signs_a_registration(keyed: Path, tmp_path: Path) -> None:
     write_key_pair(tmp_path / "me.key", OWN)
-    words = ["register", "--board", keyed, "--division", DIVISION, "--model", VOLATILITY]
-    words += ["--submitter", WHO.name, "--contact", WHO.contact, "--on", TODAY]
+    words = [
+        "--on",
+        TODAY,
+        "register",
+        "--board",
+        keyed,
+        "--division",
+        DIVISION,
+        "--model",
+        VOLATILITY,
+    ]
+    words += ["--submitter", WHO.name, "--contact", WHO.contact]
     unsigned = call(leaderboard, *words)
     assert unsigned.exit_code == 1
     assert "who did not sign this registration" in unsigned.stdout

@@ -33,8 +33,8 @@ class ExportOptions(JsonOptions):
         type=OutputPath("new folder"), metavar="OUT", help="a new or empty folder for it"
     )
     division: str | None = flag(None, metavar="ID", help="only the cards of this division")
-    dataset: str | None = flag(
-        None,
+    dataset: str = flag(
+        "",
         metavar="OWNER/NAME",
         help="of eval-results: the benchmark dataset on the Hub",
     )
@@ -57,6 +57,12 @@ def export(board: Path, options: ExportOptions) -> None:
     Withdrawn cards are left out; tiers, labels and why a card has no rank are columns. Nothing is
     uploaded.
     """
+    if options.form == "eval-results" and options.dataset == "":
+        raise UsageError(
+            "--to eval-results needs --dataset OWNER/NAME: the benchmark dataset on the Hub that"
+            " the results are of"
+        )
+
     writers: dict[str, Callable[[BoardData, Path], Exported]] = {
         "parquet": write_parquet,
         "csv": write_csv,
@@ -66,12 +72,6 @@ def export(board: Path, options: ExportOptions) -> None:
             data, folder, date.fromisoformat(recorded_day())
         ),
     }
-    if options.form == "eval-results" and options.dataset is None:
-        raise UsageError(
-            "--to eval-results needs --dataset OWNER/NAME: the benchmark dataset on the Hub that"
-            " the results are of"
-        )
-
     data = read_board(board, options.division)
     out = options.out
     exported = write_folder(out, lambda folder: writers[options.form](data, folder))

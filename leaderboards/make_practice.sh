@@ -11,27 +11,32 @@ division=blinded-open-research
 runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
 
-ktdeval leaderboard init "$board" --name practice --title "Practice board" --tasks blinded_open_research --windows "$windows" \
-  --contact practice@example.org --on "$day" \
-  --summary "For trying out how a submission is made. Its market is generated, so a rank here says nothing of any real market." \
-  --baseline builtin/equal_weight --baseline builtin/random --baseline builtin/linear_factor
+cat >"$runs/wishes.yaml" <<'YAML'
+name: practice
+title: Practice board
+tasks: [blinded_open_research]
+contact: practice@example.org
+summary: For trying out how a submission is made. Its market is generated, so a rank here says nothing of any real market.
+baselines: [builtin/equal_weight, builtin/random, builtin/linear_factor]
+YAML
+ktdeval leaderboard --on "$day" init "$board" --config "$runs/wishes.yaml" --windows "$windows"
 
 # register MODEL NAME CONTACT: prints the id of the registration
 register() {
-  ktdeval leaderboard register --board "$board" --division "$division" --model "$1" --submitter "$2" --contact "$3" --on "$day" --json |
+  ktdeval leaderboard --on "$day" register --board "$board" --division "$division" --model "$1" --submitter "$2" --contact "$3" --json |
     sed -n 's/^ "id": "\([0-9a-f]*\)",$/\1/p'
 }
 
 # submit MODEL ATTEMPTS
 submit() {
-  ktdeval leaderboard submit "$runs/${1#builtin/}" --board "$board" --submitter "The ktdeval authors" --contact authors@example.org \
-    --cutoff none --cutoff-source "a fixed rule: nothing was trained" --attempts "$2" --on "$day"
+  ktdeval leaderboard --on "$day" submit "$runs/${1#builtin/}" --board "$board" --submitter "The ktdeval authors" --contact authors@example.org \
+    --cutoff none --cutoff-source "a fixed rule: nothing was trained" --attempts "$2"
 }
 
 momentum=$(register builtin/momentum "The ktdeval authors" authors@example.org)
 low_volatility=$(register builtin/low_volatility "The ktdeval authors" authors@example.org)
 register builtin/chaos "A visitor" visitor@example.org
-ktdeval leaderboard draw "$board" --on "$day"
+ktdeval leaderboard --on "$day" draw "$board"
 
 ktdeval run --registration "$board/keys/$momentum.json" --out "$runs/momentum" --quiet
 ktdeval run --registration "$board/keys/$low_volatility.json" --out "$runs/low_volatility" --quiet
@@ -40,5 +45,5 @@ submit builtin/momentum 2
 submit builtin/low_volatility 2
 submit builtin/reversal 1
 
-ktdeval leaderboard baselines "$board" --on "$day"
-ktdeval leaderboard check "$board" --on "$day"
+ktdeval leaderboard --on "$day" baselines "$board"
+ktdeval leaderboard --on "$day" check "$board"

@@ -303,6 +303,8 @@ def flag(
     metadata["complete"] = complete
     if name:
         metadata["flag"] = name
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
 
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -333,9 +335,8 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
     several commands have are fields of a dataclass that theirs inherit, so that their help is the
     same.
     """
-    hints = get_type_hints(kind)
     fields = _own_first(kind)
-    options = [field_option(field, hints[field.name]) for field in fields]
+    options = parameters_of(kind)
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -351,6 +352,14 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
         return _with_options(body, options)  # type: ignore[return-value]  # takes the options apart
 
     return decorate
+
+
+def parameters_of(kind: type[Any]) -> list[click.Parameter]:
+    """Return one option for each field of a dataclass, as `options_of` orders them: for a group,
+    whose commands read them by `inherited`.
+    """
+    hints = get_type_hints(kind)
+    return [field_option(field, hints[field.name]) for field in _own_first(kind)]
 
 
 def _own_first(kind: type[Any]) -> list[dataclasses.Field[Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ktdeval.cli import LazyCommand, LazyGroup
+from ktdeval.cli import LazyCommand, LazyGroup, parameters_of
+from ktdeval_board.options import DayOptions
 
 
 def _in(module: str, attribute: str, summary: str) -> LazyCommand:
@@ -33,21 +34,17 @@ COMMANDS = {
         "selftest",
         "Forge submissions of every known kind; the check must refuse each.",
     ),
-    "certify": _in(
-        "check",
-        "certify",
-        "Verify the certificate of a mask with the runs of its attacks, and add both.",
-    ),
     "sign": _in("sign", "sign", "Sign verdicts with a maintainer's key."),
-    "build": _in("site", "build", "Write the static site of a board."),
-    "serve": _in("site", "serve", "Build the site and serve it on this machine."),
+    "build": _in("site", "build", "Write the static site of a board, or serve it here."),
     "export": _in(
         "exchange",
         "export",
         "Write a board's rows as Parquet, a dataset, .eval_results or every_eval_ever.",
     ),
     "import": _in(
-        "exchange", "import_results", "Import results of scoring tasks from lm-eval's JSON."
+        "adding",
+        "import_file",
+        "Add a certificate of a mask with its attacks, or lm-eval's results.",
     ),
 }
 leaderboard = LazyGroup(
@@ -58,4 +55,6 @@ leaderboard = LazyGroup(
         " and shown on a static site."
     ),
     examples=("ktdeval leaderboard check my-board",),
+    params=parameters_of(DayOptions),
+    callback=lambda **_: None,  # the commands read the options of the group
 )

@@ -19,7 +19,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market
 from ktdeval.tasks import is_scoring, needs_market
 from ktdeval.values.addresses import Address, Parameters, faults_in
-from ktdeval.values.fields import stored_market
+from ktdeval.values.fields import option, stored_market
 from ktdeval.values.jsonio import JsonValue, content_hash, write_atomic
 from ktdeval.values.records import kind_of
 from ktdeval.values.temporary import temporary_folder
@@ -89,7 +89,9 @@ class NewBoard:
     #: who draws mask keys; divisions without a market have none
     keys: Literal["registered", "own"] = "registered"
     #: of one submitter in a division, where the board draws the keys; None: any number
-    most_registrations: int | None = 10
+    most_registrations: int | None = option(
+        10, help="most registrations of a submitter", minimum=1, maximum=1_000_000
+    )
     #: models; `DEFAULT_BASELINES` by default. For trading tasks only
     baselines: tuple[str, ...] = ()
     contact: str = ""
@@ -126,7 +128,7 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
         market = "synthetic" if snapshot.meta.synthetic else "real"
         if new.market not in (None, market):
             raise UsageError(
-                f"--market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never"
+                f"market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never"
                 " mixes the two"
             )
 
@@ -176,20 +178,18 @@ def _check_folder(folder: Path) -> None:
 def _check_texts(new: NewBoard) -> None:
     for name in ("title", "summary", "contact", "url"):
         if not str(getattr(new, name)).isprintable():
-            raise ConfigError(f"--{name}: expected one line of printable text")
+            raise ConfigError(f"{name}: expected one line of printable text")
 
     for path, problem in faults_in(kind_of(NewBoard), new):
-        raise ConfigError(f"--{path.lstrip('.').replace('_', '-')}: expected {problem}")
+        raise ConfigError(f"{path.lstrip('.')}: expected {problem}")
 
     if new.certificate == "required" and not new.attackers:
         raise UsageError(
-            "--certificate required: say which attackers count, with --attacker MODEL, such as"
-            " openai/gpt-4.1"
+            "certificate: required: say which attackers count, with attackers, such as"
+            " [openai/gpt-4.1]"
         )
     if new.attackers and new.certificate != "required":
-        raise UsageError(
-            "--attacker: names the attackers of required certificates; add --certificate required"
-        )
+        raise UsageError("attackers: are those of required certificates; add certificate: required")
 
     first = new.seeds[0] if new.seeds else -1
     if first < 0 or list(new.seeds) != list(range(first, first + len(new.seeds))):
@@ -244,7 +244,7 @@ def _baselines(
     """Return the baselines, and a note where one of the default ones can't be had."""
     if not divisions or snapshot is None:
         if new.baselines:
-            raise UsageError("--baseline: baselines are for trading tasks, and this board has none")
+            raise UsageError("baselines: are for trading tasks, and this board has none")
 
         return (), []
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, TypeVar
+from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath
+from ktdeval.cli import FilePath, flag, inherited
 from ktdeval.errors import UsageError
-from ktdeval.values.fields import parse_assignments, split_list
+from ktdeval.values.fields import split_list
 from ktdeval.values.jsonio import JsonValue
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _SEED_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
 _MOST_SEEDS = 10_000
@@ -26,34 +25,68 @@ _MOST_SEEDS = 10_000
 board_argument = click.argument("board", default=".", type=FilePath(), metavar="[DIR]")
 
 
-def board_option(help_: str) -> Callable[[F], F]:
-    """Return the option that names the folder of a board, this one by default."""
-    return click.option(
-        "--board", default=".", show_default=True, type=FilePath(), metavar="DIR", help=help_
+@dataclass(frozen=True, kw_only=True)
+class DayOptions:
+    """Option of all commands on leaderboards, before their name; `recorded_day` reads its value."""
+
+    today: str | None = flag(
+        None,
+        name="--on",
+        metavar="YYYY-MM-DD",
+        help="day that the command records as its own [default: today, UTC]",
     )
 
 
-def day_option(event: str) -> Callable[[F], F]:
-    """Return the option for the day of an event; `as_day` reads its value."""
-    help_ = f"day of the {event} [default: today, UTC]"
-    return click.option("--on", "today", metavar="YYYY-MM-DD", help=help_)
+@dataclass(frozen=True, kw_only=True)
+class BoardOptions:
+    """Which board a command writes into."""
+
+    board: Path = flag(
+        Path(), type=FilePath(), metavar="DIR", help="clone of the board [default: this folder]"
+    )
 
 
-def market_options(help_: str, **data: Any) -> Callable[[F], F]:
-    """Return the options that name a market; `moved_market` reads their values. `data`: settings
-    of `--data`.
-    """
+@dataclass(frozen=True, kw_only=True)
+class SubmitterOptions:
+    """In whose name a command writes."""
 
-    def decorate(function: F) -> F:
-        arguments = click.option(
-            "--data-args",
-            multiple=True,
-            metavar="NAME=VALUE,…",
-            help="arguments of the data provider",
-        )
-        return click.option("--data", metavar="DATA", help=help_, **data)(arguments(function))
+    submitter: str = flag("", metavar="NAME", help="who submits: a person or a team")
+    contact: str = flag("", help="e-mail address or https address at which questions are answered")
 
-    return decorate
+
+@dataclass(frozen=True, kw_only=True)
+class KeyOptions:
+    """With which key a command signs."""
+
+    key: Path | None = flag(
+        None, type=FilePath(), metavar="FILE", help="file of your private key, to sign with"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedOptions:
+    """Where the market of a board is on this machine; `moved_market` reads their values."""
+
+    data: str | None = flag(
+        None,
+        metavar="DATA",
+        help=(
+            "the market, where it is not where the run or board.yaml says: a snapshot folder or"
+            " data provider"
+        ),
+    )
+    data_args: Mapping[str, JsonValue] = flag({}, help="arguments of the data provider")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardMarketOptions:
+    """Where one of a board's markets is on this machine."""
+
+    data: str | None = flag(
+        None,
+        metavar="DATA",
+        help="one of the board's markets, where it is not where board.yaml says: folder or provider",
+    )
 
 
 # ---- values
@@ -62,6 +95,11 @@ def market_options(help_: str, **data: Any) -> Callable[[F], F]:
 def say(message: str) -> None:
     """Print progress on stderr."""
     click.echo(f"        {message}", err=True)
+
+
+def recorded_day() -> str:
+    """Return the day that the running command records: that of `--on`, or today (UTC)."""
+    return as_day(inherited(click.get_current_context(), "today"))
 
 
 def as_day(text: str | None) -> str:
@@ -98,9 +136,9 @@ def as_seeds(text: str) -> tuple[int, ...]:
     return tuple(sorted(seeds))
 
 
-def moved_market(data: str | None, data_args: Iterable[str]) -> dict[str, JsonValue]:
+def moved_market(options: MovedOptions) -> dict[str, JsonValue]:
     """Return `--data` and `--data-args` as changes of a run's config; none if no market is named."""
-    if data is None:
+    if options.data is None:
         return {}
 
-    return {"data": data, "data_args": parse_assignments(data_args, "--data-args")}
+    return {"data": options.data, "data_args": options.data_args}

@@ -298,15 +298,15 @@ def _storage_problems(storage: Storage) -> Iterator[str]:
     if storage.stored == "repository":
         if storage.url or storage.out is not None:
             yield (
-                "records: --records-url and --records-out are for records that are stored"
-                " elsewhere; say --records elsewhere"
+                "records: --records-out is for records that are kept elsewhere; say where with"
+                " --records https://…"
             )
 
         return
 
     if not storage.url:
         yield (
-            "records: say with --records-url https://… where they can be had, or store them in the"
+            "records: say with --records https://… where they can be had, or store them in the"
             " repository"
         )
 

@@ -78,7 +78,7 @@ def _count(row: FigureRow) -> str:
 
 
 def key_parts(report: KeyReport) -> Iterator[Part]:
-    """Parts of the report of `invariance --keys`."""
+    """Parts of the report of `compare labels --keys`."""
     yield (
         f"A model that buys the first {report.positions} names listed and keeps them, over"
         f" {report.keys:,} mask keys: total return in per cent"

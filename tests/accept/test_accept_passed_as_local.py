@@ -167,7 +167,7 @@ def test_a_board_refuses_it_by_hand_and_from_the_command(
     assert ("provenance", f"{IS_REMOTE}, whose calls are recorded and counted") in found
     assert report.checked == ()
     words = ("--submitter", "A team", "--contact", "team@example.org", "--attempts", 1)
-    cutoff = ("--cutoff", "2023-12-31", "--cutoff-source", "its model card", "--strategy", "free")
+    cutoff = ("--cutoff", "2023-12-31", "--cutoff-source", "its model card")
     text = said("leaderboard", "submit", run, "--board", board, *words, *cutoff)
     assert IS_REMOTE in text
 

@@ -503,7 +503,7 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(
     board: Path, run: Path, tmp_path: Path
 ) -> None:
     files = submit(board, run)
-    done = ktdeval("leaderboard", "check", board, "--on", ON, cwd=tmp_path)
+    done = ktdeval("leaderboard", "--on", ON, "check", board, cwd=tmp_path)
     assert (done.code, "builtin/chaos · react · blinded" in done.err) == (0, True)
     assert done.out.splitlines() == [
         f"re-executed   {files.card.relative_to(board)}",
@@ -511,13 +511,13 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(
     ]
     (board / "stray\x1b[31m.txt").write_text("")
     (BoardFolder(board).records(files.card_id) / "more.bin").write_text("")
-    done = ktdeval("leaderboard", "check", ".", "--on", ON, "--json", cwd=board)
+    done = ktdeval("leaderboard", "--on", ON, "check", ".", "--json", cwd=board)
     report = json.loads(done.out)
     assert done.code == 1
     assert f"records/{files.card_id}/more.bin" in {
         finding["path"] for finding in report["findings"]
     }
-    done = ktdeval("leaderboard", "check", ".", "--on", ON, cwd=board)
+    done = ktdeval("leaderboard", "--on", ON, "check", ".", cwd=board)
     assert done.code == 1
     assert f"records/{files.card_id}/more.bin: " in done.out
     assert "\x1b" not in done.out
@@ -526,7 +526,7 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--on", "yesterday"), "--on: expected a day as YYYY-MM-DD, was 'yesterday'"),
+        (("--on", ON), "no such option --on; it comes before the command"),
         (("--by", "Us"), "--rerun and --by go together: the run, and the name that readers see"),
         (("--rerun", "x"), "--rerun and --by go together: the run, and the name that readers see"),
         (("--card", "0" * 64), f"--card {'0' * 64}: no such card on the board"),
@@ -536,6 +536,11 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(
 def test_bad_options_are_one_line(board: Path, words: tuple[str, ...], message: str) -> None:
     done = ktdeval("leaderboard", "check", board, *words, cwd=board)
     assert (done.code, error_line(done).startswith(message)) == (2, True)
+
+
+def test_a_day_that_is_none_is_one_line(board: Path) -> None:
+    done = ktdeval("leaderboard", "--on", "yesterday", "check", board, cwd=board)
+    assert error_line(done).startswith("--on: expected a day as YYYY-MM-DD, was 'yesterday'")
 
 
 def test_a_folder_without_a_board_is_one_line(tmp_path: Path) -> None:

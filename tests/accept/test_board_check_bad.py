@@ -503,7 +503,7 @@ def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(
     home.mkdir()
     environment = {**os.environ, "HOME": str(home)}
     done = subprocess.run(
-        (sys.executable, "-P", "-m", "ktdeval", "leaderboard", "check", "--on", TODAY),
+        (sys.executable, "-P", "-m", "ktdeval", "leaderboard", "--on", TODAY, "check"),
         cwd=board.folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr

@@ -47,11 +47,11 @@ def run(board: Path, *kinds: str, as_json: bool = True) -> Done:
     words = [word for kind in kinds for word in ("--kind", kind)]
     return ktdeval(
         "leaderboard",
+        "--on",
+        TODAY,
         "selftest",
         board,
         *words,
-        "--on",
-        TODAY,
         *(["--json"] if as_json else []),
         cwd=board.parent,
     )
@@ -171,7 +171,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
 def test_what_can_not_be_tried_is_refused(
     board: Path, words: tuple[object, ...], message: str
 ) -> None:
-    done = ktdeval("leaderboard", "selftest", board, *words, "--on", TODAY, cwd=board.parent)
+    done = ktdeval("leaderboard", "--on", TODAY, "selftest", board, *words, cwd=board.parent)
     assert done.code == 2
     assert message in done.err
 

@@ -262,7 +262,7 @@ def _certificate(inputs: CardInputs) -> Iterator[str]:
     elif not inputs.is_certified:
         yield (
             "is claimed, and this board has not verified it; give the maintainers the certificate"
-            " and the runs of its attacks, for `ktdeval leaderboard certify FILE --attackers RUN`"
+            " and the runs of its attacks, for `ktdeval leaderboard import FILE --attackers RUN`"
         )
 
 
@@ -500,5 +500,5 @@ def _size_problems(rules: Rules, files: Sequence[RecordFile]) -> Iterator[str]:
     if total > most:
         yield (
             f"files: the records have {total:,} bytes; at most {most:,} are taken in the"
-            " repository; store them with --records elsewhere"
+            " repository; keep them elsewhere with --records https://…"
         )

@@ -5,8 +5,8 @@ divisions lack.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,31 +15,66 @@ import click
 import msgspec
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, complete_names, example, open_plugins, plugin_option
-from ktdeval.errors import ConfigError, VerificationError
+from ktdeval.cli import FilePath, PluginOptions, example, flag, open_plugins, options_of
+from ktdeval.errors import ConfigError, UsageError, VerificationError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import Registrant
 from ktdeval.tasks import is_scoring
-from ktdeval.values.fields import parse_assignments, split_list
+from ktdeval.values.fields import build
+from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.baselines import first_day, run_baseline
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.documents import Stored
 from ktdeval_board.entries import Board, load_board
-from ktdeval_board.init import DEFAULT_BASELINES, Begun, NewBoard, init_board
+from ktdeval_board.init import Begun, NewBoard, init_board
 from ktdeval_board.options import (
-    as_day,
+    MovedOptions,
     as_seeds,
     board_argument,
-    day_option,
-    market_options,
     moved_market,
+    recorded_day,
 )
 from ktdeval_board.register import RegisterRequest, baseline_key
 from ktdeval_board.registrations import BOARD_SUBMITTER
 from ktdeval_board.rules import Baseline, Division, Rules
 from ktdeval_board.submit import Request, submit_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(PluginOptions):
+    """Options of `leaderboard init`."""
+
+    name: str = flag("", help="short name: lower-case letters, digits and dashes")
+    title: str = flag("", help="heading of the site")
+    tasks: tuple[str, ...] = flag(
+        (), metavar="TASKS", help="tasks, groups or globs, with commas; each becomes a division"
+    )
+    data: str | None = flag(
+        None, metavar="DATA", help="data provider or snapshot folder [default: synthetic]"
+    )
+    data_args: Mapping[str, JsonValue] = flag({}, help="arguments of the data provider")
+    windows: tuple[str, ...] = flag(
+        (), metavar="WINDOWS", help="names, globs or FIRST:LAST days [default: the tasks' own]"
+    )
+    seeds: str | None = flag(
+        None, metavar="SEEDS", help="seeds of every card, such as 0,1,2 [default: 0]"
+    )
+    contact: str = flag(
+        "",
+        help="e-mail address or https address for questions; baselines are submitted in its name",
+    )
+    config: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help=(
+            "YAML file of these options and of market, certificate, attackers, keys,"
+            " most_registrations, baselines, url, summary; options count more"
+        ),
+    )
 
 
 @example(
@@ -48,106 +83,55 @@ from ktdeval_board.submit import Request, submit_run
 )
 @click.command()
 @click.argument("folder", type=FilePath(), metavar="DIR")
-@click.option("--name", required=True, help="short name: lower-case letters, digits and dashes")
-@click.option("--title", required=True, help="heading of the site")
-@click.option(
-    "--tasks",
-    required=True,
-    metavar="TASKS",
-    shell_complete=complete_names("tasks"),
-    help="tasks, groups or globs, with commas; each becomes a division",
-)
-@market_options("data provider or snapshot folder", default="synthetic", show_default=True)
-@click.option(
-    "--windows",
-    default="",
-    metavar="WINDOWS",
-    shell_complete=complete_names("windows"),
-    help="names, globs or FIRST:LAST days [default: the tasks' own]",
-)
-@click.option(
-    "--seeds",
-    default="0",
-    show_default=True,
-    metavar="SEEDS",
-    help="seeds of every card, such as 0,1,2",
-)
-@click.option(
-    "--market",
-    type=click.Choice(["real", "synthetic"]),
-    help="kind of market [default: what the snapshot is]",
-)
-@click.option(
-    "--certificate",
-    type=click.Choice(["required", "optional"]),
-    default="optional",
-    show_default=True,
-    help="whether cards of trading tasks need a certificate of their mask",
-)
-@click.option(
-    "--attacker", "attackers", multiple=True, metavar="MODEL",
-    help="model whose attack counts in a required certificate; may be repeated",
-)  # fmt: skip
-@click.option(
-    "--keys",
-    type=click.Choice(["registered", "own"]),
-    default="registered",
-    show_default=True,
-    help=(
-        "registered: the board draws mask keys, each after its system was registered; own:"
-        " submitters choose them"
-    ),
-)
-@click.option(
-    "--most-registrations",
-    type=click.IntRange(1, 1_000_000),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="most registrations of one submitter in a division, where the board draws the keys",
-)
-@click.option(
-    "--baseline", "baselines", multiple=True, metavar="MODEL",
-    help=f"model that is always shown; may be repeated [default: {', '.join(DEFAULT_BASELINES)}]",
-)  # fmt: skip
-@click.option(
-    "--contact",
-    default="",
-    help="e-mail address or https address for questions; baselines are submitted in its name",
-)
-@click.option("--url", default="", help="address of the site, https://…")
-@click.option("--summary", default="", help="a sentence for the front page")
-@day_option("board's beginning")
-@plugin_option
-def init(
-    folder: Path,
-    tasks: str,
-    data_args: tuple[str, ...],
-    windows: str,
-    seeds: str,
-    today: str | None,
-    **options: Any,
-) -> None:
+@options_of(InitOptions)
+def init(folder: Path, options: InitOptions) -> None:
     """Begin a board in DIR: its rules, README, schemas, and the workflow that checks submissions.
 
     A division is made of each task, with its windows and seeds, on one market; what is compared is
     fixed by hashes in board.yaml.
     """
-    plugins = open_plugins(options.pop("extra"))
-    if not (options["contact"] or options["url"]) and sys.stdin.isatty():
-        options["contact"] = click.prompt(
+    new = _new_board(options)
+    if not (new.contact or new.url) and sys.stdin.isatty():
+        contact = click.prompt(
             "contact: e-mail or https address in whose name the baselines are submitted"
         )
+        new = replace(new, contact=contact)
 
-    new = NewBoard(
-        tasks=split_list(tasks),
-        data_args=parse_assignments(data_args, "--data-args"),
-        windows=split_list(windows),
-        seeds=as_seeds(seeds),
-        opened_on=as_day(today),
-        **options,
-    )
+    plugins = open_plugins(options.extra)
     _print_begun(folder, init_board(folder, new, plugins))
+
+
+def _new_board(options: InitOptions) -> NewBoard:
+    """Return the wishes for a new board: by options, else by the file. Raises UsageError: a name, a
+    title or tasks are missing; ConfigError: the file is none of a board's wishes.
+    """
+    wishes: dict[str, Any] = {}
+    if options.config is not None:
+        wishes = dict(load_yaml(options.config))
+        if isinstance(wishes.get("seeds"), str):
+            wishes["seeds"] = as_seeds(wishes["seeds"])
+
+        # so that a mistake in the file is reported with the file's name
+        build(NewBoard, {**_LEAST, **wishes}, str(options.config))
+
+    for name in ("name", "title", "tasks", "data", "data_args", "windows", "contact"):
+        value = getattr(options, name)
+        if value:
+            wishes[name] = value
+
+    if options.seeds is not None:
+        wishes["seeds"] = as_seeds(options.seeds)
+
+    for name in ("name", "title", "tasks"):
+        if not wishes.get(name):
+            raise UsageError(f"a board has a name, a title and tasks; say --{name}, too")
+
+    wishes["opened_on"] = recorded_day()
+    return build(NewBoard, wishes, "options")
+
+
+#: What a board must have, where only a file's other fields are looked at
+_LEAST = {"name": "board", "title": "Board", "tasks": ("task",), "opened_on": "2000-01-01"}
 
 
 def _print_begun(folder: Path, begun: Begun) -> None:
@@ -196,53 +180,43 @@ def _contact_of(rules: Rules) -> str:
 _STRATEGY = "baseline"
 
 
+@dataclass(frozen=True, kw_only=True)
+class BaselinesOptions(MovedOptions, PluginOptions):
+    """Options of `leaderboard baselines`."""
+
+    division: str | None = flag(
+        None, metavar="ID", help="of this division alone [default: of all that trade]"
+    )
+    records: Stored = flag(
+        "elsewhere",
+        help=(
+            "repository: store ledgers and transcripts; elsewhere: store none, the check runs the"
+            " baseline again"
+        ),
+    )
+    concurrency: int = flag(
+        1, type=click.IntRange(1, 10_000), metavar="N", help="episodes run at once"
+    )
+    contact: str = flag(
+        "",
+        help="e-mail address or https address in whose name they stand [default: the board's]",
+    )
+
+
 @example("ktdeval leaderboard baselines my-board")
 @click.command()
 @board_argument
-@click.option(
-    "--division", "only", metavar="ID", help="of this division alone [default: of all that trade]"
-)
-@click.option(
-    "--records",
-    "stored",
-    type=click.Choice(["elsewhere", "repository"]),
-    default="elsewhere",
-    show_default=True,
-    help=(
-        "repository: store ledgers and transcripts; elsewhere: store none, the check runs the"
-        " baseline again"
-    ),
-)
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 10_000),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="episodes run at once",
-)
-@click.option(
-    "--contact",
-    default="",
-    help="e-mail address or https address in whose name they stand [default: the board's]",
-)
-@market_options(
-    "the market, if it is not where board.yaml says: a snapshot folder or data provider"
-)
-@day_option("submission")
-@plugin_option
-def baselines(
-    board: Path, only: str | None, stored: Stored, concurrency: int, contact: str, **options: Any
-) -> None:
+@options_of(BaselinesOptions)
+def baselines(board: Path, options: BaselinesOptions) -> None:
     """Run the baselines that the board in DIR always shows, and submit their cards; those that are
     there are passed over.
 
     They need no key and cost nothing but time. `ktdeval leaderboard check` confirms them
     afterwards.
     """
-    plugins = open_plugins(options["extra"])
+    plugins = open_plugins(options.extra)
     loaded = load_board(board)
-    contact = contact or _contact_of(loaded.rules)
+    contact = options.contact or _contact_of(loaded.rules)
     if not contact:
         raise ConfigError(
             "board.yaml: contact is empty; baselines are submitted in the board's name, so set it"
@@ -250,17 +224,17 @@ def baselines(
         )
 
     divisions = list(loaded.rules.divisions)
-    if only is not None:
-        divisions = [loaded.rules.division(only)]
+    if options.division is not None:
+        divisions = [loaded.rules.division(options.division)]
 
     work = _Baselines(
         loaded,
         plugins,
         contact,
-        as_day(options["today"]),
-        stored,
-        moved_market(options["data"], options["data_args"]),
-        concurrency,
+        recorded_day(),
+        options.records,
+        moved_market(options),
+        options.concurrency,
     )
     lacking = list(_lacking(loaded, divisions, plugins))
     for number, (division, baseline) in enumerate(lacking, start=1):

@@ -3,57 +3,42 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ktdeval.cards import count, read_private_key
-from ktdeval.cli import FilePath, config_option, example, open_plugins, passphrase_of_key
+from ktdeval.cli import (
+    FilePath,
+    JsonOptions,
+    PluginOptions,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+    passphrase_of_key,
+)
 from ktdeval.errors import UsageError
-from ktdeval.runner import Registrant
+from ktdeval.runner import Registrant, load_config
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.layout import KEYS, REGISTRATIONS
-from ktdeval_board.options import as_day, board_argument, board_option, day_option
+from ktdeval_board.options import (
+    BoardOptions,
+    KeyOptions,
+    SubmitterOptions,
+    board_argument,
+    recorded_day,
+)
 from ktdeval_board.register import Draw, RegisterRequest, draw_keys, register as register_system
 from ktdeval_board.registrations import Filed
 
-
-@example(
-    "ktdeval leaderboard register --board my-board --division masked --model openai/gpt-5-mini"
-    " --submitter 'My team' --contact you@example.org"
-)
-@click.command()
-@board_option("clone of the board")
-@click.option(
-    "--division",
-    required=True,
-    metavar="ID",
-    help="division of the board that the card is to be of",
-)
-@click.option(
-    "--submitter",
-    required=True,
-    metavar="NAME",
-    help="who registers, and will submit: a person or a team",
-)
-@click.option(
-    "--contact",
-    required=True,
-    help="e-mail address or https address at which questions are answered",
-)
-@click.option(
-    "--key",
-    "key_file",
-    type=FilePath(),
-    metavar="FILE",
-    help="file of your private key, to sign it where the board has your public one",
-)
-@day_option("registration")
-@click.option("--json", "as_json", is_flag=True, help="print the registration as JSON")
-@config_option(
+#: What a registration fixes of a run, by the names of `RunConfig`
+_SYSTEM = (
     "model",
     "model_args",
     "base_url",
@@ -64,37 +49,55 @@ from ktdeval_board.registrations import Filed
     "reasoning_effort",
     "reasoning_tokens",
     "tool_protocol",
-    "plugin",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterOptions(BoardOptions, SubmitterOptions, KeyOptions, PluginOptions, JsonOptions):
+    """Options of `leaderboard register`."""
+
+    division: str = flag(metavar="ID", help="division of the board that the card is to be of")
+    model: str | None = flag(None, metavar="PROVIDER/NAME", help="the model")
+    config: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help=(
+            "YAML file of the run's options, as `ktdeval run --config` takes it: its model, agent,"
+            " their parameters and those of calls are registered"
+        ),
+    )
+
+
+@example(
+    "ktdeval leaderboard register --board my-board --division masked --model openai/gpt-5-mini"
+    " --submitter 'My team' --contact you@example.org"
+)
+@click.command()
+@options_of(RegisterOptions)
 @click.pass_context
-def register(
-    context: click.Context,
-    /,
-    board: Path,
-    division: str,
-    key_file: Path | None,
-    today: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def register(context: click.Context, /, options: RegisterOptions) -> None:
     """Register a system with a division whose mask keys the board draws, in a clone of the board.
 
     The registration fixes model, agent, their parameters, those of calls, windows and seeds, before
     anybody knows the key. It is public, counts as an attempt, and can't be changed. No model is
     called. Exit code 1: the board would not take it.
     """
-    if options["model"] is None:
+    system = _system_of(options)
+    if not system.get("model"):
         raise UsageError("no model named; say --model PROVIDER/NAME (see `ktdeval models`)")
+    if not (options.submitter and options.contact):
+        raise UsageError("say who registers with --submitter NAME and --contact ADDRESS")
 
-    submitter = Registrant(name=options.pop("submitter"), contact=options.pop("contact"))
-    plugins = open_plugins(options.pop("plugin") or ())
+    plugins = open_plugins((*options.extra, *system.pop("plugin", ())))
     redactor = Redactor(os.environ, str(Path.home()))
     key = None
-    if key_file is not None:
-        key = read_private_key(key_file, passphrase_of_key)
+    if options.key is not None:
+        key = read_private_key(options.key, passphrase_of_key)
 
-    request = RegisterRequest(division, options, submitter, as_day(today), key)
-    registered = register_system(board, request, plugins, redactor)
+    submitter = Registrant(name=options.submitter, contact=options.contact)
+    request = RegisterRequest(options.division, system, submitter, recorded_day(), key)
+    registered = register_system(options.board, request, plugins, redactor)
 
     if registered.filed is None:
         for problem in registered.problems:
@@ -106,7 +109,7 @@ def register(
         context.exit(1)
 
     filed = registered.filed
-    if as_json:
+    if options.as_json:
         document = {
             "id": filed.id,
             "path": filed.where,
@@ -115,6 +118,22 @@ def register(
         click.echo(dumps_pretty(document), nl=False)
     else:
         _print_next_steps(filed)
+
+
+def _system_of(options: RegisterOptions) -> dict[str, Any]:
+    """Return the options of a system by the names of `RunConfig`, those of `--config` below."""
+    system: dict[str, Any] = {}
+    if options.config is not None:
+        stated = load_yaml(options.config)
+        # Read as a run reads it, so that a mistake is reported in the same words.
+        config = load_config(options.config, {"model": options.model, "tasks": ("any",)})
+        for name in (*_SYSTEM, "plugin"):
+            if name in stated:
+                system[name] = getattr(config, name)
+
+    if options.model is not None:
+        system["model"] = options.model
+    return system
 
 
 def _print_next_steps(filed: Filed) -> None:
@@ -134,9 +153,8 @@ def _print_next_steps(filed: Filed) -> None:
 @example("ktdeval leaderboard draw my-board")
 @click.command()
 @board_argument
-@day_option("draw")
-@click.option("--json", "as_json", is_flag=True, help="print what was drawn as JSON")
-def draw(board: Path, today: str | None, as_json: bool) -> int:
+@options_of(JsonOptions)
+def draw(board: Path, options: JsonOptions) -> int:
     """Draw the mask key of each open registration of the board in DIR, for maintainers and the
     board's workflow.
 
@@ -144,8 +162,8 @@ def draw(board: Path, today: str | None, as_json: bool) -> int:
     this machine, is drawn once, and is published at once. Exit code 1: a registration is refused a
     key.
     """
-    drawn = draw_keys(board, as_day(today))
-    if as_json:
+    drawn = draw_keys(board, recorded_day())
+    if options.as_json:
         keys = [{"id": each.id, "path": f"{KEYS}/{each.id}.json"} for each in drawn.drawn]
         document = {"drawn": keys, "findings": to_plain(list(drawn.findings))}
         click.echo(dumps_pretty(document), nl=False)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import example, open_plugins, plugin_option, print_grid
+from ktdeval.cli import (
+    JsonOptions,
+    PluginOptions,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+    print_grid,
+)
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions
-from ktdeval_board.options import as_day, board_argument, day_option, say
+from ktdeval_board.options import BoardMarketOptions, board_argument, recorded_day, say
 from ktdeval_board.selftest.run import SelfTest, Tried, selftest as run_selftest
 
 _MARKS = {
@@ -22,38 +31,36 @@ _MARKS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class SelftestOptions(BoardMarketOptions, PluginOptions, JsonOptions):
+    """Options of `leaderboard selftest`."""
+
+    only: tuple[str, ...] = flag(
+        (),
+        name="--kind",
+        type=click.STRING,
+        metavar="NAME",
+        help="try this kind alone; may be repeated",
+    )
+
+
 @example("ktdeval leaderboard selftest my-board")
 @click.command()
 @board_argument
-@click.option(
-    "--kind", "only", multiple=True, metavar="NAME", help="try this kind alone; may be repeated"
-)
-@click.option(
-    "--data",
-    metavar="DATA",
-    help="one of the board's markets, where it is not where board.yaml says",
-)
-@day_option("check")
-@plugin_option
-@click.option("--json", "as_json", is_flag=True, help="print the result as JSON")
-def selftest(
-    board: Path,
-    only: tuple[str, ...],
-    data: str | None,
-    today: str | None,
-    extra: tuple[str, ...],
-    as_json: bool,
-) -> int:
+@options_of(SelftestOptions)
+def selftest(board: Path, options: SelftestOptions) -> int:
     """Try every known kind of forgery on a copy of a board, through the check that its CI runs.
 
     A submission of the board is forged, with all hashes renewed as its forger would; on a board
     without one, a small run on the embedded market. The board itself is only read. Exit code 0:
     each kind is refused by its rule; 1: one is not; 2: it can't be tried.
     """
-    options = CheckOptions(today=as_day(today), record=False, data=data, plugins=extra)
-    plugins = open_plugins(extra)
-    result = run_selftest(board, plugins, options, only, _say_outcome)
-    if as_json:
+    check = CheckOptions(
+        today=recorded_day(), record=False, data=options.data, plugins=options.extra
+    )
+    plugins = open_plugins(options.extra)
+    result = run_selftest(board, plugins, check, options.only, _say_outcome)
+    if options.as_json:
         click.echo(dumps_pretty(to_plain(result)), nl=False)
     else:
         _print(result)

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from ktdeval.cards import SIGNED_VERDICT, count, read_private_key, sign_file, signature_path
-from ktdeval.cli import FilePath, example, passphrase_of_key
+from ktdeval.cli import example, flag, options_of, passphrase_of_key
 from ktdeval.errors import SignatureError, UsageError
 from ktdeval_board.documents import Verdict
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.options import board_argument
+from ktdeval_board.options import KeyOptions, board_argument
 from ktdeval_board.reading import read_own
 from ktdeval_board.rules import Rules, load_rules
 from ktdeval_board.signed import verdict_signers
 
 
+@dataclass(frozen=True, kw_only=True)
+class SignOptions(KeyOptions):
+    """Options of `leaderboard sign`."""
+
+    only: tuple[str, ...] = flag(
+        (),
+        name="--card",
+        type=click.STRING,
+        metavar="ID",
+        help="sign this card's verdict alone; may be repeated",
+    )
+
+
 @example("ktdeval leaderboard sign board --key maintainer.key")
 @click.command()
 @board_argument
-@click.option(
-    "--key", type=FilePath(), required=True, metavar="FILE", help="file of your private key"
-)
-@click.option(
-    "--card", "only", multiple=True, metavar="ID", help="sign this card's verdict alone; repeatable"
-)
-def sign(board: Path, key: Path, only: tuple[str, ...]) -> None:
+@options_of(SignOptions)
+def sign(board: Path, options: SignOptions) -> None:
     """Sign the verdicts of a board that have no signature that holds. For maintainers.
 
     Look at the verdicts first: your signature says that you stand by them. The key must be one of
     `signers` in board.yaml.
     """
+    key, only = options.key, options.only
+    if key is None:
+        raise UsageError("a verdict is signed by a key of yours; name its file with --key FILE")
+
     rules = load_rules(board)
     private = read_private_key(key, passphrase_of_key)
     if private.public.raw.hex() not in {each.key for each in rules.signers}:

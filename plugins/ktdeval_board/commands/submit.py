@@ -4,21 +4,89 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from ktdeval.cards import count, read_private_key
-from ktdeval.cli import FilePath, RunPath, example, open_plugins, passphrase_of_key, plugin_option
+from ktdeval.cli import (
+    FilePath,
+    JsonOptions,
+    PluginOptions,
+    RunPath,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+    passphrase_of_key,
+)
+from ktdeval.errors import ConfigError, UsageError
 from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.typed import from_plain
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
-from ktdeval_board.documents import to_object
-from ktdeval_board.options import as_day, board_option, day_option, market_options, moved_market
+from ktdeval_board.documents import Stored, to_object
+from ktdeval_board.options import (
+    BoardOptions,
+    KeyOptions,
+    MovedOptions,
+    SubmitterOptions,
+    moved_market,
+    recorded_day,
+)
 from ktdeval_board.submit import Outcome, Request, submit_run
 
-_CLAIMS = Claims.__struct_fields__
+
+@dataclass(frozen=True, kw_only=True)
+class SubmitOptions(
+    BoardOptions, SubmitterOptions, KeyOptions, MovedOptions, PluginOptions, JsonOptions
+):
+    """Options of `leaderboard submit`."""
+
+    card: str | None = flag(
+        None,
+        metavar="TASK",
+        help="the card of this task alone [default: of all tasks that the board has]",
+    )
+    cutoff: str = flag(
+        "",
+        metavar="YYYY-MM-DD",
+        help="last day of the model's training data; none: nothing was trained; unknown",
+    )
+    cutoff_source: str = flag("", metavar="TEXT", help="where that is from, or why it is unknown")
+    attempts: int | None = flag(
+        None,
+        type=click.IntRange(1, 1_000_000),
+        metavar="N",
+        help=(
+            "runs made of this model and agent on the task's windows: this one, limited and aborted"
+            " ones included"
+        ),
+    )
+    claims: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help=(
+            "YAML file of further claims, such as organisation, strategy, released_on, note;"
+            " options count more"
+        ),
+    )
+    records: str = flag(
+        "repository",
+        metavar="repository|elsewhere|URL",
+        help="where ledgers and transcripts are kept; elsewhere: https://… where they can be had",
+    )
+    records_out: Path | None = flag(
+        None, type=FilePath(), metavar="DIR", help="folder to write these to, without secrets"
+    )
+    is_dry: bool = flag(
+        False, name="--dry-run", help="only say what is missing, or what would be written"
+    )
 
 
 @example(
@@ -26,98 +94,9 @@ _CLAIMS = Claims.__struct_fields__
 )
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
-@board_option("clone of the board")
-@click.option(
-    "--card",
-    metavar="TASK",
-    help="the card of this task alone [default: of all tasks that the board has]",
-)
-@click.option("--submitter", default="", metavar="NAME", help="who submits: a person or a team")
-@click.option(
-    "--contact", default="", help="e-mail address or https address at which questions are answered"
-)
-@click.option("--organisation", default="", metavar="NAME", help="of the submitter")
-@click.option("--url", default="", help="of the submitter, https://…")
-@click.option(
-    "--cutoff",
-    default="",
-    metavar="YYYY-MM-DD",
-    help="last day of the model's training data; none: nothing was trained; unknown",
-)
-@click.option(
-    "--cutoff-source", default="", metavar="TEXT", help="where that is from, or why it is unknown"
-)
-@click.option(
-    "--released-on", default="", metavar="YYYY-MM-DD", help="day on which the model was released"
-)
-@click.option(
-    "--open-weights/--closed-weights", default=None, help="whether the model's weights can be had"
-)
-@click.option("--model-url", default="", metavar="URL", help="page of the model, https://…")
-@click.option(
-    "--strategy",
-    default="",
-    metavar="WORD",
-    help="what the agent is told to do; the site filters by it",
-)
-@click.option("--agent-url", default="", metavar="URL", help="page of the agent, https://…")
-@click.option(
-    "--attempts",
-    type=click.IntRange(1, 1_000_000),
-    metavar="N",
-    help=(
-        "runs made of this model and agent on the task's windows: this one, limited and aborted"
-        " ones included"
-    ),
-)
-@click.option("--attempts-note", default="", metavar="TEXT", help="what the other runs were")
-@click.option("--note", default="", metavar="TEXT", help="a line for readers")
-@click.option(
-    "--records",
-    "stored",
-    type=click.Choice(["repository", "elsewhere"]),
-    default="repository",
-    show_default=True,
-    help="where ledgers and transcripts are kept",
-)
-@click.option(
-    "--records-url",
-    default="",
-    metavar="URL",
-    help="where records that are kept elsewhere can be had, https://…",
-)
-@click.option(
-    "--records-out",
-    type=FilePath(),
-    metavar="DIR",
-    help="folder to write these to, without secrets",
-)
-@click.option(
-    "--key",
-    type=FilePath(),
-    metavar="FILE",
-    help=(
-        "file of your private key, to sign the card as it is submitted [default: the signature that"
-        " `ktdeval card sign` left next to it]"
-    ),
-)
-@market_options("the market, if it has moved since the run: a snapshot folder or data provider")
-@click.option(
-    "--dry-run", "is_dry", is_flag=True, help="only say what is missing, or what would be written"
-)
-@day_option("submission")
-@click.option("--json", "as_json", is_flag=True, help="print the outcome as JSON")
-@plugin_option
+@options_of(SubmitOptions)
 @click.pass_context
-def submit(
-    context: click.Context,
-    /,
-    run: Path,
-    board: Path,
-    today: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def submit(context: click.Context, /, run: Path, options: SubmitOptions) -> None:
     """Check the run folder RUN as `ktdeval leaderboard check` does, and write its submission into a
     clone of the board.
 
@@ -125,20 +104,28 @@ def submit(
     run as it was made, which you chose before its result was known. Exit code 1: something is
     missing, a line each, and nothing was written.
     """
-    changes = moved_market(options.pop("data"), options.pop("data_args"))
-    day = as_day(today)
-    claims = Claims(**{name: options.pop(name) for name in _CLAIMS})
-    extra = options.pop("extra")
-    key_file = options.pop("key")
     key = None
-    if key_file is not None:
-        key = read_private_key(key_file, passphrase_of_key)
+    if options.key is not None:
+        key = read_private_key(options.key, passphrase_of_key)
 
-    request = Request(run, day, changes=changes, plugins=extra, key=key, **options)
+    stored, address = _storage_of(options.records)
+    request = Request(
+        run,
+        recorded_day(),
+        card=options.card,
+        stored=stored,
+        records_url=address,
+        records_out=options.records_out,
+        changes=moved_market(options),
+        plugins=options.extra,
+        is_dry=options.is_dry,
+        key=key,
+    )
+    claims = _claims_of(options)
     redactor = Redactor(os.environ, str(Path.home()))
-    outcome = submit_run(board, request, claims, open_plugins(extra), redactor)
+    outcome = submit_run(options.board, request, claims, open_plugins(options.extra), redactor)
 
-    if as_json:
+    if options.as_json:
         document = {"dry_run": request.is_dry, **to_object(outcome)}
         click.echo(dumps_pretty(document), nl=False)
     else:
@@ -149,12 +136,46 @@ def submit(
             click.echo(line)
 
     if not outcome.submitted:
-        if not as_json:
+        if not options.as_json:
             click.echo(
                 f"nothing was written: {count(len(outcome.missing), 'thing')} to fix", err=True
             )
 
         context.exit(1)
+
+
+def _storage_of(records: str) -> tuple[Stored, str]:
+    """Return where records are stored, and the address at which they can be had. Raises UsageError:
+    neither is named.
+    """
+    if records == "repository":
+        return "repository", ""
+    if records == "elsewhere":
+        return "elsewhere", ""
+    if "://" in records:
+        return "elsewhere", records
+
+    raise UsageError(
+        f"--records: expected repository, elsewhere or an address https://…, was {records!r}"
+    )
+
+
+def _claims_of(options: SubmitOptions) -> Claims:
+    """Return what the submitter claims: by options, else by the file of claims. Raises ConfigError:
+    the file is none of claims.
+    """
+    claims = Claims()
+    if options.claims is not None:
+        where = str(options.claims)
+        claims = from_plain(load_yaml(options.claims), Claims, where, ConfigError)
+
+    given: dict[str, Any] = {}
+    for name in ("submitter", "contact", "cutoff", "cutoff_source", "attempts"):
+        value = getattr(options, name)
+        if value not in ("", None):
+            given[name] = value
+
+    return msgspec.structs.replace(claims, **given)
 
 
 def _lines(outcome: Outcome, request: Request) -> Iterator[str]:

@@ -133,17 +133,18 @@ def _make_board(work: Path) -> None:
     """Begin a board, with a registration and the key that was drawn for it."""
     day = ("--on", "2026-01-02")
     contact = ("--contact", "sample@example.org")
+    (work / "wishes.yaml").write_text("baselines: [builtin/equal_weight]\n")
     _run(
-        "leaderboard", "init", "board", "--name", "sample", "--title", "Sample",
-        *_TASK[:4], "--baseline", "builtin/equal_weight", *contact, *day,
+        "leaderboard", *day, "init", "board", "--name", "sample", "--title", "Sample",
+        *_TASK[:4], "--config", "wishes.yaml", *contact,
         cwd=work,
     )  # fmt: skip
     _run(
-        "leaderboard", "register", "--board", "board", "--division", "blinded-open-research",
-        "--model", "builtin/hold", "--submitter", "Sample", *contact, *day,
+        "leaderboard", *day, "register", "--board", "board", "--division", "blinded-open-research",
+        "--model", "builtin/hold", "--submitter", "Sample", *contact,
         cwd=work,
     )  # fmt: skip
-    _run("leaderboard", "draw", "board", *day, cwd=work)
+    _run("leaderboard", *day, "draw", "board", cwd=work)
 
 
 def _pack(work: Path, names: list[str], target: Path) -> None:

@@ -43,12 +43,14 @@ from ktdeval_board.baselines import (
     train_coefficients,
 )
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.begin import baselines
+from ktdeval_board.command import leaderboard
 from ktdeval_board.entries import facets, load_board, seeds_of
 from ktdeval_board.exchange.frame import load_frame
 from ktdeval_board.init import NewBoard, init_board
 from ktdeval_board.rules import Baseline, WindowRule, load_rules
 from ktdeval_board.site.build import build_site
+
+_BASELINES = (leaderboard, "--on", TODAY, "baselines")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +115,7 @@ def test_a_market_that_begins_too_late_is_refused_in_words(snapshot: MarketSnaps
 def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, baselines=("builtin/equal_weight", "builtin/random"))
     change_rules(tmp_path / "board", ("seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]", "seeds: [4, 5]"))
-    done = call(baselines, tmp_path / "board", "--on", TODAY)
+    done = call(*_BASELINES, tmp_path / "board")
     assert done.exit_code == 0, done.output
     board = load_board(tmp_path / "board")
     assert {entry.model: entry.card.seeds for entry in board.entries} == {
@@ -126,7 +128,7 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
     assert submission.model.cutoff_date == "none"
     assert not (tmp_path / "board" / "records").exists()
     before = tree(tmp_path / "board")
-    assert "no baseline is missing" in call(baselines, tmp_path / "board", "--on", TODAY).output
+    assert "no baseline is missing" in call(*_BASELINES, tmp_path / "board").output
     assert tree(tmp_path / "board") == before
     report = check_board(tmp_path / "board", plugins(), CheckOptions(TODAY, record=False))
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
@@ -159,9 +161,9 @@ def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_wher
     empty_board: Path, tmp_path: Path
 ) -> None:
     board = Path(shutil.copytree(empty_board, tmp_path / "board"))
-    call(baselines, board, "--on", TODAY)
+    call(*_BASELINES, board)
     first = withdraw(board)
-    assert call(baselines, board, "--on", TODAY, "--records", "repository").exit_code == 0
+    assert call(*_BASELINES, board, "--records", "repository").exit_code == 0
     attempts = {
         entry.card_id: entry.submission.attempts.runs for entry in load_board(board).entries
     }
@@ -171,15 +173,10 @@ def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_wher
 
 def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, contact="")
-    done = call(baselines, tmp_path / "board", "--on", TODAY)
+    done = call(*_BASELINES, tmp_path / "board")
     assert isinstance(done.exception, ConfigError)
     assert "contact is empty" in str(done.exception)
-    assert (
-        call(
-            baselines, tmp_path / "board", "--on", TODAY, "--contact", "https://example.org"
-        ).exit_code
-        == 0
-    )
+    assert call(*_BASELINES, tmp_path / "board", "--contact", "https://example.org").exit_code == 0
 
 
 def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path: Path) -> None:

@@ -115,6 +115,8 @@ def export(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
 
 def written(path: Path, form: str, out: Path) -> Path:
     run(
+        "--on",
+        "2026-06-30",
         "export",
         path,
         "--to",
@@ -123,8 +125,6 @@ def written(path: Path, form: str, out: Path) -> Path:
         out,
         "--dataset",
         "acme/board",
-        "--on",
-        "2026-06-30",
         "--license",
         "cc-by-4.0",
     )
@@ -537,6 +537,8 @@ def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_sub
 ) -> None:
     card_id = check(scoring)
     run(
+        "--on",
+        "2026-06-30",
         "export",
         scoring,
         "--to",
@@ -700,8 +702,6 @@ def test_the_command_lists_what_it_wrote_and_omitted(path: Path, tmp_path: Path)
             "every-eval-ever",
             "--out",
             tmp_path / "out",
-            "--on",
-            "2026-06-30",
             "--json",
         )
     )

@@ -135,7 +135,7 @@ def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(
     board: Path, run: Path
 ) -> None:
     assert submit(board, run).missing == ()
-    printed("baselines", board, "--on", TODAY)
+    printed("--on", TODAY, "baselines", board)
     report = check_board(board, plugins(), CheckOptions(today=TODAY))
     assert report.findings == ()
     assert sorted(each.tier for each in report.checked) == ["re-executed", "re-run"]

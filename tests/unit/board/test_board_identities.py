@@ -4,6 +4,7 @@ with and without keys of submitters.
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,7 @@ from ktdeval.cards import (
     signature_path,
     write_key_pair,
 )
-from ktdeval.errors import ConfigError, SignatureError
+from ktdeval.errors import ConfigError, KtdevalError, SignatureError
 from ktdeval.runner import Registrant, Registration
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.bundle import Redactor
@@ -335,8 +336,18 @@ def test_rules_give_a_contact_to_one_holder_that_is_not_the_board(board: Path) -
 
 def test_the_command_signs_a_registration(keyed: Path, tmp_path: Path) -> None:
     write_key_pair(tmp_path / "me.key", OWN)
-    words = ["register", "--board", keyed, "--division", DIVISION, "--model", VOLATILITY]
-    words += ["--submitter", WHO.name, "--contact", WHO.contact, "--on", TODAY]
+    words = [
+        "--on",
+        TODAY,
+        "register",
+        "--board",
+        keyed,
+        "--division",
+        DIVISION,
+        "--model",
+        VOLATILITY,
+    ]
+    words += ["--submitter", WHO.name, "--contact", WHO.contact]
     unsigned = call(leaderboard, *words)
     assert unsigned.exit_code == 1
     assert "who did not sign this registration" in unsigned.stdout
@@ -345,6 +356,38 @@ def test_the_command_signs_a_registration(keyed: Path, tmp_path: Path) -> None:
     assert "git add registrations" in done.stdout
     assert len(list((keyed / "registrations").glob("*.sig"))) == 1
     assert findings(keyed) == []
+
+
+def test_a_registration_takes_the_system_from_the_file_of_its_run(
+    board: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "model: builtin/momentum\nmodel_args: {positions: 5}\ntemperature: 0.5\nwindows: W9\nout: run\n"
+    )
+    words = ["register", "--board", board, "--division", DIVISION, "--config", file, "--json"]
+    words += ["--submitter", "A visitor", "--contact", "visitor@example.org"]
+    done = call(leaderboard, "--on", TODAY, *words)
+    assert done.exit_code == 0, done.output
+    system = json.loads(done.stdout)["registration"]["system"]
+    assert (system["model"], system["model_args"]) == ("builtin/momentum", {"positions": 5})
+    other = call(leaderboard, "--on", TODAY, *words, "--model", VOLATILITY)
+    assert json.loads(other.stdout)["registration"]["system"]["model"] == VOLATILITY
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("modle: builtin/momentum", "did you mean 'model'"), ("tasks: sums", "no model named")],
+)
+def test_a_file_of_a_run_that_names_no_system_is_refused(
+    board: Path, tmp_path: Path, text: str, expected: str
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(f"{text}\n")
+    words = ["--division", DIVISION, "--submitter", "A", "--contact", "a@example.org"]
+    done = call(leaderboard, "register", "--board", board, *words, "--config", file)
+    assert isinstance(done.exception, KtdevalError)
+    assert expected in str(done.exception)
 
 
 # -- what `register` takes is what `check` takes

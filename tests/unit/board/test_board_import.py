@@ -315,7 +315,7 @@ def test_the_command_writes_a_valid_document_and_the_same_one_again(
     assert file.name == f"acme--seer-7b--{sha256_hex(path.read_bytes())[:12]}.json"
     assert read_untrusted(file, Imported, LIMIT) == import_results(path, LIMIT)
     assert "5 results of acme/seer-7b" in first
-    assert run("import", path, "--board", board, "--kind", "lm-eval") == first
+    assert run("import", path, "--board", board) == first
     assert file.read_bytes() == before
 
 

@@ -29,10 +29,10 @@ from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.values.jsonio import loads_strict
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.begin import init
+from ktdeval_board.command import leaderboard
 from ktdeval_board.entries import division_of, load_board
 from ktdeval_board.init import DEFAULT_BASELINES
-from ktdeval_board.options import as_seeds, moved_market
+from ktdeval_board.options import MovedOptions, as_seeds, moved_market
 from ktdeval_board.rules import load_errata, load_rules
 from ktdeval_board.site.build import build_site
 
@@ -155,7 +155,7 @@ def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselin
         "optional",
         (),
     )
-    with pytest.raises(UsageError, match="baselines are for trading tasks"):
+    with pytest.raises(UsageError, match="baselines: are for trading tasks"):
         begin(tmp_path / "other", market, tasks=("deanon_probe",))
     (trading,) = begin(tmp_path / "third", market, **asked).rules.divisions  # one that trades
     assert (trading.certificate, trading.attackers) == ("required", ("openai/gpt-4.1",))
@@ -164,8 +164,8 @@ def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselin
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"certificate": "required"}, "say which attackers count, with --attacker MODEL"),
-        ({"attackers": ("openai/gpt-4.1",)}, "add --certificate required"),
+        ({"certificate": "required"}, "say which attackers count, with attackers, such as"),
+        ({"attackers": ("openai/gpt-4.1",)}, "add certificate: required"),
     ],
 )
 def test_a_board_that_requires_a_certificate_names_the_attackers_that_count(
@@ -218,7 +218,7 @@ def test_a_market_too_short_for_training_has_no_supervised_baseline_with_a_note(
         ({"data": "nowhere"}, DataError, "neither a folder nor a data provider"),
         ({"name": "No Slug"}, ConfigError, "name: expected `str` of lower-case letters"),
         ({"url": "ftp://example.org"}, ConfigError, "url: expected an address"),
-        ({"title": "two\nlines"}, ConfigError, "--title: expected one line"),
+        ({"title": "two\nlines"}, ConfigError, "title: expected one line of printable"),
         ({"title": "  "}, ConfigError, "title: expected one line of text"),
         ({"tasks": ()}, UsageError, "no task: name one with --tasks"),
         ({"baselines": ("builtin/momentumm",)}, UsageError, "builtin/momentum"),
@@ -434,16 +434,18 @@ def test_the_command_prints_the_new_board_and_passes_data_arguments(
         windows,
         "--seeds",
         "0-1",
-        "--on",
-        "2026-03-01",
     )
-    done = call(
-        init, tmp_path / "board", *words, "--baseline", "builtin/hold", "--data-args", given
-    )
+    wishes = tmp_path / "wishes.yaml"
+    wishes.write_text("title: Not this\nbaselines: [builtin/hold]\nmost_registrations: 3\n")
+    day = ("--on", "2026-03-01")
+    board = tmp_path / "board"
+    done = call(leaderboard, *day, "init", board, *words, "--config", wishes, "--data-args", given)
     assert done.exit_code == 0, done.output
     assert "board practice of a synthetic market" in done.output
     assert "division blinded-open-research: 2 windows × 2 seeds" in done.output
     rules = load_rules(tmp_path / "board")
+    assert (rules.title, [each.model for each in rules.baselines]) == ("P", ["builtin/hold"])
+    assert [each.most_registrations for each in rules.divisions] == [3]
     (snapshot,) = rules.snapshots
     assert (rules.opened_on, snapshot.name, snapshot.data) == (
         "2026-03-01",
@@ -456,18 +458,17 @@ def test_the_command_prints_the_new_board_and_passes_data_arguments(
 
 def test_options_are_read_strictly() -> None:
     assert as_seeds("2, 0-1") == (0, 1, 2)
-    assert moved_market("long", ("a=1,b=x", '{"c": [1]}')) == {
-        "data": "long",
-        "data_args": {"a": 1, "b": "x", "c": [1]},
-    }
-    assert moved_market("long", ("a=true,b=1e3,c=[x]",))["data_args"] == {
-        "a": True,
-        "b": 1000.0,
-        "c": "[x]",
-    }
+    moved = MovedOptions(data="long", data_args={"a": True})
+    assert moved_market(moved) == {"data": "long", "data_args": {"a": True}}
+    assert moved_market(MovedOptions(data_args={"a": True})) == {}
     for text in ("one", "1-", "-1", "0-99999999"):
         with pytest.raises(UsageError, match="--seeds"):
             as_seeds(text)
-    for texts in (("a",), ("=1",), ("a=1", "a=2"), ("{",)):
-        with pytest.raises(UsageError, match="--data-args"):
-            moved_market("long", texts)
+
+
+@pytest.mark.parametrize("texts", [("a",), ("=1",), ("a=1", "a=2"), ("{",)])
+def test_arguments_of_the_data_that_are_none_are_refused(texts: tuple[str, ...]) -> None:
+    words = [word for text in texts for word in ("--data-args", text)]
+    done = call(leaderboard, "baselines", "board", *words)
+    assert isinstance(done.exception, UsageError)
+    assert "--data-args" in str(done.exception)

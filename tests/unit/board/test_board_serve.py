@@ -1,4 +1,4 @@
-"""`leaderboard serve`: the site over HTTP with its headers, nothing outside it, and built again
+"""`leaderboard build --serve`: the site over HTTP with its headers, nothing outside it, and built again
 when the board has changed.
 """
 
@@ -237,7 +237,9 @@ def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        line = error_line(ktdeval("leaderboard", "serve", ".", "--port", port, cwd=tmp_path))
+        line = error_line(
+            ktdeval("leaderboard", "build", ".", "--serve", "--port", port, cwd=tmp_path)
+        )
     where = f"can't listen on 127.0.0.1 port {port}"
     assert line == f"{where}: Address already in use; choose another --host or --port"
 
@@ -264,7 +266,7 @@ def test_a_host_that_is_no_address_is_refused(tmp_path: Path, host: str, reason:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
-    words = ["leaderboard", "serve", str(board), "--port", "0"]
+    words = ["leaderboard", "build", str(board), "--serve", "--port", "0"]
     (temporary := tmp_path / "temporary").mkdir()
     environ = os.environ | {"TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "ktdeval", *words]
@@ -310,7 +312,7 @@ def test_body_is_no_further_request(served: Served) -> None:
 @pytest.mark.slow
 def test_the_servers_own_process_refuses_them(tmp_path: Path) -> None:
     board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
-    words = ["leaderboard", "serve", str(board), "--port", "0"]
+    words = ["leaderboard", "build", str(board), "--serve", "--port", "0"]
     command = [sys.executable, "-m", "ktdeval", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

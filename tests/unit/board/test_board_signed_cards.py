@@ -12,7 +12,7 @@ from board_runs import CLAIMS, TASK, TODAY, plugins, submit, tree
 from ktdeval.cards import SIGNED_CARD, PrivateKey, sign_file, signature_path, write_key_pair
 from ktdeval.errors import ConfigError, SignatureError
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.submit import submit as submit_command
+from ktdeval_board.command import leaderboard
 from ktdeval_board.entries import load_board
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import card_data
@@ -148,7 +148,9 @@ def test_the_command_signs_by_a_key_file(board: Path, run: Path, tmp_path: Path)
 
     write_key_pair(tmp_path / "me.key", OTHER)
     words = [str(run), "--board", str(board), "--submitter", "A team", "--contact", "t@example.org"]
-    words += ["--cutoff", "none", "--cutoff-source", "x", "--attempts", "1", "--on", TODAY]
-    result = CliRunner().invoke(submit_command, [*words, "--key", str(tmp_path / "me.key")])
+    words += ["--cutoff", "none", "--cutoff-source", "x", "--attempts", "1"]
+    result = CliRunner().invoke(
+        leaderboard, ["--on", TODAY, "submit", *words, "--key", str(tmp_path / "me.key")]
+    )
     assert result.exit_code == 1
     assert "is of Others, but A team submits" in result.output

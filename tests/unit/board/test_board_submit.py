@@ -35,13 +35,13 @@ from board_runs import (
     withdraw,
 )
 from ktdeval.cards import load_card
-from ktdeval.errors import ConfigError, StoreError, UsageError
+from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
 from ktdeval.runner import verify_card
 from ktdeval.values.jsonio import dumps_pretty, file_sha256, loads_strict, write_atomic
 from ktdeval.values.typed import to_plain
 from ktdeval_board.bundle import HOME, REDACTED, Redactor
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.submit import submit as submit_command
+from ktdeval_board.command import leaderboard
 from ktdeval_board.documents import Records
 from ktdeval_board.entries import load_board
 from ktdeval_board.placement import Placement
@@ -445,7 +445,7 @@ def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOME_PASSWORD", "horse-battery-9")
         # the board's own check executes the replies again
-        done = call(submit_command, run, *as_options(board), "--json")
+        done = call(leaderboard, "--on", TODAY, "submit", run, *as_options(board), "--json")
     assert done.exit_code == 0, done.output
     published = unpacked(board / "cards") + unpacked(board / "records")
     assert not any(text in published for text in (KEY.encode(), b"alice", b"horse-battery"))
@@ -641,10 +641,10 @@ def test_records_elsewhere_are_written_where_they_can_be_published_from(
 
 def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) -> None:
     where, folder = submit(board, run, stored="elsewhere").missing
-    assert "--records-url" in where
+    assert "--records https://…" in where
     assert "--records-out" in folder
     (useless,) = submit(board, run, records_url="https://example.org/x").missing
-    assert "are for records that are stored elsewhere" in useless
+    assert "is for records that are kept elsewhere" in useless
 
 
 def test_a_plan_and_records_beyond_the_limits_are_named(
@@ -665,7 +665,7 @@ def test_a_plan_and_records_beyond_the_limits_are_named(
     missing = " ".join(submit(board, run).missing)
     assert "size: files: canary.json has 1,000,0" in missing
     assert (
-        "at most 1,000,000 are taken in the repository; store them with --records elsewhere"
+        "at most 1,000,000 are taken in the repository; keep them elsewhere with --records https://…"
         in missing
     )
     assert tree(board) == before
@@ -682,15 +682,16 @@ def test_a_plan_and_records_beyond_the_limits_are_named(
 
 
 def as_options(board: Path) -> Iterator[object]:
+    claims = board.parent / "claims.yaml"
+    claims.write_text("strategy: free\nsubmitter: Another team\n")
     given = {
         "board": board,
         "submitter": "A team",
         "contact": "team@example.org",
         "cutoff": "2023-12-31",
         "cutoff-source": "its model card",
-        "strategy": "free",
         "attempts": 1,
-        "on": TODAY,
+        "claims": claims,
     }
     for name, value in given.items():
         yield from (f"--{name}", value)
@@ -699,7 +700,7 @@ def as_options(board: Path) -> Iterator[object]:
 def test_the_command_lists_its_files_and_explains_the_pull_request(
     run: Path, board: Path, submitted: Path
 ) -> None:
-    done = call(submit_command, run, *as_options(board))
+    done = call(leaderboard, "--on", TODAY, "submit", run, *as_options(board))
     card_id = file_sha256(run / "cards" / f"{TASK}.json")
     assert done.exit_code == 0, done.output
     assert f"builtin/momentum in division {DIVISION}: 1 episodes, 0.0 MB of records" in done.output
@@ -711,7 +712,7 @@ def test_the_command_lists_its_files_and_explains_the_pull_request(
 def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
     run: Path, board: Path
 ) -> None:
-    bare = (submit_command, run, "--board", board, "--on", TODAY)
+    bare = (leaderboard, "--on", TODAY, "submit", run, "--board", board)
     done = call(*bare)
     assert (
         done.exit_code,
@@ -721,18 +722,43 @@ def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
     done = call(*bare, "--json")
     assert (done.exit_code, len(json.loads(done.stdout)["missing"])) == (1, 4)
     done = call(
-        submit_command,
+        leaderboard,
+        "--on",
+        TODAY,
+        "submit",
         run,
         *as_options(board),
         "--dry-run",
         "--json",
-        "--open-weights",
-        "--url",
-        "https://example.org",
     )
     value = json.loads(done.stdout)
     assert (done.exit_code, value["dry_run"], value["missing"]) == (0, True, [])
     assert value["submitted"][0]["division"] == DIVISION
-    done = call(submit_command, run, "--board", board, "--on", "yesterday")
+    done = call(leaderboard, "--on", "yesterday", "submit", run, "--board", board)
     assert isinstance(done.exception, UsageError)
     assert "--on: expected a day as YYYY-MM-DD" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "claims", "expected"),
+    [
+        (("--records", "here"), "", "expected repository, elsewhere or an address https://…"),
+        ((), "strategie: free\n", "did you mean 'strategy'"),
+        ((), "attempts: many\n", "attempts"),
+    ],
+)
+def test_records_and_claims_that_are_none_are_refused(
+    words: tuple[str, ...], claims: str, expected: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "claims.yaml"
+    file.write_text(claims or "{}")
+    done = call(leaderboard, "submit", tmp_path, "--claims", file, *words)
+    assert isinstance(done.exception, KtdevalError)
+    assert expected in str(done.exception)
+
+
+def test_records_at_an_address_are_kept_elsewhere(run: Path, board: Path) -> None:
+    address = "https://example.org/records"
+    words = ("submit", run, *as_options(board), "--dry-run", "--json", "--records", address)
+    (missing,) = json.loads(call(leaderboard, "--on", TODAY, *words).stdout)["missing"]
+    assert "say with --records-out in which folder to write them" in missing

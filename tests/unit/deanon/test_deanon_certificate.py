@@ -44,7 +44,7 @@ from ktdeval.tasks.task import describe_task
 from ktdeval.values.jsonio import dumps_pretty, file_sha256, sha256_hex
 from ktdeval.values.typed import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.check import certify as on_board
+from ktdeval_board.commands.adding import import_file as on_board
 from ktdeval_board.init import NewBoard, init_board
 from ktdeval_deanon.certificate import show
 from ktdeval_deanon.certificate.card import (

@@ -182,7 +182,7 @@
           ? `# the repository: see ${board.url}`
           : "# in a clone of the board's repository:",
         "ktdeval leaderboard check . --all",
-        "ktdeval leaderboard build . && ktdeval leaderboard serve .",
+        "ktdeval leaderboard build . --serve",
       ]),
       prose(el("p", {}, "Each card's page has the commands for that card alone.")),
     );

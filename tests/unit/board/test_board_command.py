@@ -1,0 +1,66 @@
+"""Options of `ktdeval leaderboard` that do not go together, and words that went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from terminal import Terminal
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("build board --serve --out site", "--serve writes no site; leave --out out, or --serve"),
+        ("sign board", "name its file with --key FILE"),
+        ("import c.json --attackers run --model x", "leave one out"),
+        ("init board --title T --tasks sums", "say --name, too"),
+        ("register --division d --model builtin/hold --submitter A", "--contact ADDRESS"),
+        ("submit run --records-url https://example.org", "`--records https://…`"),
+        ("submit run --organisation A", "--claims FILE"),
+        ("init board --baseline builtin/hold", "--config FILE"),
+        ("register --agent react", "--config FILE"),
+        ("check board --on 2026-01-02", "it comes before the command"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_line_that_says_what_to_type(
+    words: str, expected: str, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert expected in terminal.refusal("leaderboard", *words.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("serve", "leaderboard build --serve"),
+        ("certify", "leaderboard import"),
+    ],
+)
+def test_old_words_in_a_workflow_run_the_new_command(
+    old: str, new: str, terminal: Terminal
+) -> None:
+    code, out, err = terminal.call("leaderboard", old, "--help")
+    assert (code, err) == (0, f"ktdeval: moved: ktdeval {new} …\n")
+    assert out.startswith(f"Usage: ktdeval {new.removesuffix(' --serve')} ")
+
+
+@pytest.mark.parametrize(
+    ("wishes", "expected"),
+    [
+        ("baslines: [builtin/hold]", "did you mean 'baselines'"),
+        ("keys: mine", "keys"),
+        ("most_registrations: 0", "most_registrations"),
+    ],
+)
+def test_a_file_of_wishes_is_read_strictly(
+    wishes: str, expected: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    file = tmp_path / "wishes.yaml"
+    file.write_text(f"{wishes}\n")
+    refused = terminal.refusal("leaderboard", "init", tmp_path / "board", "--config", file)
+    assert str(file) in refused
+    assert expected in refused
+    assert not (tmp_path / "board").exists()

@@ -4,9 +4,8 @@ called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -47,28 +46,6 @@ class Spec:
     remote: bool | None = None
 
 
-@dataclass(frozen=True)
-class DataForm:
-    """A form of stored data that is no market snapshot: `extra["form"]` of a data provider.
-
-    Such a provider's `make(params, folder)` writes the folder and yields lines that say what it
-    wrote; `ktdeval data check` and `info` find the form of a folder, and ask that.
-
-    Attributes:
-        name: what messages call it, such as `QFinZero dataset`.
-        holds: `holds(folder)`: whether a folder has this form, whatever else is wrong with it.
-        check: `check(folder)` returns findings, each a severity (`error` or `warning`), a file or
-            table, and a message.
-        facts: `facts(folder)` returns what the folder holds, by name, in JSON's types. Raises
-            DataError: it can't be read.
-    """
-
-    name: str
-    holds: Callable[[Path], bool]
-    check: Callable[[Path], Sequence[tuple[str, str, str]]]
-    facts: Callable[[Path], Mapping[str, Any]]
-
-
 HOOKS = {
     "tasks": (
         "Tasks; `make()` returns a `Task`. Build the list from a YAML file with"
@@ -86,7 +63,7 @@ HOOKS = {
     ),
     "data": (
         "Market data providers; `make(params)` returns a `MarketSnapshot` without an id. Data of"
-        " another form: see `ktdeval.hookspecs.DataForm`."
+        " another form: see `ktdeval.plugins.data_form.DataForm`."
     ),
     "venues": (
         "Rules of markets; `make()` returns a `ktdeval.market.Venue`. From YAML:"

@@ -29,8 +29,8 @@ from ktdeval.values.fields import stored_market
 from ktdeval.values.jsonio import dumps_pretty
 
 if TYPE_CHECKING:
-    from ktdeval.hookspecs import DataForm
     from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.plugins.data_form import DataForm
 
 
 @example("ktdeval data", "ktdeval data make synthetic --out my-market")

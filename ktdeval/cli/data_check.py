@@ -15,9 +15,9 @@ from ktdeval.cli.table import print_table
 from ktdeval.values.jsonio import JsonValue, dumps_pretty
 
 if TYPE_CHECKING:
-    from ktdeval.hookspecs import DataForm
     from ktdeval.market.findings import Finding
     from ktdeval.market.raw import RawMarket
+    from ktdeval.plugins.data_form import DataForm
 
 
 def report_market(raw: RawMarket, as_json: bool) -> int:

@@ -546,9 +546,7 @@ class Plugins:
         return tuple(self.make("tools", name) for name in names)
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
-        """Return a market from the data provider called `name`, without an id. Raises UsageError:
-        it makes data of another form, or is unknown.
-        """
+        """Return a market from the data provider called `name`, without an id."""
         form = self.spec("data", name).extra.get("form")
         if form is not None:
             raise UsageError(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ktdeval.hookspecs import DataForm, Spec
+from ktdeval.hookspecs import Spec
+from ktdeval.plugins.data_form import DataForm
 from ktdeval.values.fields import option
 from ktdeval.values.lazy import maker
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams

@@ -19,7 +19,8 @@ SMALL = ("--first", "2024-01-02", "--last", "2024-02-08")
 NOTES = '''
 """Data that are notes in a file."""
 from dataclasses import dataclass
-from ktdeval.hookspecs import DataForm, Spec, hookimpl
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.plugins.data_form import DataForm
 from ktdeval.values.fields import option
 
 

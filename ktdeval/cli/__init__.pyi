@@ -12,8 +12,11 @@ from ktdeval.cli.groups import LazyCommand as LazyCommand, LazyGroup as LazyGrou
 from ktdeval.cli.options import (
     WORDS as WORDS,
     FilePath as FilePath,
+    JsonOptions as JsonOptions,
+    MarketOptions as MarketOptions,
     Number as Number,
     OutputPath as OutputPath,
+    PluginOptions as PluginOptions,
     RunPath as RunPath,
     config_option as config_option,
     flag as flag,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -234,15 +235,17 @@ def flag(
     name: str = "",
     type: click.ParamType[Any] | None = None,
     metavar: str = "",
+    names: str = "",
 ) -> Any:
     """Return a dataclass field that `options_of` makes an option of.
 
     `default`: of an option that is not given; without one it must be given. `name`: the option's
     name where it isn't that of the field with dashes. `type`: click's type of the values where the
-    field's own type does not say it, such as `OutputPath("file")`. `metavar`: what help calls the
-    value.
+    field's own type does not say it, such as `OutputPath("file")`; a tuple's option may then be
+    repeated, and commas are part of its values. `metavar`: what help calls the value. `names`: the
+    kind of the names that it takes, such as "tasks", which a shell completes.
     """
-    metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar}
+    metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar, "names": names}
     if name:
         metadata["flag"] = name
 
@@ -250,15 +253,17 @@ def flag(
 
 
 def options_of(kind: type[Any]) -> Callable[[F], F]:
-    """Decorate a command body with one option for each field of a dataclass, in its order.
+    """Decorate a command body with one option for each field of a dataclass, in its order: its own
+    first, then those of the classes that it inherits.
 
     The body's argument `options` is an instance. Fields are made by `flag` (or by the `option` of
-    params): of text, numbers, `Literal`, bool (a flag), `tuple[str, ...]` (a list with commas) or a
-    mapping (KEY=VALUE). Options that several commands have are fields of a dataclass that theirs
-    inherit, so that their help is the same.
+    params): of text, numbers, `Literal`, bool (a flag), `tuple[str, ...]` (a list with commas), a
+    tuple whose values have a `type` (repeated options) or a mapping (KEY=VALUE). Options that
+    several commands have are fields of a dataclass that theirs inherit, so that their help is the
+    same.
     """
     hints = get_type_hints(kind)
-    fields = dataclasses.fields(kind)
+    fields = _own_first(kind)
     options = [field_option(field, hints[field.name]) for field in fields]
 
     def decorate(function: F) -> F:
@@ -275,6 +280,49 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
         return _with_options(body, options)  # type: ignore[return-value]  # takes the options apart
 
     return decorate
+
+
+def _own_first(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+    """Return the fields of a dataclass: its own, then those of each class that it inherits."""
+    by_name = {field.name: field for field in dataclasses.fields(kind)}
+    ordered = []
+    for owner in kind.__mro__:
+        for name in inspect.get_annotations(owner):
+            if name in by_name:
+                ordered.append(by_name.pop(name))
+
+    return ordered
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonOptions:
+    """Option of a command that prints JSON when asked."""
+
+    as_json: bool = flag(False, name="--json", help="print JSON")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PluginOptions:
+    """Option of a command that loads plugins: those that `open_plugins` takes."""
+
+    extra: tuple[str, ...] = flag(
+        (),
+        name="--plugin",
+        type=click.STRING,
+        metavar="PLUGIN",
+        help="further plugin, a module or a path to one; may be repeated",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MarketOptions:
+    """Option of a command that reads the market of a run."""
+
+    data: str | None = flag(
+        None,
+        metavar="DATA",
+        help="the market, where it has moved since the run: a snapshot folder or data provider",
+    )
 
 
 def inherited(context: click.Context | None, name: str) -> Any:
@@ -312,21 +360,26 @@ def field_option(
         return click.Argument([field.name], required=False, metavar=flag)
 
     settings = _value_settings(field, hint)
-    completer = _completer(field.name, hint)
+    completer = _completer(field, hint)
     if completer is not None:
         settings["shell_complete"] = completer
 
-    help_text = field.metadata.get("help", "") + _help_suffix(field, with_default)
-    if "type" in field.metadata and _is_required(field):  # made by `flag`
+    help_text = field.metadata.get("help", "")
+    if "type" in field.metadata and _is_required(field):  # made by `flag`; help says it itself
         settings["required"] = True
     else:
         settings["default"] = None
+        help_text += _help_suffix(field, with_default)
 
     return click.Option([flag, field.name], help=help_text, **settings)
 
 
-def _completer(name: str, hint: Any) -> Completer | None:
+def _completer(field: dataclasses.Field[Any], hint: Any) -> Completer | None:
     """Return what completes the values of a field, or None."""
+    name = field.name
+    names = field.metadata.get("names")
+    if names:
+        return complete_names(names)
     if name == "data":
         return complete_data
     if name in _NAMES:
@@ -355,21 +408,26 @@ def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
 
 def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     """Return click's settings for the values of a field: how they are read and shown in help."""
+    own = field.metadata.get("metavar")
     given_type = field.metadata.get("type")
     if given_type is not None:
-        settings = {"type": given_type}
-        if field.metadata.get("metavar"):
-            settings["metavar"] = field.metadata["metavar"]
+        settings: dict[str, Any] = {"type": given_type}
+        if own:
+            settings["metavar"] = own
+        if is_list(hint):
+            settings |= {"multiple": True, "callback": _repeated_callback}
         return settings
 
     if is_list(hint):
-        metavar = f"{field.name.removesuffix('s').upper()},…"
+        metavar = own or f"{field.name.removesuffix('s').upper()},…"
         return {"multiple": True, "callback": _list_callback, "metavar": metavar}
 
     if get_origin(hint) in (Mapping, dict):
         return {"multiple": True, "callback": _mapping_callback, "metavar": "KEY=VALUE,…"}
 
     choices = _choices(hint)
+    if choices and "type" in field.metadata:  # made by `flag`
+        return {"type": click.Choice(choices)}
     if choices:
         # Not click.Choice: the config's own message suggests near words, and is the same for a YAML
         # file.
@@ -384,7 +442,6 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     # An optional value is read as the type that it has if it is given.
     scalar = next((part for part in get_args(hint) if part is not type(None)), hint)
     by_type = _METAVARS.get(scalar.__name__, field.name.upper())
-    own = field.metadata.get("metavar")
     return {"type": scalar, "metavar": own or _METAVARS.get(field.name, by_type)}
 
 
@@ -402,6 +459,12 @@ def _list_callback(
     if not texts:
         return None
     return names_in(texts, parameter.opts[0])
+
+
+def _repeated_callback(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[Any, ...]
+) -> tuple[Any, ...] | None:
+    return values or None
 
 
 def _mapping_callback(

@@ -1,13 +1,14 @@
-"""`ktdeval openenv`: serve tasks as an OpenEnv environment, or write the folder of one."""
+"""`ktdeval train openenv`: serve tasks as an OpenEnv environment, or write the folder of one."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, config_option, example, open_plugins
+from ktdeval.cli import OutputPath, config_option, example, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.lazy import later
@@ -17,32 +18,31 @@ TEMPLATE = Path(__file__).with_name("openenv_template")
 _NAMES = {"Dockerfile.txt": "Dockerfile", "app.txt": "app.py", "init.txt": "__init__.py"}
 
 
-@example("ktdeval openenv serve --tasks market_blinded --data synthetic_us")
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Where an environment is served, and to how many."""
+
+    host: str = flag("127.0.0.1", help="address to listen at")
+    port: int = flag(8000, type=click.IntRange(0, 65535), help="0: any free one")
+    sessions: int = flag(8, type=click.IntRange(1, 1000), help="most clients at a time")
+
+
+@example("ktdeval train openenv serve --tasks market_blinded --data synthetic_us")
 @click.group()
 def openenv() -> None:
     """Serve a task as an OpenEnv environment, or write the folder of one."""
 
 
-@example("ktdeval openenv serve --tasks market_blinded --data synthetic_us")
+@example("ktdeval train openenv serve --tasks market_blinded --data synthetic_us")
 @openenv.command()
 @config_option("tasks", "data", "data_args", "windows", "limit", "plugin")
-@click.option("--host", default="127.0.0.1", show_default=True, help="address to listen at")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free one"
-)
-@click.option(
-    "--sessions",
-    type=click.IntRange(1, 1000),
-    default=8,
-    show_default=True,
-    help="most clients at a time",
-)
-def serve(host: str, port: int, sessions: int, **options: Any) -> None:
+@options_of(ServerOptions)
+def serve(options: ServerOptions, **market: Any) -> None:
     """Serve tasks over HTTP and WebSocket, as OpenEnv's clients expect.
 
     A step is one reply of a model: text and calls of tools. Needs the extra `openenv`.
     """
-    source = task_source(options)
+    source = task_source(market)
     try:
         make_app = later("ktdeval_gym.openenv_server:make_app")()
         run = later("uvicorn:run")()
@@ -51,7 +51,8 @@ def serve(host: str, port: int, sessions: int, **options: Any) -> None:
             f"serving needs {error.name}, which is not installed: pip install 'ktdeval[openenv]'"
         ) from error
 
-    run(make_app(source, sessions), host=host, port=port, log_level="info")
+    app = make_app(source, options.sessions)
+    run(app, host=options.host, port=options.port, log_level="info")
 
 
 def task_source(options: dict[str, Any]) -> TaskSource:
@@ -69,7 +70,7 @@ def task_source(options: dict[str, Any]) -> TaskSource:
     return TaskSource(tuple(tasks), plugins, MarketChoice(**given))
 
 
-@example("ktdeval openenv new environment --tasks market_blinded")
+@example("ktdeval train openenv new environment --tasks market_blinded")
 @openenv.command()
 @click.argument("folder", type=OutputPath("folder"))
 @config_option("tasks", "data", "plugin")

@@ -95,7 +95,7 @@ def test_openenvs_validators_and_client_accept_the_server_and_the_folder(tmp_pat
     )
     assert done.returncode == 0, done.stdout
 
-    words = ["openenv", "serve", "--tasks", TASK, "--data", "synthetic_us", "--limit", "2"]
+    words = ["train", "openenv", "serve", "--tasks", TASK, "--data", "synthetic_us", "--limit", "2"]
     command = [sys.executable, "-m", "ktdeval", *words, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:

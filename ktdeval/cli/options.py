@@ -240,10 +240,11 @@ def flag(
     """Return a dataclass field that `options_of` makes an option of.
 
     `default`: of an option that is not given; without one it must be given. `name`: the option's
-    name where it isn't that of the field with dashes. `type`: click's type of the values where the
-    field's own type does not say it, such as `OutputPath("file")`; a tuple's option may then be
-    repeated, and commas are part of its values. `metavar`: what help calls the value. `names`: the
-    kind of the names that it takes, such as "tasks", which a shell completes.
+    name, or names with a space between, where it isn't that of the field with dashes. `type`:
+    click's type of the values where the field's own type does not say it, such as
+    `OutputPath("file")`; a tuple's option may then be repeated, and commas are part of its values.
+    `metavar`: what help calls the value; one in brackets may be left out, and is then empty.
+    `names`: the kind of the names that it takes, such as "tasks", which a shell completes.
     """
     metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar, "names": names}
     if name:
@@ -360,6 +361,9 @@ def field_option(
         return click.Argument([field.name], required=False, metavar=flag)
 
     settings = _value_settings(field, hint)
+    if _may_be_bare(field):
+        settings |= {"is_flag": False, "flag_value": ""}
+
     completer = _completer(field, hint)
     if completer is not None:
         settings["shell_complete"] = completer
@@ -371,7 +375,7 @@ def field_option(
         settings["default"] = None
         help_text += _help_suffix(field, with_default)
 
-    return click.Option([flag, field.name], help=help_text, **settings)
+    return click.Option([*flag.split(), field.name], help=help_text, **settings)
 
 
 def _completer(field: dataclasses.Field[Any], hint: Any) -> Completer | None:
@@ -393,6 +397,12 @@ def _completer(field: dataclasses.Field[Any], hint: Any) -> Completer | None:
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _may_be_bare(field: dataclasses.Field[Any]) -> bool:
+    """Return whether an option may come without its value."""
+    metavar = field.metadata.get("metavar") or ""
+    return bool(metavar.startswith("[") and metavar.endswith("]"))
 
 
 def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:

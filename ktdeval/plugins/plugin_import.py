@@ -329,7 +329,7 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
     _check_members(contract_of(kind), instance, where)
     own = type(instance).__name__
     if (
-        kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues")
+        kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "tables", "venues")
         and instance.name != name
     ):
         raise PluginError(

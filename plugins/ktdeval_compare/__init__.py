@@ -28,7 +28,7 @@ _COMMANDS = {
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
 _GROUPS = {"demo": ("evaluate",), "power": ("evaluate",), "table": ("results",)}
-_ELSEWHERE = {"demo": "demo:demo"}
+_ELSEWHERE = {"demo": "demo:demo", "table": "table_command:table"}
 
 
 @hookimpl

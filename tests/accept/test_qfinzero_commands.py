@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
     """What a command prints that ends as it should."""
-    assert main(["qfinzero", *map(str, words)]) == code
+    assert main(["paper", "qfinzero", *map(str, words)]) == code
     out, errors = capsys.readouterr()
     assert errors == ""
     return out
@@ -39,7 +39,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -
 
 def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """The one line of an error."""
-    assert main(["qfinzero", *map(str, words)]) == 2
+    assert main(["paper", "qfinzero", *map(str, words)]) == 2
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     return errors.removeprefix("ktdeval: error: ").rstrip()
@@ -67,7 +67,7 @@ def test_a_call_prints_its_answer(capsys: pytest.CaptureFixture[str], folder: Pa
     answer = json.loads(
         printed(
             capsys,
-            "call",
+            "tools",
             "UPQ.stock.daily",
             wanted,
             "--data",
@@ -84,14 +84,14 @@ def test_a_call_prints_its_answer(capsys: pytest.CaptureFixture[str], folder: Pa
 def test_what_can_not_be_called_ends_with_its_code_and_one_line(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
-    answer = json.loads(printed(capsys, "call", "upq_stock_daily", "{}", "--data", folder, code=1))
+    answer = json.loads(printed(capsys, "tools", "upq_stock_daily", "{}", "--data", folder, code=1))
     assert answer["error"]["code"] == "invalid_argument"
     for words, message in (
-        (("call", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
-        (("call", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
-        (("call", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
-        (("data", "bild"), "qfinzero data: no command 'bild'; did you mean 'build'?"),
-        (("tool",), "did you mean 'tools'?"),
+        (("tools", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
+        (("tools", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
+        (("tools", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
+        (("data", "bild"), "paper qfinzero data: no command 'bild'; did you mean 'build'?"),
+        (("tols",), "did you mean 'tools'?"),
     ):
         assert message in refusal(capsys, *words)
 
@@ -167,7 +167,7 @@ def test_a_market_is_generated_by_its_options(
     ]
     words = ["data", "build", tmp_path / "a", *small, "--option-minute-underlyings", "0"]
     for _ in range(2):  # the second time the same market is in the folder already
-        assert main(["qfinzero", *map(str, words)]) == 0
+        assert main(["paper", "qfinzero", *map(str, words)]) == 0
         output, progress = capsys.readouterr()
         assert "minute bars  2025-01-06 … 2025-01-06" in output
         assert "starts at 2025-01-07T21:00:00Z" in output
@@ -179,11 +179,13 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path, folder, out = tmp_path / "planning.jsonl", tmp_path / "made", tmp_path / "run"
-    assert main(["qfinzero", "items", "planning"]) == 0
+    assert main(["paper", "qfinzero", "items", "planning"]) == 0
     path.write_text(capsys.readouterr().out)
     tasks = load_tasks(path)
     assert len(tasks) >= 100
-    assert main(["qfinzero", "items", "planning", "--prove", "--publish", str(folder)]) == 0
+    assert (
+        main(["paper", "qfinzero", "items", "planning", "--prove", "--publish", str(folder)]) == 0
+    )
     refused = sum(task.refuse for task in tasks)
     proved = f"{len(tasks)} items: {len(tasks) - refused} carried out, {refused} to be refused\n"
     assert capsys.readouterr().out == f"{folder}: {len(tasks)} items\n{proved}"
@@ -216,7 +218,7 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
 
 
 @pytest.mark.parametrize(
-    "words", [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["qfinzero", "data"]], ids=" ".join
+    "words", [["paper"], ["paper", "qfinzero"], ["paper", "qfinzero", "serve"]], ids=" ".join
 )
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert main([*words, "--help"]) == 0

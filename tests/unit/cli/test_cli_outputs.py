@@ -72,7 +72,7 @@ def test_all_commands_that_write_are_found() -> None:
         "report --out",
         "report --plots",
     }
-    of_models = {"train --out", "rl train --output", "certify --out", "ama aggregate --out"}
+    of_models = {"train qlib --out", "train rl --output", "certify --out", "paper ama --out"}
     of_data = {"data build synthetic --out", "data import long --out", "data import qlib --out"}
     of_fetches = {"data fetch crypto --out", "data fetch --out"}
     of_boards = {"leaderboard build --out", "leaderboard export --out"}

@@ -73,7 +73,7 @@ HOOKS = {
     ),
     "tables": (
         "Tables of papers; `make()` returns a `PaperTable`. From YAML:"
-        " `ktdeval.plugins.table_files.table_specs`."
+        " `ktdeval.plugins.task_files.table_specs`."
     ),
     "runners": "Execution backends; `make(params)` returns a `Runner`.",
     "commands": "Commands of the command line; `make()` returns a `click.Command`.",

@@ -20,9 +20,11 @@ from ktdeval.cli.options import (
     RunPath as RunPath,
     config_option as config_option,
     flag as flag,
+    inherited as inherited,
     json_option as json_option,
     open_plugins as open_plugins,
     options_of as options_of,
+    parameters_of as parameters_of,
     plugin_option as plugin_option,
     warn as warn,
 )

@@ -249,6 +249,8 @@ def flag(
     metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar, "names": names}
     if name:
         metadata["flag"] = name
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
 
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -263,9 +265,8 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
     several commands have are fields of a dataclass that theirs inherit, so that their help is the
     same.
     """
-    hints = get_type_hints(kind)
     fields = _own_first(kind)
-    options = [field_option(field, hints[field.name]) for field in fields]
+    options = parameters_of(kind)
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -281,6 +282,14 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
         return _with_options(body, options)  # type: ignore[return-value]  # takes the options apart
 
     return decorate
+
+
+def parameters_of(kind: type[Any]) -> list[click.Parameter]:
+    """Return one option for each field of a dataclass, as `options_of` orders them: for a group,
+    whose commands read them by `inherited`.
+    """
+    hints = get_type_hints(kind)
+    return [field_option(field, hints[field.name]) for field in _own_first(kind)]
 
 
 def _own_first(kind: type[Any]) -> list[dataclasses.Field[Any]]:
@@ -361,18 +370,22 @@ def field_option(
         return click.Argument([field.name], required=False, metavar=flag)
 
     settings = _value_settings(field, hint)
-    if _may_be_bare(field):
-        settings |= {"is_flag": False, "flag_value": ""}
-
     completer = _completer(field, hint)
     if completer is not None:
         settings["shell_complete"] = completer
 
+    if _may_be_bare(field):
+        settings |= {"is_flag": False, "flag_value": ""}
+
     help_text = field.metadata.get("help", "")
-    if "type" in field.metadata and _is_required(field):  # made by `flag`; help says it itself
+    settings["default"] = None
+    if "type" in field.metadata and _is_required(field):  # made by `flag`
+        del settings["default"]
         settings["required"] = True
-    else:
-        settings["default"] = None
+    elif isinstance(settings.get("type"), OutputPath):
+        settings["default"] = field.default  # tested before work begins, as a path that is given
+
+    if not settings.get("required"):  # else help says it itself
         help_text += _help_suffix(field, with_default)
 
     return click.Option([*flag.split(), field.name], help=help_text, **settings)

@@ -1,6 +1,7 @@
 """Tables of papers in YAML: a file a paper, a table a name (`ktdeval table --like NAME`).
 
-A file is a mapping of names to the fields of `PaperTable`. `rows` is a kind that the command makes of
+A file is a mapping of names to the fields of `PaperTable`; a plugin offers it by
+`ktdeval.plugins.task_files.table_specs`. `rows` is a kind that the command makes of
 cards, such as `models`, or `module:function` of the paper's own package. That function is called with
 the paths given, the table and a `TableChoices`, and returns a `pandas.DataFrame` with a row for each
 line and `notes`, lines of text, in its `attrs`.
@@ -10,16 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from ktdeval.errors import ConfigError
-from ktdeval.hookspecs import Spec
 from ktdeval.values.typed import Value, from_plain
-from ktdeval.values.yamlio import load_yaml_as
 
 if TYPE_CHECKING:
     from ktdeval.plugins.registry import Plugins
@@ -52,7 +49,7 @@ class PaperTable(Value, kw_only=True):
         settings: what the maker of its rows needs besides.
     """
 
-    name: str = ""
+    name: str
     caption: str
     source: str
     rows: str
@@ -91,23 +88,8 @@ class TableChoices:
     data: str | None = None
 
 
-def table_specs(path: Path | str) -> list[Spec]:
-    """Return the tables of a YAML file, for a plugin's `ktdeval_tables` hook. Raises ConfigError: it
-    is no mapping of names to tables.
+def read_table(where: str, fields: Mapping[str, Any]) -> PaperTable:
+    """Return a table by its fields in a file. Raises ConfigError, which `where` starts: a field is
+    unknown, missing or of another type.
     """
-    specs = []
-    for table in load_yaml_as(path, _read_tables):
-        specs.append(Spec(table.name, partial(_given, table), table.caption))
-    return specs
-
-
-def _given(table: PaperTable) -> PaperTable:
-    return table
-
-
-def _read_tables(content: Mapping[str, Any], where: str) -> tuple[PaperTable, ...]:
-    tables = []
-    for name, fields in content.items():
-        table = from_plain(fields, PaperTable, f"{where}: {name}", ConfigError)
-        tables.append(msgspec.structs.replace(table, name=name))
-    return tuple(tables)
+    return from_plain(dict(fields), PaperTable, where, ConfigError)

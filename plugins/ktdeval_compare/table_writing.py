@@ -15,7 +15,8 @@ from ktdeval.values.jsonio import JsonValue
 from ktdeval_compare.columns import Part, Table, lines_of
 
 UNDEFINED = "-"
-_SHOWN = {
+#: Format of a figure by how a column shows it
+FORMS = {
     "percent": "+z.2f",
     "share": ".2f",
     "ratio": "z.2f",
@@ -169,7 +170,7 @@ def _cell(name: str, how: str, fields: Mapping[str, Any]) -> str:
         return value
 
     scaled = value * 100 if how in _IN_PERCENT else value
-    return f"{scaled:{_SHOWN[how]}}"
+    return f"{scaled:{FORMS[how]}}"
 
 
 def _formatted(fields: Mapping[str, Any], form: str) -> str:

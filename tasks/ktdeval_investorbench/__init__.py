@@ -81,6 +81,6 @@ def ktdeval_metrics() -> list[Spec]:
 @hookimpl
 def ktdeval_tables() -> list[Spec]:
     """Return the paper's tables."""
-    from ktdeval.plugins.table_files import table_specs
+    from ktdeval.plugins.task_files import table_specs
 
     return table_specs(f"{__path__[0]}/tables.yaml")

@@ -38,6 +38,6 @@ def ktdeval_tools() -> list[Spec]:
 @hookimpl
 def ktdeval_tables() -> list[Spec]:
     """Return the paper's tables."""
-    from ktdeval.plugins.table_files import table_specs
+    from ktdeval.plugins.task_files import table_specs
 
     return table_specs(f"{__path__[0]}/tables.yaml")

@@ -18,9 +18,15 @@ def ktdeval_commands() -> Sequence[Spec]:
     """The commands on the services and their data."""
     return [
         Spec(
+            "qfinzero",
+            later("ktdeval_qfinzero.command:old_qfinzero"),
+            "Data of the QFinZero services.",
+            groups=("market",),
+        ),
+        Spec(
             "paper qfinzero",
             later("ktdeval_qfinzero.command:qfinzero"),
-            "Serve QFinZero's services; their data, tools, items and broker logs.",
+            "Serve QFinZero's services; their tools, items and broker logs.",
             groups=("papers",),
         ),
     ]
@@ -66,6 +72,6 @@ def ktdeval_agents() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_tables() -> Sequence[Spec]:
     """Return the paper's tables."""
-    from ktdeval.plugins.table_files import table_specs
+    from ktdeval.plugins.task_files import table_specs
 
     return table_specs(f"{__path__[0]}/tables.yaml")

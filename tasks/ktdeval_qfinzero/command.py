@@ -15,7 +15,7 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 
 data = LazyGroup(
-    "ktdeval paper qfinzero data",
+    "ktdeval qfinzero data",
     {
         "build": _in("data", "build", "Make a synthetic dataset."),
         "import": _in("data", "import_data", "Make a dataset of your own files."),
@@ -25,16 +25,24 @@ data = LazyGroup(
     },
     extras=_EXTRAS,
     help="Make, update and check the data that the services read.",
-    examples=("ktdeval paper qfinzero data build my-market",),
+    examples=("ktdeval qfinzero data build my-market",),
 )
 
+old_qfinzero = LazyGroup(
+    "ktdeval qfinzero",
+    {
+        "data": LazyCommand(
+            __name__, "data", "Make, update and check the data that the services read."
+        )
+    },
+    extras=_EXTRAS,
+    help="Data of the QFinZero services.",
+    examples=("ktdeval qfinzero data build my-market",),
+)
 
 qfinzero = LazyGroup(
     "ktdeval paper qfinzero",
     {
-        "data": LazyCommand(
-            __name__, "data", "Make, update and check the data that the services read."
-        ),
         "serve": _in(
             "serve",
             "serve_market",
@@ -52,6 +60,6 @@ qfinzero = LazyGroup(
         "replay": _in("explore", "replay", "Verify a broker's log."),
     },
     extras=_EXTRAS,
-    help="Price, event and broker services with one clock: their data, tools and logs.",
+    help="Price, event and broker services with one clock: their tools, items and logs.",
     examples=("ktdeval paper qfinzero tools",),
 )

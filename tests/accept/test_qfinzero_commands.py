@@ -29,9 +29,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_small(tmp_path_factory.mktemp("data") / "small")
 
 
+def group_of(words: tuple[object, ...]) -> list[str]:
+    """Words before those of a command on the services, or on their data."""
+    return ["qfinzero"] if words[0] == "data" else ["paper", "qfinzero"]
+
+
 def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
     """What a command prints that ends as it should."""
-    assert main(["paper", "qfinzero", *map(str, words)]) == code
+    assert main([*group_of(words), *map(str, words)]) == code
     out, errors = capsys.readouterr()
     assert errors == ""
     return out
@@ -39,7 +44,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -
 
 def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """The one line of an error."""
-    assert main(["paper", "qfinzero", *map(str, words)]) == 2
+    assert main([*group_of(words), *map(str, words)]) == 2
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     return errors.removeprefix("ktdeval: error: ").rstrip()
@@ -90,7 +95,7 @@ def test_what_can_not_be_called_ends_with_its_code_and_one_line(
         (("tools", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
         (("tools", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
         (("tools", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
-        (("data", "bild"), "paper qfinzero data: no command 'bild'; did you mean 'build'?"),
+        (("data", "bild"), "qfinzero data: no command 'bild'; did you mean 'build'?"),
         (("tols",), "did you mean 'tools'?"),
     ):
         assert message in refusal(capsys, *words)

@@ -77,7 +77,7 @@ def table_json(table: PaperTable, frame: pd.DataFrame) -> dict[str, JsonValue]:
     headings = {name: heading for heading, name, _ in _columns_of(table, frame)}
     columns: list[JsonValue] = []
     for column in frame:
-        columns.append({"name": str(column), "heading": headings.get(column, str(column))})
+        columns.append({"name": str(column), "heading": headings.get(str(column), str(column))})
 
     rows: list[JsonValue] = []
     for words, figures in _rows_of(frame):

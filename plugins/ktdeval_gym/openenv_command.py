@@ -20,29 +20,43 @@ _NAMES = {"Dockerfile.txt": "Dockerfile", "app.txt": "app.py", "init.txt": "__in
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """Where an environment is served, and to how many."""
+    """Where an environment is served, and to how many, or its folder."""
 
+    new: Path | None = flag(
+        None,
+        type=OutputPath("folder"),
+        metavar="FOLDER",
+        help=(
+            "instead of serving, write a folder that OpenEnv builds, validates and deploys:"
+            " openenv.yaml, Dockerfile, server"
+        ),
+    )
     host: str = flag("127.0.0.1", help="address to listen at")
     port: int = flag(8000, type=click.IntRange(0, 65535), help="0: any free one")
     sessions: int = flag(8, type=click.IntRange(1, 1000), help="most clients at a time")
 
 
-@example("ktdeval train openenv serve --tasks market_blinded --data synthetic_us")
-@click.group()
-def openenv() -> None:
-    """Serve a task as an OpenEnv environment, or write the folder of one."""
-
-
-@example("ktdeval train openenv serve --tasks market_blinded --data synthetic_us")
-@openenv.command()
+@example(
+    "ktdeval train openenv --tasks market_blinded --data synthetic_us",
+    "ktdeval train openenv --tasks market_blinded --new environment",
+)
+@click.command()
 @config_option("tasks", "data", "data_args", "windows", "limit", "plugin")
 @options_of(ServerOptions)
-def serve(options: ServerOptions, **market: Any) -> None:
-    """Serve tasks over HTTP and WebSocket, as OpenEnv's clients expect.
+def openenv(options: ServerOptions, **market: Any) -> None:
+    """Serve tasks over HTTP and WebSocket, as OpenEnv's clients expect, or write the folder of an
+    environment.
 
-    A step is one reply of a model: text and calls of tools. Needs the extra `openenv`.
+    A step is one reply of a model: text and calls of tools. Serving needs the extra `openenv`. With
+    --new, run `uv lock` in the folder next, then `openenv validate`.
     """
     source = task_source(market)
+    if options.new is not None:
+        write_folder(options.new, source.names, market["data"] or "synthetic")
+        click.echo(f"environment  {options.new}")
+        click.echo("next         uv lock, openenv validate, openenv build")
+        return
+
     try:
         make_app = later("ktdeval_gym.openenv_server:make_app")()
         run = later("uvicorn:run")()
@@ -68,21 +82,6 @@ def task_source(options: dict[str, Any]) -> TaskSource:
         if options.get(name) is not None
     }
     return TaskSource(tuple(tasks), plugins, MarketChoice(**given))
-
-
-@example("ktdeval train openenv new environment --tasks market_blinded")
-@openenv.command()
-@click.argument("folder", type=OutputPath("folder"))
-@config_option("tasks", "data", "plugin")
-def new(folder: Path, **options: Any) -> None:
-    """Write a folder that OpenEnv builds, validates and deploys: openenv.yaml, Dockerfile, server.
-
-    Run `uv lock` in it next, then `openenv validate`.
-    """
-    source = task_source(options)
-    write_folder(folder, source.names, options.get("data") or "synthetic")
-    click.echo(f"environment  {folder}")
-    click.echo("next         uv lock, openenv validate, openenv build")
 
 
 def write_folder(folder: Path, tasks: tuple[str, ...], data: str) -> None:

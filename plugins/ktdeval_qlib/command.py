@@ -22,7 +22,10 @@ class QlibOptions(JsonOptions):
     train: str | None = flag(
         None,
         metavar="FIRST:LAST",
-        help="days of training; by default those of KTD-Fin, from 2008 to 2022",
+        help=(
+            "days of training; by default those of KTD-Fin, from 2008 to 2022 (it names 2015"
+            " elsewhere)"
+        ),
     )
     valid: str | None = flag(
         None,
@@ -33,9 +36,6 @@ class QlibOptions(JsonOptions):
         None,
         metavar="FIRST:LAST",
         help="days on which rank IC is shown; by default 2024-01-01:2026-04-10",
-    )
-    train_from: str = flag(
-        "2008-01-01", metavar="DAY", help="the paper names 2008, and 2015 elsewhere"
     )
     label: Label = flag(
         "qlib",

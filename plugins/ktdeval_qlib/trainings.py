@@ -111,7 +111,7 @@ def _split(snapshot: MarketSnapshot, options: QlibOptions) -> Split:
 
     If the snapshot lacks the paper's training days, split the days before the test.
     """
-    paper = paper_segments(options.train_from)
+    paper = paper_segments()
     train_days = _days("--train", options.train)
     valid_days = _days("--valid", options.valid)
     test_days = _days("--test", options.test)

@@ -73,6 +73,10 @@ HOOKS = {
         "Kinds of cards; `make()` returns a `ktdeval.cards.CardKind`: how cards are read, checked"
         " and shown."
     ),
+    "tables": (
+        "Tables of papers; `make()` returns a `PaperTable`. From YAML:"
+        " `ktdeval.plugins.task_files.table_specs`."
+    ),
     "runners": "Execution backends; `make(params)` returns a `Runner`.",
     "commands": "Commands of the command line; `make()` returns a `click.Command`.",
 }

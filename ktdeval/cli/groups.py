@@ -184,7 +184,8 @@ class SharedGroup(LazyGroup):
         first = args[0]
         if first in self.lazy or first in ("-h", "--help"):
             return False
-        if first.startswith("-") or Path(first).exists():
+        # No command has a slash in its name, as models and paths have.
+        if first.startswith("-") or "/" in first or Path(first).exists():
             return True
 
         # A word that is nearly a command is one mistyped, not a run that is absent.

@@ -297,7 +297,7 @@ def flag(
     name where it isn't that of the field with dashes, also two of them: `--yes -y`. `type`: click's
     type of the values where the field's own type does not say it, such as `OutputPath("file")`; a
     tuple's option may then be repeated, and commas are part of its values. `metavar`: what help
-    calls the value. `complete`: what completes it in a shell.
+    calls the value; one in brackets may be left out, and is then empty. `complete`: what completes it in a shell.
     """
     metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar}
     metadata["complete"] = complete
@@ -463,13 +463,19 @@ def field_option(
     if completer is not None:
         settings["shell_complete"] = completer
 
-    help_text = field.metadata.get("help", "") + _help_suffix(field, with_default)
+    if _may_be_bare(field):
+        settings |= {"is_flag": False, "flag_value": ""}
+
+    help_text = field.metadata.get("help", "")
     settings["default"] = None
     if "type" in field.metadata and _is_required(field):  # made by `flag`
         del settings["default"]
         settings["required"] = True
     elif isinstance(settings.get("type"), OutputPath):
         settings["default"] = field.default  # tested before work begins, as a path that is given
+
+    if not settings.get("required"):  # else help says it itself
+        help_text += _help_suffix(field, with_default)
 
     return click.Option([*flag.split(), field.name], help=help_text, **settings)
 
@@ -490,6 +496,12 @@ def _completer(field: dataclasses.Field[Any], hint: Any) -> Completer | None:
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _may_be_bare(field: dataclasses.Field[Any]) -> bool:
+    """Return whether an option may come without its value."""
+    metavar = field.metadata.get("metavar") or ""
+    return bool(metavar.startswith("[") and metavar.endswith("]"))
 
 
 def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:

@@ -30,6 +30,7 @@ CONTRACTS = {
     "data": "ktdeval.api.MarketSnapshot",
     "venues": "ktdeval.market.Venue",
     "cards": "ktdeval.cards.CardKind",
+    "tables": "ktdeval.plugins.table_files.PaperTable",
     "runners": "ktdeval.tasks.Runner",
     "commands": "click.Command",
 }

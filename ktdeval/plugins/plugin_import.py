@@ -330,7 +330,7 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
 
     own = type(instance).__name__
     if (
-        kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues")
+        kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "tables", "venues")
         and instance.name != name
     ):
         raise PluginError(

@@ -52,6 +52,7 @@ _ONE_OF = {
     "metrics": "metric",
     "data": "data provider",
 }
+_ONE_OF |= {"tables": "paper table"}
 _ONE_OF |= {"venues": "venue", "cards": "card kind", "runners": "runner", "commands": "command"}
 
 

@@ -1,4 +1,4 @@
-"""What plugins offer as data: tasks and venues in YAML, metrics in CSV.
+"""What plugins offer as data: tasks, venues and tables of papers in YAML, metrics in CSV.
 
 Tasks are variants: one YAML file per task family, one `Spec` per variant, and variants that extend
 another plugin's task.
@@ -210,6 +210,26 @@ def venue_specs(path: Path | str) -> list[Spec]:
                 partial(_make_venue, f"{path}: {name}", {**fields, "name": name}),
                 str(fields.get("summary", "")),
             )
+        )
+
+    return specs
+
+
+def table_specs(path: Path | str) -> list[Spec]:
+    """Return the tables of a YAML file, a mapping of fields for each name
+    (`ktdeval.plugins.table_files.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
+    ConfigError: no mapping; a made table, also of an unknown, missing or ill-typed field.
+    """
+    specs = []
+    for name, fields in load_yaml(path).items():
+        if not isinstance(fields, Mapping):
+            raise ConfigError(
+                f"{path}: {name}: expected a mapping of fields, was {type(fields).__name__}"
+            )
+
+        make = maker("ktdeval.plugins.table_files:read_table", f"{path}: {name}")
+        specs.append(
+            Spec(name, partial(make, {**fields, "name": name}), str(fields.get("caption", "")))
         )
 
     return specs

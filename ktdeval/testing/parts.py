@@ -36,6 +36,7 @@ from ktdeval.testing.findings import ConformanceError, NotCalled
 from ktdeval.testing.trial import Trial, TrialModel
 from ktdeval.trading.types import DECIDED
 from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.lazy import later
 from ktdeval.values.seeds import derive_seed
 
 _LEAST_HELP = 3  # characters of a help text
@@ -219,6 +220,13 @@ def call_card_kind(trial: Trial, spec: Spec) -> None:
         ) from error
 
 
+def call_table(trial: Trial, spec: Spec) -> None:
+    """Make a table, and find the function that makes its rows where it has one of its own."""
+    table = trial.plugins.make("tables", spec.name)
+    if ":" in table.rows:
+        later(table.rows)()
+
+
 def call_runner(trial: Trial, spec: Spec) -> None:
     """Run three specs: each once, with its own outcome, in their order."""
     task: Any = trial.stage
@@ -288,6 +296,7 @@ CALLS: Mapping[str, Callable[[Trial, Spec], None]] = {
     "data": call_data,
     "venues": call_venue,
     "cards": call_card_kind,
+    "tables": call_table,
     "runners": call_runner,
     "commands": call_command,
 }

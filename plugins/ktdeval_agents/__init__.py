@@ -113,7 +113,7 @@ class VoteParams:
         ),
     )
     recorded: tuple[str, ...] = option(
-        (), help="voters whose recorded decisions are elected from; set by `ktdeval vote`"
+        (), help="voters whose recorded decisions are elected from; set by `ktdeval paper vote`"
     )
 
 
@@ -135,7 +135,7 @@ class ElectedParams:
     """Voters of an elected run."""
 
     voters: tuple[RecordedVoterParams, ...] = option(
-        (), help="runs whose decisions were elected from; set by `ktdeval vote`"
+        (), help="runs whose decisions were elected from; set by `ktdeval paper vote`"
     )
 
 
@@ -210,7 +210,7 @@ def ktdeval_models() -> list[Spec]:
         Spec(
             "elected/majority",
             maker("ktdeval_agents.recorded_vote:ElectedModel"),
-            "Majority of recorded decisions; a run of it is made by `ktdeval vote`",
+            "Majority of recorded decisions; a run of it is made by `ktdeval paper vote`",
             ElectedParams,
             remote=False,
         )

@@ -49,7 +49,7 @@ class ElectedModel:
     def reply(self, _request: ModelRequest) -> NoReturn:
         """Refuse. Raises ProviderError: only records have its replies."""
         raise ProviderError(
-            f"{MODEL} has no replies of its own; elect from finished runs with `ktdeval vote RUN"
+            f"{MODEL} has no replies of its own; elect from finished runs with `ktdeval paper vote RUN"
             " RUN…`, or let models vote in a run with --agent vote"
         )
 

@@ -1,16 +1,25 @@
-"""`ktdeval vote`: elect from the recorded decisions of several runs, and check such an election."""
+"""`ktdeval paper vote`: elect from the recorded decisions of several runs, and check such an election."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ktdeval.cards import card_files, load_evaluation, parse_cutoff
-from ktdeval.cli import OutputPath, RunPath, config_option, example, open_plugins, plugin_option
+from ktdeval.cli import (
+    OutputPath,
+    PluginOptions,
+    RunPath,
+    config_option,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+)
 from ktdeval.errors import (
     EpisodeFailure,
     StoreError,
@@ -38,46 +47,49 @@ from ktdeval_agents.voters import Ballots, Voter, episode_key, open_voters, vote
 _AGENT = "vote"
 
 
-@example("ktdeval vote ktdeval-runs/a ktdeval-runs/b ktdeval-runs/c --out ktdeval-runs/vote")
+@dataclass(frozen=True, kw_only=True)
+class VoteOptions(PluginOptions):
+    """Options of an election."""
+
+    out: Path | None = flag(
+        None, type=OutputPath("folder"), metavar="DIR", help="folder of the elected run"
+    )
+    verify: Path | None = flag(
+        None,
+        type=RunPath(),
+        metavar="DIR",
+        help=(
+            "instead of electing, verify the elected run in DIR, and its ballots against these runs"
+        ),
+    )
+
+
+@example("ktdeval paper vote ktdeval-runs/a ktdeval-runs/b ktdeval-runs/c --out ktdeval-runs/vote")
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN RUN…")
-@click.option("--out", type=OutputPath("folder"), metavar="DIR", help="folder of the elected run")
-@click.option(
-    "--verify",
-    "elected_run",
-    type=RunPath(),
-    metavar="DIR",
-    help="instead of electing, verify the elected run in DIR, and its ballots against these runs",
-)
+@options_of(VoteOptions)
 @config_option("rules", "metrics", "data", "data_args")
-@plugin_option
-def vote(
-    runs: tuple[Path, ...],
-    out: Path | None,
-    elected_run: Path | None,
-    extra: tuple[str, ...],
-    **changes: Any,
-) -> None:
+def vote(runs: tuple[Path, ...], options: VoteOptions, **changes: Any) -> None:
     """Elect from the recorded decisions of several runs, without a model call.
 
     RUN is a finished run of one task, market, windows and seeds, of another model or agent each. By
     asset, the side that more than half of all voters chose is executed, in a run of its own.
     """
-    plugins = open_plugins(extra)
+    plugins = open_plugins(options.extra)
     voters = open_voters(runs)
     for voter in voters:
         open_run(voter.path, plugins)
 
     given = {name: value for name, value in changes.items() if value is not None}
-    if elected_run is not None:
-        if out is not None:
+    if options.verify is not None:
+        if options.out is not None:
             raise UsageError("--out and --verify: elect, or verify an election; give one of them")
-        _verify(elected_run, voters, plugins, given)
+        _verify(options.verify, voters, plugins, given)
         return
 
-    if out is None:
+    if options.out is None:
         raise UsageError("--out: name the folder of the elected run, or --verify DIR")
-    _elect(voters, out, plugins, given)
+    _elect(voters, options.out, plugins, given)
 
 
 def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str, Any]) -> None:
@@ -109,7 +121,7 @@ def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str
             f" {len(voters)} voters; ballots missing: {card.failures.get('no_ballot', 0)}"
         )
 
-    click.echo(f"\nverify  ktdeval vote {names} --verify {out}")
+    click.echo(f"\nverify  ktdeval paper vote {names} --verify {out}")
 
 
 def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
@@ -203,7 +215,9 @@ def _differences(
     """Yield how an elected run differs from what its voters' runs give, one line each."""
     planned = folder.manifest.specs
     if planned[0].model != MODEL:
-        raise UsageError(f"{folder.path}: is not an elected run; name one that `ktdeval vote` made")
+        raise UsageError(
+            f"{folder.path}: is not an elected run; name one that `ktdeval paper vote` made"
+        )
 
     yield from _voter_differences(planned[0], voters)
     first = voters[0]

@@ -30,7 +30,7 @@ _COMMANDS = {
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
 _GROUPS = {"demo": ("evaluate",), "table": ("results",)}
-_ELSEWHERE = {"demo": "demo:demo"}
+_ELSEWHERE = {"demo": "demo:demo", "table": "table_command:table"}
 #: Commands that are functions of `ktdeval`, too, and the names of these
 _FUNCTIONS = {
     "compare agents": "compare",

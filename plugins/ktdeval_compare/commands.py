@@ -18,10 +18,8 @@ from ktdeval.cli import (
     complete_names,
     example,
     flag,
-    json_option,
     line_width,
     options_of,
-    print_json,
 )
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import dumps_pretty
@@ -494,53 +492,3 @@ def power(cards: tuple[Path, ...], options: PowerOptions) -> None:
         click.echo(dumps_pretty(to_plain(reports)), nl=False)
     else:
         click.echo(dumps_pretty(to_plain(reports[0])), nl=False)
-
-
-# --- table
-
-
-@example("ktdeval table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4")
-@click.command()
-@click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
-@click.option(
-    "--like",
-    "name",
-    required=True,
-    metavar="NAME",
-    help="which table, such as ktdfin-4 (KTD-Fin's Table 4)",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "csv", "markdown", "latex"]),
-    default="text",
-    show_default=True,
-    help="how it is written; CSV has every digit",
-)
-@json_option
-@click.option(
-    "--cohort",
-    "cohorts",
-    multiple=True,
-    metavar="NAME=PATTERN,…",
-    help="systems whose mean is one column of ktdfin-8",
-)
-def table(
-    cards: tuple[Path, ...], name: str, form: str, as_json: bool, cohorts: tuple[str, ...]
-) -> None:
-    """Print a table of a paper, made of your own cards.
-
-    CARD is a card file or a run folder. Figures are those of the cards: medians over the windows
-    and seeds that each has.
-    """
-    if as_json and form != "text":
-        raise UsageError(f"--json and --format {form} are two forms; give one of them")
-
-    from ktdeval_compare.paper_tables import paper_frame, table_json, table_of, write_table
-
-    spec = table_of(name)
-    frame = paper_frame(name, cards, cohorts)
-    if as_json:
-        print_json(table_json(name, spec, frame))
-    else:
-        click.echo(write_table(spec, frame, form, line_width()), nl=False)

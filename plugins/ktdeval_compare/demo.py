@@ -51,16 +51,20 @@ def demo(options: DemoOptions) -> None:
     that know nothing over the long window.
     """
     # not at the top, so that help is quick
+    from ktdeval.plugins.table_files import TableChoices
     from ktdeval_compare.columns import lines_of
     from ktdeval_compare.entrants import load_entrants
     from ktdeval_compare.luck import luck
     from ktdeval_compare.luck_texts import luck_parts
-    from ktdeval_compare.paper_tables import paper_frame, table_of, write_table
+    from ktdeval_compare.paper_tables import paper_frame, table_of
+    from ktdeval_compare.table_writing import write_table
 
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
     memory = _run("builtin/memory", MASKED, MEMORY_WINDOWS, options)
-    frame = paper_frame("ktdfin-3", [memory])
-    click.echo(write_table(table_of("ktdfin-3"), frame, "text", line_width()))
+    plugins = load_plugins()
+    modes = table_of("ktdfin-3", plugins)
+    frame = paper_frame(modes, [memory], TableChoices(plugins=plugins))
+    click.echo(write_table(modes, frame, "text", line_width()))
     click.echo(
         "With codes and days in sight it earns what it remembers, also where it is shown no price"
         " at all (memory_only).\nBehind the mask there is nothing to remember: it trades by what it"

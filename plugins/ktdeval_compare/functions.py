@@ -12,6 +12,8 @@ from typing import Any
 import pandas as pd
 
 from ktdeval.errors import CardError, UsageError
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.plugins.table_files import TableChoices
 from ktdeval.runner import paths_of_runs
 from ktdeval.values.fields import build, split_list
 from ktdeval.values.jsonio import JsonValue
@@ -27,7 +29,7 @@ from ktdeval_compare.invariance_texts import invariance_parts, key_parts
 from ktdeval_compare.keys import KeyOptions, key_spread
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.luck_texts import luck_parts
-from ktdeval_compare.paper_tables import paper_frame
+from ktdeval_compare.paper_tables import paper_frame, table_of
 from ktdeval_compare.scores import compare_scores
 from ktdeval_compare.texts import compare_parts, effects_parts, score_parts, variance_parts
 from ktdeval_compare.variance import Options as VarianceOptions, study
@@ -170,7 +172,9 @@ def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
     """The figures of a paper's table, such as `like="ktdfin-4"`, from `runs` as of `compare`;
     `cohorts`: as of the command.
     """
-    return paper_frame(like, _paths(runs), tuple(cohorts))
+    plugins = load_plugins()
+    choices = TableChoices(plugins=plugins, cohort=tuple(cohorts))
+    return paper_frame(table_of(like, plugins), _paths(runs), choices)
 
 
 def _paths(runs: Iterable[Any]) -> list[Path]:

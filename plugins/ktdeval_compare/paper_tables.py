@@ -1,16 +1,15 @@
-"""`ktdeval table`: the tables of the papers, from one's own cards, as text, CSV, Markdown or
-LaTeX.
+"""Tables of papers from one's own cards and runs: which there are, and their rows as numbers.
+
+A table is declared in the YAML of its paper's package (`ktdeval.plugins.table_files`). Its rows are
+made here of cards, or by a function of that package.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple
 
 import pandas as pd
 from msgspec import UNSET
@@ -19,11 +18,12 @@ from ktdeval.cards import TradingCard, check_match, excess_return, figures_diffe
 from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
+from ktdeval.plugins.registry import Plugins
+from ktdeval.plugins.table_files import PaperTable, TableChoices
 from ktdeval.stats import TRADING_DAYS
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values.fields import near_matches
+from ktdeval.values.lazy import later
 from ktdeval_compare.arena_tables import asset_frame, fund_frame
-from ktdeval_compare.columns import Part, Table, lines_of
 from ktdeval_compare.definitions import cohort_definitions
 from ktdeval_compare.entrants import (
     Entrant,
@@ -38,52 +38,61 @@ from ktdeval_compare.luck import card_value as _value
 from ktdeval_compare.suite_tables import kind_frame, suite_frame
 
 Row = dict[str, float | str | None]
-UNDEFINED = "-"
 MODES = ("open_research", "fixed_candidate", "memory_only")
-_SHOWN = {
-    "percent": "+z.2f",
-    "share": ".2f",
-    "ratio": "z.2f",
-    "small": "z.3f",
-    "points": "z.2f",
-    "rank": "g",
-}
-_IN_PERCENT = ("percent", "share")
-#: kinds of rows whose tables show a column also where no card has its figure
-_WHOLE = ("attackers", "agents", "funds")
 
 
-def known_tables() -> dict[str, Any]:
-    """Return caption, source, rows and columns of each table by its name."""
-    return dict(load_yaml(Path(str(files("ktdeval_compare") / "paper_tables.yaml"))))
+def known_tables(plugins: Plugins) -> dict[str, PaperTable]:
+    """Return all tables by their names."""
+    return {name: spec.make() for name, spec in plugins.specs("tables").items()}
 
 
-def table_of(name: str) -> Mapping[str, Any]:
-    """Caption, source, rows and columns of a table. Raises UsageError: there is none of that
-    name.
-    """
-    known = known_tables()
+def table_of(name: str, plugins: Plugins) -> PaperTable:
+    """Return a table. Raises UsageError: there is none of that name."""
+    known = known_tables(plugins)
     if name not in known:
-        listed = []
-        for table, what in known.items():
-            title = re.split("[,;]", what["caption"])[0]
-            listed.append(f"{table} ({title})")
+        near = near_matches(name, known) or f"; known are {', '.join(known)}"
+        raise UsageError(f"there is no table {name!r}{near}; see `ktdeval table --like`")
 
-        raise UsageError(f"there is no table {name!r}; known are {'; '.join(listed)}")
-
-    return dict(known[name])
+    return known[name]
 
 
-def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -> pd.DataFrame:
-    """[rows x columns] of a table, as numbers with all their digits. Raises UsageError, CardError:
-    the cards don't give it.
+def check_choices(table: PaperTable, choices: TableChoices) -> None:
+    """Refuse a choice that means nothing for a table. Raises UsageError: names it, and the tables
+    that take it.
     """
-    spec = table_of(name)
-    if cohorts and spec["rows"] != "factors":
-        raise UsageError(f"--cohort: {name} has no cohorts; ktdfin-8 has")
+    unset = TableChoices(plugins=choices.plugins)
+    for field, option in _OPTIONS.items():
+        if getattr(choices, field) == getattr(unset, field) or field in table.takes:
+            continue
 
-    rows = spec["rows"]
-    metrics = [column[1] for column in spec["columns"]]
+        takers = []
+        for name, other in known_tables(choices.plugins).items():
+            if field in other.takes:
+                takers.append(name)
+
+        raise UsageError(f"{option}: {table.name} does not take it; {', '.join(takers)} do")
+
+
+_OPTIONS = {
+    "cohort": "--cohort",
+    "rules": "--rules",
+    "median": "--median",
+    "classes": "--class",
+    "data": "--data",
+}
+
+
+def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices) -> pd.DataFrame:
+    """[rows x columns] of a table, as numbers with all their digits; `notes` in its `attrs`. Raises
+    UsageError, CardError: the cards don't give it, or a choice means nothing for it.
+    """
+    check_choices(table, choices)
+    rows = table.rows
+    if ":" in rows:
+        frame: pd.DataFrame = later(rows)()(paths, table, choices)
+        return frame
+
+    metrics = table.metrics
     if rows == "suites":
         return suite_frame(load_cards(paths)[1], metrics)
     if rows == "kinds":
@@ -93,7 +102,7 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
 
     entrants = label(load_entrants(paths))
     if rows == "agents":
-        return _agent_frame(entrants, spec)
+        return _agent_frame(entrants, table)
 
     _check_alike(entrants, paths[0])
 
@@ -104,22 +113,21 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
         warn(note)
 
     if rows == "factors":
-        return _exposure_frame(entrants, cohorts)
-    return _metric_frame(entrants, spec, metrics)
+        return _exposure_frame(entrants, choices.cohort)
+    return _metric_frame(entrants, table)
 
 
-def _metric_frame(
-    entrants: Sequence[Entrant], spec: Mapping[str, Any], metrics: Sequence[str]
-) -> pd.DataFrame:
+def _metric_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
     """Return a table of the metrics of alike cards."""
-    rows = spec["rows"]
+    rows = table.rows
     if rows == "funds":
-        return _fund_frame(entrants, spec)
+        return _fund_frame(entrants, table)
 
     if rows == "models":
-        frame = _model_frame(entrants, metrics)
+        frame = _model_frame(entrants, table.metrics)
         has_several = any(len(entrant.card.pooled) > 1 for entrant in entrants)
-        frame.attrs["note"] = spec.get("note_of_several", "") if has_several else ""
+        if has_several and table.note_of_several:
+            frame.attrs["notes"] = (table.note_of_several,)
         return frame
 
     if len({entrant.card.task.config.get("family") for entrant in entrants}) > 1:
@@ -130,7 +138,7 @@ def _metric_frame(
 
     if rows == "modes":
         return _mode_frame(entrants)
-    return _mask_frame(entrants, metrics)
+    return _mask_frame(entrants, table.metrics)
 
 
 def _check_alike(entrants: Sequence[Entrant], first: Path) -> None:
@@ -143,11 +151,11 @@ def _check_alike(entrants: Sequence[Entrant], first: Path) -> None:
         )
 
 
-def _agent_frame(entrants: Sequence[Entrant], spec: Mapping[str, Any]) -> pd.DataFrame:
+def _agent_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
     """Agents and models x assets; the cards of each asset must be alike, and markets may differ
     between assets.
     """
-    frame, columns = asset_frame(entrants, spec["columns"], spec["assets"])
+    frame, columns = asset_frame(entrants, table.columns, table.settings["assets"])
     for members in by_task(entrants).values():
         _check_alike(members, members[0].path)
     if len({entrant.card.rules for entrant in entrants}) > 1:
@@ -156,24 +164,23 @@ def _agent_frame(entrants: Sequence[Entrant], spec: Mapping[str, Any]) -> pd.Dat
             " of cards of the same ones"
         )
 
-    metrics = [metric for _, metric, _ in spec["columns"]]
-    for note in card_notes(entrants, metrics):
+    for note in card_notes(entrants, table.metrics):
         warn(note)
 
     frame.attrs["columns"] = columns
-    frame.attrs["note"] = _note(spec, entrants)
+    frame.attrs["notes"] = (_note(table, entrants),)
     return frame
 
 
-def _fund_frame(entrants: Sequence[Entrant], spec: Mapping[str, Any]) -> pd.DataFrame:
+def _fund_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
     """Models of one fund, and its index."""
-    metrics = [metric for _, metric, _ in spec["columns"]]
+    settings = table.settings
     card = entrants[0].card
     windows = dict.fromkeys((episode.window for episode in card.pooled), card)
-    index = {metric: benchmark_held(windows, metric) for metric in spec["of_index"]}
-    index["df_sharpe"] = index_sharpe(windows, _risk_free(spec["treasury_bill"], card.rules))
-    frame = fund_frame(entrants, metrics, index)
-    frame.attrs["note"] = _note(spec, entrants)
+    index = {metric: benchmark_held(windows, metric) for metric in settings["of_index"]}
+    index["df_sharpe"] = index_sharpe(windows, _risk_free(settings["treasury_bill"], card.rules))
+    frame = fund_frame(entrants, table.metrics, index)
+    frame.attrs["notes"] = (_note(table, entrants),)
     return frame
 
 
@@ -186,164 +193,15 @@ def _risk_free(bill: float, rules: str) -> float:
     return TRADING_DAYS * math.expm1(math.log1p(bill) / TRADING_DAYS)
 
 
-def _note(spec: Mapping[str, Any], entrants: Sequence[Entrant]) -> str:
+def _note(table: PaperTable, entrants: Sequence[Entrant]) -> str:
     """Return what differs from the paper: always, by these cards' rules, and of several episodes."""
-    parts = [spec["note"]]
+    parts = [*table.notes]
     if entrants[0].card.rules != "paper":
-        parts.append(spec["note_of_strict"])
+        parts.append(table.note_of_strict)
     if any(len(entrant.card.pooled) > 1 for entrant in entrants):
         parts.append("a cell is the median over the episodes of its card")
 
     return "; ".join(parts)
-
-
-def table_json(name: str, spec: Mapping[str, Any], frame: pd.DataFrame) -> dict[str, JsonValue]:
-    """Return a frame as JSON: its columns by the metrics' names, each with its printed heading, and
-    its rows with all digits; null where a figure is not defined.
-    """
-    headings = {}
-    for heading, metric, _how in frame.attrs.get("columns", spec["columns"]):
-        headings[metric] = heading
-
-    columns: list[JsonValue] = []
-    for column in frame:
-        columns.append({"name": str(column), "heading": headings.get(column, str(column))})
-
-    rows: list[JsonValue] = []
-    for key, (_, figures) in zip(frame.index, frame.iterrows(), strict=True):
-        words = key if isinstance(key, tuple) else (key,)
-        row: dict[str, JsonValue] = dict(zip(map(str, frame.index.names), words, strict=True))
-        for column, value in figures.items():
-            row[str(column)] = _json_figure(value)
-
-        rows.append(row)
-
-    return {
-        "table": name,
-        "caption": spec["caption"],
-        "source": spec["source"],
-        "note": frame.attrs.get("note", ""),
-        "columns": columns,
-        "rows": rows,
-    }
-
-
-def _json_figure(value: Any) -> JsonValue:
-    """Return a cell as JSON; None for an undefined figure."""
-    if isinstance(value, str):
-        return value
-    if value is None or pd.isna(value):
-        return None
-    return float(value)
-
-
-def write_table(
-    spec: Mapping[str, Any], frame: pd.DataFrame, form: str, width: int | None = None
-) -> str:
-    """A frame in one of the formats, with the caption, source and note of its table; CSV by the
-    metrics' names, as fractions. `width`: the most columns of a line of text.
-    """
-    note = frame.attrs.get("note", "")
-    if form == "csv":
-        if note:
-            warn(note)
-
-        return str(frame.to_csv())
-
-    table = _cells(spec, frame)
-    caption = f"{spec['caption']} ({spec['source']})"
-    if form == "latex":
-        return _latex(table, ". ".join([caption, note] if note else [caption]))
-    if form == "markdown":
-        return _markdown(table, caption, note)
-
-    parts: list[Part] = [caption, Table(table.heads, table.rows, table.words)]
-    if note:
-        parts.append(f"  {note}")
-
-    return "\n".join([*lines_of(parts, width), ""])
-
-
-class _Cells(NamedTuple):
-    """A table as text."""
-
-    heads: list[str]
-    rows: list[list[str]]
-    words: list[str]  #: heads of the columns that are words, which come first
-
-
-def _cells(spec: Mapping[str, Any], frame: pd.DataFrame) -> _Cells:
-    """Figures of a frame as its table shows them; columns without any figure are left out."""
-    listed = frame.attrs.get("columns", spec["columns"])
-    columns = {metric: (head, how) for head, metric, how in listed}
-    if not columns:
-        columns = {str(name): (str(name), "ratio") for name in frame}
-    if spec["rows"] == "modes":
-        frame = _spelled(frame)
-        columns = {mask: (mask, "") for mask in MASK_KINDS}
-
-    shown = []
-    for name in columns:
-        if name in frame and (spec["rows"] in _WHOLE or frame[name].notna().any()):
-            shown.append(name)
-
-    words = [str(name) for name in frame.index.names]
-    heads = [*words, *(columns[name][0] for name in shown)]
-    rows = []
-    for key, values in zip(frame.index, frame[shown].itertuples(index=False), strict=True):
-        names = key if isinstance(key, tuple) else (key,)
-        hows = [columns[name][1] for name in shown]
-        figures = [_cell(value, how) for value, how in zip(values, hows, strict=True)]
-        rows.append([*names, *figures])
-
-    return _Cells(heads, rows, words)
-
-
-def _latex(table: _Cells, caption: str) -> str:
-    layout = "l" * len(table.words) + "r" * (len(table.heads) - len(table.words))
-    frame = pd.DataFrame(table.rows, columns=table.heads)
-    return str(frame.to_latex(index=False, escape=True, caption=caption, column_format=layout))
-
-
-def _markdown(table: _Cells, caption: str, note: str) -> str:
-    rule = ["---" if head in table.words else "---:" for head in table.heads]
-    lines = [caption, ""]
-    for row in (table.heads, rule, *table.rows):
-        cells = [text.replace("|", "\\|") for text in row]
-        lines.append(f"| {' | '.join(cells)} |")
-
-    lines.append("")
-    if note:
-        lines.append(f"{note}\n")
-    return "\n".join(lines)
-
-
-def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
-    """Median and quartiles of each mask in one text."""
-    texts: dict[str, list[str]] = {}
-    for mask in MASK_KINDS:
-        if mask in frame:
-            texts[mask] = [_with_quartiles(row, mask) for _, row in frame.iterrows()]
-    return pd.DataFrame(texts, frame.index)
-
-
-def _with_quartiles(row: pd.Series[float], mask: str) -> str:
-    median = _cell(row[mask], "percent")
-    low = _cell(row.get(f"{mask}_low"), "percent")
-    high = _cell(row.get(f"{mask}_high"), "percent")
-    if UNDEFINED in (low, high):
-        return median
-    return f"{median} [{low}, {high}]"
-
-
-def _cell(value: Any, how: str) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None or pd.isna(value):
-        return UNDEFINED
-
-    scaled = value * 100 if how in _IN_PERCENT else value
-    return f"{scaled:{_SHOWN[how]}}"
 
 
 def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Manifest of the command that writes runs as training data: `export`."""
+"""Manifest of the command that writes runs as training data: `train export`."""
 
 from __future__ import annotations
 
@@ -10,4 +10,6 @@ from ktdeval.values.lazy import later
 def ktdeval_commands() -> list[Spec]:
     """Return the command."""
     summary = "Write runs as training data, refused unless a leak audit passes."
-    return [Spec("export", later("ktdeval_export.command:export"), summary, groups=("train",))]
+    return [
+        Spec("train export", later("ktdeval_export.command:export"), summary, groups=("train",))
+    ]

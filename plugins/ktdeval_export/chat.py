@@ -47,6 +47,9 @@ BELOW = "its figure is not good enough"
 OF_EPISODE = "a step of its episode can't be a row"
 EVALUATION_DATA = "evaluation data"
 
+Form = Literal["chat", "preference"]
+"""What a row is: a conversation, or a pair of replies."""
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -60,7 +63,7 @@ class Bound:
 class Options:
     """What is exported, and how."""
 
-    form: Literal["chat", "preference"] = "chat"
+    form: Form = "chat"
     rows: Rows = "step"
     dialect: Dialect = "trl"
     by: str | None = None  #: measure by which pairs are compared

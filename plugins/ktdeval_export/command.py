@@ -1,127 +1,111 @@
-"""`ktdeval export`: training data from runs."""
+"""`ktdeval train export`: training data from runs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ktdeval.cli import (
+    JsonOptions,
     OutputPath,
+    PluginOptions,
     RunPath,
     config_option,
     example,
-    json_option,
+    flag,
     open_plugins,
-    plugin_option,
+    options_of,
     print_json,
     warn,
 )
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import dumps_pretty, write_atomic
 from ktdeval.values.typed import to_plain
-from ktdeval_export.chat import AuditError, Bound, Export, Options, make_export
-from ktdeval_export.measures import STEP_RETURN
+from ktdeval_export.chat import AuditError, Bound, Export, Form, Options, make_export
+from ktdeval_export.measures import STEP_RETURN, Rows
 from ktdeval_export.metadata import AuditEntry
+from ktdeval_export.rows import Dialect
 
 _MOST_SHOWN = 20
 
 
-@example("ktdeval export chat ktdeval-runs/my-run --out steps.jsonl")
-@click.group()
-def export() -> None:
-    """Write runs as training data, refused unless a leak audit passes."""
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(JsonOptions, PluginOptions):
+    """Options of an export."""
+
+    out: Path = flag(type=OutputPath("file"), metavar="FILE", help="file of rows")
+    form: Form = flag(
+        "chat",
+        name="--format",
+        help="chat: messages and tools; preference: prompt, chosen, rejected and tools",
+    )
+    rows: Rows = flag(
+        "step",
+        help="what a row holds: a step (or question), or all steps of a trading episode",
+    )
+    dialect: Dialect = flag(
+        "trl", help="arguments of calls: an object (trl), or JSON text (openai)"
+    )
+    by: str | None = flag(
+        None,
+        metavar="METRIC",
+        help=(
+            f"what makes a preference: a question's score, {STEP_RETURN}, or with --rows episode"
+            " any metric"
+        ),
+    )
+    where: str | None = flag(
+        None,
+        metavar="METRIC=VALUE",
+        help="only rows that are at least so good, such as exact=1",
+    )
+    with_retries: bool = flag(False, help="also steps that were decided after a refused attempt")
+    skip_leaks: bool = flag(
+        False, help="leave out steps in which the model itself wrote what the audit refuses"
+    )
+    allow_evaluation_data: bool = flag(
+        False, help="also episodes that serve evaluation; the metadata states it"
+    )
 
 
-@example("ktdeval export chat ktdeval-runs/my-run --out steps.jsonl")
-@export.command()
+@example("ktdeval train export ktdeval-runs/my-run --out steps.jsonl")
+@click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
-@click.option("--out", type=OutputPath("file"), required=True, metavar="FILE", help="file of rows")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["chat", "preference"]),
-    default="chat",
-    show_default=True,
-    help="chat: messages and tools; preference: prompt, chosen, rejected and tools",
-)
-@click.option(
-    "--rows",
-    type=click.Choice(["step", "episode"]),
-    default="step",
-    show_default=True,
-    help="what a row holds: a step (or question), or all steps of a trading episode",
-)
-@click.option(
-    "--dialect",
-    type=click.Choice(["trl", "openai"]),
-    default="trl",
-    show_default=True,
-    help="arguments of calls: an object (trl), or JSON text (openai)",
-)
-@click.option(
-    "--by",
-    metavar="METRIC",
-    help=f"what makes a preference: a question's score, {STEP_RETURN}, or with --rows episode any"
-    " metric",
-)
-@click.option(
-    "--where",
-    metavar="METRIC=VALUE",
-    help="only rows that are at least so good, such as exact=1",
-)
-@click.option(
-    "--with-retries", is_flag=True, help="also steps that were decided after a refused attempt"
-)
-@click.option(
-    "--skip-leaks",
-    is_flag=True,
-    help="leave out steps in which the model itself wrote what the audit refuses",
-)
-@click.option(
-    "--allow-evaluation-data",
-    is_flag=True,
-    help="also episodes that serve evaluation; the metadata states it",
-)
+@options_of(ExportOptions)
 @config_option("data", "data_args", "items")
-@json_option
-@plugin_option
-def chat(
-    runs: tuple[Path, ...], out: Path, as_json: bool, extra: tuple[str, ...], **chosen: Any
-) -> None:
+def export(runs: tuple[Path, ...], options: ExportOptions, **changes: Any) -> None:
     """Write finished steps as conversations with tools, for supervised or preference training.
 
     RUN is a run folder, which is only read. Each step is executed once more on its recorded
     replies, and audited; one finding, and nothing is written. FILE gets one row a line. Its
     metadata lie next to it, in FILE.metadata.json.
-
-    Example: ktdeval export chat runs/a --out steps.jsonl
     """
-    changes = {name: chosen.pop(name) for name in ("data", "data_args", "items")}
-    options = _options(**chosen)
-    plugins = open_plugins(extra)
+    chosen = _chosen(options)
+    plugins = open_plugins(options.extra)
     given = {name: value for name, value in changes.items() if value is not None}
     try:
-        made = make_export(runs, plugins, given, os.environ, options)
+        made = make_export(runs, plugins, given, os.environ, chosen)
     except AuditError as error:
         if len(error.findings) > 1:
             for finding in error.findings[:_MOST_SHOWN]:
                 click.echo(f"finding {finding}")
         raise
 
-    beside = metadata_path(out)
-    write_atomic(out, made.text)
+    beside = metadata_path(options.out)
+    write_atomic(options.out, made.text)
     write_atomic(beside, dumps_pretty(to_plain(made.metadata)))
     for note in made.notes:
         warn(note)
 
-    if as_json:
+    if options.as_json:
         print_json(to_plain(made.metadata))
     else:
-        _print(made, out, beside)
+        _print(made, options.out, beside)
 
 
 def metadata_path(out: Path) -> Path:
@@ -129,10 +113,9 @@ def metadata_path(out: Path) -> Path:
     return out.with_name(f"{out.name}.metadata.json")
 
 
-def _options(**chosen: Any) -> Options:
-    """Return the options of an export. Raises UsageError: they contradict each other."""
-    bound = _bound(chosen.pop("where"))
-    options = Options(bound=bound, **chosen)
+def _chosen(options: ExportOptions) -> Options:
+    """Return what to export, and how. Raises UsageError: options contradict each other."""
+    bound = _bound(options.where)
     if options.form == "preference" and options.by is None:
         raise UsageError(
             "--format preference needs --by METRIC: a question's score such as reference_overall,"
@@ -143,7 +126,16 @@ def _options(**chosen: Any) -> Options:
     if bound is not None and options.by not in (None, bound.measure):
         raise UsageError(f"--where and --by name one metric: {bound.measure} is not {options.by}")
 
-    return options
+    return Options(
+        form=options.form,
+        rows=options.rows,
+        dialect=options.dialect,
+        by=options.by,
+        bound=bound,
+        with_retries=options.with_retries,
+        skip_leaks=options.skip_leaks,
+        allow_evaluation_data=options.allow_evaluation_data,
+    )
 
 
 def _bound(text: str | None) -> Bound | None:

@@ -18,13 +18,13 @@ def ktdeval_commands() -> Sequence[Spec]:
     """Return the commands that train policies and serve environments."""
     return [
         Spec(
-            "rl",
+            "train rl",
             later("ktdeval_gym.rl.command:rl"),
             "Train a policy by reinforcement learning, for the model rl/policy.",
             groups=("train",),
         ),
         Spec(
-            "openenv",
+            "train openenv",
             later("ktdeval_gym.openenv_command:openenv"),
             "Serve a task as an OpenEnv environment, or write the folder of one.",
             groups=("train",),

@@ -1,13 +1,14 @@
-"""`ktdeval openenv`: serve tasks as an OpenEnv environment, or write the folder of one."""
+"""`ktdeval train openenv`: serve tasks as an OpenEnv environment, or write the folder of one."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, config_option, example, open_plugins
+from ktdeval.cli import OutputPath, config_option, example, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.lazy import later
@@ -17,32 +18,45 @@ TEMPLATE = Path(__file__).with_name("openenv_template")
 _NAMES = {"Dockerfile.txt": "Dockerfile", "app.txt": "app.py", "init.txt": "__init__.py"}
 
 
-@example("ktdeval openenv serve --tasks market_blinded --data synthetic_us")
-@click.group()
-def openenv() -> None:
-    """Serve a task as an OpenEnv environment, or write the folder of one."""
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Where an environment is served, and to how many, or its folder."""
+
+    new: Path | None = flag(
+        None,
+        type=OutputPath("folder"),
+        metavar="FOLDER",
+        help=(
+            "instead of serving, write a folder that OpenEnv builds, validates and deploys:"
+            " openenv.yaml, Dockerfile, server"
+        ),
+    )
+    host: str = flag("127.0.0.1", help="address to listen at")
+    port: int = flag(8000, type=click.IntRange(0, 65535), help="0: any free one")
+    sessions: int = flag(8, type=click.IntRange(1, 1000), help="most clients at a time")
 
 
-@example("ktdeval openenv serve --tasks market_blinded --data synthetic_us")
-@openenv.command()
+@example(
+    "ktdeval train openenv --tasks market_blinded --data synthetic_us",
+    "ktdeval train openenv --tasks market_blinded --new environment",
+)
+@click.command()
 @config_option("tasks", "data", "data_args", "windows", "limit", "plugin")
-@click.option("--host", default="127.0.0.1", show_default=True, help="address to listen at")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free one"
-)
-@click.option(
-    "--sessions",
-    type=click.IntRange(1, 1000),
-    default=8,
-    show_default=True,
-    help="most clients at a time",
-)
-def serve(host: str, port: int, sessions: int, **options: Any) -> None:
-    """Serve tasks over HTTP and WebSocket, as OpenEnv's clients expect.
+@options_of(ServerOptions)
+def openenv(options: ServerOptions, **market: Any) -> None:
+    """Serve tasks over HTTP and WebSocket, as OpenEnv's clients expect, or write the folder of an
+    environment.
 
-    A step is one reply of a model: text and calls of tools. Needs the extra `openenv`.
+    A step is one reply of a model: text and calls of tools. Serving needs the extra `openenv`. With
+    --new, run `uv lock` in the folder next, then `openenv validate`.
     """
-    source = task_source(options)
+    source = task_source(market)
+    if options.new is not None:
+        write_folder(options.new, source.names, market["data"] or "synthetic")
+        click.echo(f"environment  {options.new}")
+        click.echo("next         uv lock, openenv validate, openenv build")
+        return
+
     try:
         make_app = later("ktdeval_gym.openenv_server:make_app")()
         run = later("uvicorn:run")()
@@ -51,7 +65,8 @@ def serve(host: str, port: int, sessions: int, **options: Any) -> None:
             f"serving needs {error.name}, which is not installed: pip install 'ktdeval[openenv]'"
         ) from error
 
-    run(make_app(source, sessions), host=host, port=port, log_level="info")
+    app = make_app(source, options.sessions)
+    run(app, host=options.host, port=options.port, log_level="info")
 
 
 def task_source(options: dict[str, Any]) -> TaskSource:
@@ -67,21 +82,6 @@ def task_source(options: dict[str, Any]) -> TaskSource:
         if options.get(name) is not None
     }
     return TaskSource(tuple(tasks), plugins, MarketChoice(**given))
-
-
-@example("ktdeval openenv new environment --tasks market_blinded")
-@openenv.command()
-@click.argument("folder", type=OutputPath("folder"))
-@config_option("tasks", "data", "plugin")
-def new(folder: Path, **options: Any) -> None:
-    """Write a folder that OpenEnv builds, validates and deploys: openenv.yaml, Dockerfile, server.
-
-    Run `uv lock` in it next, then `openenv validate`.
-    """
-    source = task_source(options)
-    write_folder(folder, source.names, options.get("data") or "synthetic")
-    click.echo(f"environment  {folder}")
-    click.echo("next         uv lock, openenv validate, openenv build")
 
 
 def write_folder(folder: Path, tasks: tuple[str, ...], data: str) -> None:

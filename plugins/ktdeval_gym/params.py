@@ -11,7 +11,7 @@ from ktdeval.values.fields import option
 class PolicyParams:
     """Parameters of `rl/policy`. The last two are filled in from the file and recorded."""
 
-    policy: str = option(help="file of the policy, as `ktdeval rl train` writes it")
+    policy: str = option(help="file of the policy, as `ktdeval train rl` writes it")
     sha256: str | None = option(
         None, help="SHA-256 that the file must have; recorded with each run"
     )

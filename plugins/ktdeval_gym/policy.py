@@ -120,7 +120,7 @@ def read_policy(path: Path) -> Policy:
     """Read a policy. Raises DataError if the file can't be read, is too large or malformed, if its
     layers don't fit together, or if a number is out of range.
     """
-    with explained(f"policy {path}: can't be read", "make one with `ktdeval rl train`", DataError):
+    with explained(f"policy {path}: can't be read", "make one with `ktdeval train rl`", DataError):
         data = read_plain(path, MOST_BYTES)
 
     content = decode_json(data, PolicyFile, f"policy {path}", DataError)

@@ -45,7 +45,7 @@ class AssetMarket:
         rules: dict[str, Any] = dict(task.describe())
         unfit = form_problem(rules)
         if unfit:
-            advice = f"`ktdeval rl train --task {task.name} …` names tasks that do"
+            advice = f"`ktdeval train rl --task {task.name} …` names tasks that do"
             raise UsageError(f"task {task.name} {unfit}; {advice}")
 
         absent = market_problem(task, snapshot)

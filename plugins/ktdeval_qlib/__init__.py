@@ -38,7 +38,7 @@ FOLDER = "ktdeval-models"  #: folder of trainings
 class TrainedParams(TopParams):
     """Parameters of `qlib/…`. The last two are filled in from the training and recorded."""
 
-    trained: str = option(FOLDER, help="folder that `ktdeval train` wrote to")
+    trained: str = option(FOLDER, help="folder that `ktdeval train qlib` wrote to")
     training_seed: int = option(0, help="which of its trainings, by seed", minimum=0)
     sha256: str | None = option(
         None, help="SHA-256 that the training's description must have; recorded with each run"
@@ -50,13 +50,13 @@ class TrainedParams(TopParams):
 
 @hookimpl
 def ktdeval_models() -> list[Spec]:
-    """Return the models that `ktdeval train` trains."""
+    """Return the models that `ktdeval train qlib` trains."""
     make = "ktdeval_qlib.model:TrainedModel"
     return [
         Spec(
             f"qlib/{name}",
             maker(make),
-            f"Holds the best by a trained {title}, see ktdeval train",
+            f"Holds the best by a trained {title}, see ktdeval train qlib",
             TrainedParams,
             remote=False,
         )
@@ -69,8 +69,8 @@ def ktdeval_commands() -> list[Spec]:
     """Return the command that trains them."""
     return [
         Spec(
-            "train",
-            later("ktdeval_qlib.command:train"),
+            "train qlib",
+            later("ktdeval_qlib.command:qlib"),
             "Train supervised baselines, for the models qlib/…",
             groups=("train",),
         )

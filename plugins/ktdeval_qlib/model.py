@@ -98,7 +98,7 @@ def read_model(folder: Path) -> Trained:
     malformed, or a file's hash differs.
     """
     path = folder / DESCRIPTION
-    with explained(f"{path}: can't be read", "make one with `ktdeval train`", DataError):
+    with explained(f"{path}: can't be read", "make one with `ktdeval train qlib`", DataError):
         data = read_plain(path, _MOST_BYTES)
 
     content = decode_json(data, ModelFile, str(path), DataError)
@@ -138,7 +138,7 @@ class TrainedModel(TopModel):
         self.folder = user_path(params.trained) / name / f"seed-{params.training_seed}"
         if not (self.folder / DESCRIPTION).is_file():
             raise UsageError(
-                f"qlib/{name}: {self.folder} holds no trained model; make it: ktdeval train"
+                f"qlib/{name}: {self.folder} holds no trained model; make it: ktdeval train qlib"
                 f" qlib/{name} --data DATA"
             )
 

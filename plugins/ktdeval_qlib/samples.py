@@ -70,14 +70,15 @@ class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         return segments
 
 
-def paper_segments(train_from: str = "2008-01-01") -> Segments:
+def paper_segments() -> Segments:
     """Return KTD-Fin's segments: training to 2022, validation in 2023, test from 2024-01-01 to
     2026-04-10.
 
-    The paper states two first days of training: 2008 in section 4.1 and Table 4, 2015 in section 1.
+    The paper states two first days of training: 2008 in section 4.1 and Table 4, which is taken, and 2015 in
+    section 1.
     """
     return Segments(
-        Days(train_from, "2022-12-31"),
+        Days("2008-01-01", "2022-12-31"),
         Days("2023-01-01", "2023-12-31"),
         Days("2024-01-01", "2026-04-10"),
     )

@@ -27,6 +27,7 @@ from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import to_plain
 from ktdeval_qlib import TITLES
+from ktdeval_qlib.command import QlibOptions
 from ktdeval_qlib.model import Accuracy, TrainingLog, read_log
 from ktdeval_qlib.recipes import Recipe, recipes
 from ktdeval_qlib.samples import (
@@ -66,26 +67,24 @@ class _Done(NamedTuple):
     log: TrainingLog
 
 
-def train_models(
-    models: Sequence[str], out: Path, options: dict[str, Any], *, as_json: bool
-) -> None:
-    """Train the models that names or patterns name, and print their rank ICs. `options`: those of
-    the command. Raises KtdevalError.
+def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[str, Any]) -> None:
+    """Train the models that names or patterns name, and print their rank ICs. `market`: `data`,
+    `data_args` and `plugin` of a run. Raises KtdevalError.
     """
     chosen = _chosen(models)
-    plugins = open_plugins(options["plugin"] or ())
-    snapshot = open_snapshot(plugins, options["data"] or "synthetic", options["data_args"] or {})
+    plugins = open_plugins(market["plugin"] or ())
+    snapshot = open_snapshot(plugins, market["data"] or "synthetic", market["data_args"] or {})
     split = _split(snapshot, options)
 
     for name, days in split.used.items():
         click.echo(f"{name:<6}  {days.first}:{days.last}", err=True)
 
     # For the longest sequences: shorter ones ignore the first days, and learn the same.
-    samples = make_samples(snapshot, split, options["label"], max(recipe.days for recipe in chosen))
-    seeds = range(options["seed"], options["seed"] + options["seeds"])
-    done = list(_trained(chosen, seeds, snapshot, samples, out, options))
+    samples = make_samples(snapshot, split, options.label, max(recipe.days for recipe in chosen))
+    seeds = range(options.seed, options.seed + options.seeds)
+    done = list(_trained(chosen, seeds, snapshot, samples, options))
 
-    if as_json:
+    if options.as_json:
         print_json([_training_json(each) for each in done])
         return
 
@@ -107,15 +106,15 @@ def _chosen(models: Sequence[str]) -> list[Recipe]:
     return [recipes()[name] for full, name in names.items() if full in matched]
 
 
-def _split(snapshot: MarketSnapshot, options: dict[str, Any]) -> Split:
+def _split(snapshot: MarketSnapshot, options: QlibOptions) -> Split:
     """Split by the given days, or by the paper's.
 
     If the snapshot lacks the paper's training days, split the days before the test.
     """
-    paper = paper_segments(options["train_from"])
-    train_days = _days("--train", options["train_days"])
-    valid_days = _days("--valid", options["valid_days"])
-    test_days = _days("--test", options["test_days"])
+    paper = paper_segments()
+    train_days = _days("--train", options.train)
+    valid_days = _days("--valid", options.valid)
+    test_days = _days("--test", options.test)
     requested_test = test_days
     if test_days is None and paper.test and str(snapshot.days[-1]) >= paper.test.first:
         requested_test = paper.test  # the snapshot has at least a part of it
@@ -161,8 +160,7 @@ def _trained(
     seeds: range,
     snapshot: MarketSnapshot,
     samples: Samples,
-    out: Path,
-    options: dict[str, Any],
+    options: QlibOptions,
 ) -> Iterator[_Done]:
     console = Console(stderr=True)
     columns = (
@@ -175,13 +173,13 @@ def _trained(
         overall = progress.add_task("trainings", total=len(chosen) * len(seeds))
         for recipe in chosen:
             for seed in seeds:
-                folder = out / recipe.name / f"seed-{seed}"
+                folder = options.out / recipe.name / f"seed-{seed}"
                 settings = Settings(
                     seed,
-                    options["rounds"],
-                    options["threads"],
-                    options["device"],
-                    options["shuffled"],
+                    options.rounds,
+                    options.threads,
+                    options.device,
+                    options.shuffle_labels,
                 )
                 is_done = is_trained(folder, recipe, snapshot, samples, settings)
 

@@ -32,10 +32,20 @@ def ktdeval_metrics() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Quality of AMA's summaries, and records of DeepFund."""
-    ama = later("ktdeval_arena.ama_command:ama")
-    deepfund = later("ktdeval_arena.deepfund_command:deepfund")
+    """Return the command that makes summaries of news."""
     return [
-        Spec("ama", ama, "Quality of Agent Market Arena's summaries.", groups=("papers",)),
-        Spec("deepfund", deepfund, "Records of DeepFund.", groups=("papers",)),
+        Spec(
+            "paper ama",
+            later("ktdeval_arena.ama_command:ama"),
+            "Make daily summaries of the news of several sources, as Agent Market Arena does.",
+            groups=("papers",),
+        )
     ]
+
+
+@hookimpl
+def ktdeval_tables() -> list[Spec]:
+    """Return the paper's tables."""
+    from ktdeval.plugins.task_files import table_specs
+
+    return table_specs(f"{__path__[0]}/tables.yaml")

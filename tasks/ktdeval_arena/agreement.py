@@ -17,13 +17,18 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ktdeval.errors import DataError
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
 from ktdeval.stats import wilson
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import read_plain
 from ktdeval.values.yamlio import load_yaml
+
+if TYPE_CHECKING:
+    from ktdeval.plugins.table_files import PaperTable, TableChoices
 
 RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))["rules"]
 COLUMNS = ("item", "rater", "rule", "score")
@@ -137,3 +142,34 @@ def alpha(shared: Sequence[Sequence[int]]) -> float | None:
 def _distance(scores: Sequence[int]) -> int:
     """Sum of the squared distances of all pairs of scores."""
     return sum((one - other) ** 2 for one, other in combinations(scores, 2))
+
+
+def ratings_frame(
+    paths: Sequence[Path],
+    table: PaperTable,
+    choices: TableChoices,  # noqa: ARG001 - as tables are made
+) -> pd.DataFrame:
+    """One row a rule of a file of ratings. Raises UsageError: several files; DataError: no ratings."""
+    if len(paths) > 1:
+        raise UsageError(f"{table.name} is of one file of ratings; give one")
+
+    rows = []
+    equal = []
+    for rule, items in read_ratings(paths[0]).items():
+        rated = agreement(rule, items)
+        row: dict[str, Any] = rated._asdict()
+        levels = row.pop("levels")
+        for score, count in zip(_SCORES, levels, strict=True):
+            row[f"scores_{score}"] = count
+
+        rows.append(row)
+        if rated.shared and rated.alpha is None:
+            equal.append(RULES[rule]["title"])
+
+    frame = pd.DataFrame(rows, dtype=object)
+    if equal:
+        frame.attrs["notes"] = (
+            f"{', '.join(equal)}: all scores are equal, which does not show that raters agree"
+            " beyond chance",
+        )
+    return frame

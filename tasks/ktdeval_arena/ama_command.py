@@ -1,28 +1,25 @@
-"""`ktdeval ama`: daily summaries of news (`aggregate`), and how far raters of them agree
-(`agreement`).
-"""
+"""`ktdeval paper ama`: daily summaries of news."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ktdeval.cards import clean
 from ktdeval.cli import (
     FilePath,
-    LazyCommand,
-    LazyGroup,
     OutputPath,
+    PluginOptions,
     config_option,
     example,
+    flag,
     open_plugins,
-    plugin_option,
+    options_of,
     print_grid,
-    print_json,
 )
 from ktdeval.errors import DataError, EpisodeFailure, UsageError
 from ktdeval.market import Document, Documents, document_code, read_documents
@@ -37,146 +34,66 @@ from ktdeval.values.jsonio import (
     sha256_hex,
     write_atomic,
 )
-from ktdeval_arena.agreement import RULES, Agreement, agreement as agreement_of, read_ratings
 from ktdeval_arena.summaries import MIS, TASK, Stream, ask, document_line, extract, stream_of
 
-_AGREEMENT = LazyCommand(
-    __name__, "agreement", "Report how far raters of daily summaries agree, also beyond chance."
-)
-_AGGREGATE = LazyCommand(
-    __name__, "aggregate", "Make daily summaries of the news of several sources."
-)
-_COMMANDS = {"aggregate": _AGGREGATE, "agreement": _AGREEMENT}
-ama = LazyGroup(
-    "ktdeval ama",
-    _COMMANDS,
-    help="Agent Market Arena's summaries of news.",
-    examples=("ktdeval ama agreement ratings.csv",),
-)
-_PATH = FilePath()
-_HEADS = ["rule", "items", "rated twice", "mean", "0", "1", "2", "agreement %", "95 %", "alpha"]
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryOptions(PluginOptions):
+    """Options of summaries of news."""
+
+    out: Path = flag(
+        type=OutputPath("file"),
+        metavar="FILE.jsonl",
+        help="the documents; a report is written next to them",
+    )
+    venue: str = flag(
+        metavar="VENUE", help="venue whose closes end the days (see `ktdeval venues`)"
+    )
+    assets: tuple[str, ...] = flag(
+        (),
+        metavar="CODE,…",
+        help="only these assets [default: all that articles are filed under]",
+    )
+    model: str | None = flag(
+        None,
+        metavar="PROVIDER/NAME",
+        help="model that summarises [default: that of --config; without it none, an extract]",
+    )
+    config: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help=(
+            "YAML file of the model's run: options of `ktdeval run`, such as out, model_args,"
+            " temperature and max_cost"
+        ),
+    )
+    mark_missing: bool = flag(
+        False,
+        help="write that a summary is missing where the model's failed, instead of stopping",
+    )
 
 
-@example("ktdeval ama agreement ratings.csv")
+@example("ktdeval paper ama reuters.jsonl --venue us_equity --out news.jsonl")
 @click.command()
-@click.argument("ratings", type=_PATH, metavar="RATINGS.csv")
-@click.option("--json", "as_json", is_flag=True, help="print JSON: shares as fractions")
-def agreement(ratings: Path, as_json: bool) -> None:
-    """Report how far raters of daily summaries agree, also beyond chance.
-
-    RATINGS.csv has the columns item, rater, rule, score. A rule is date_accuracy, coverage,
-    bias_awareness or source_diversity, a score 0, 1 or 2.
-    """
-    agreements = [agreement_of(rule, items) for rule, items in read_ratings(ratings).items()]
-    if as_json:
-        print_json([rated._asdict() for rated in agreements])
-        return
-
-    rows = [_cells(rated) for rated in agreements]
-    print_grid(_HEADS, rows, ("rule",))
-    equal = []
-    for rated in agreements:
-        if rated.shared and rated.alpha is None:
-            equal.append(RULES[rated.rule]["title"])
-
-    if equal:
-        click.echo(
-            f"- {', '.join(equal)}: all scores are equal, which does not show that raters agree"
-            " beyond chance"
-        )
-
-
-def _cells(rated: Agreement) -> list[str]:
-    same = "-" if rated.same is None else f"{100 * rated.same:.1f}"
-    ends = "-"
-    if rated.low is not None and rated.high is not None:
-        ends = f"{100 * rated.low:.1f} … {100 * rated.high:.1f}"
-
-    chance = "-" if rated.alpha is None else f"{rated.alpha:.3f}"
-
-    return [
-        rated.rule,
-        str(rated.items),
-        str(rated.shared),
-        f"{rated.mean:.2f}",
-        *map(str, rated.levels),
-        same,
-        ends,
-        chance,
-    ]
-
-
-@example("ktdeval ama aggregate reuters.jsonl --venue us_equity --out news.jsonl")
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=_PATH, metavar="FILE…")
-@click.option(
-    "--out",
-    required=True,
-    type=OutputPath("file"),
-    metavar="FILE.jsonl",
-    help="the documents; a report is written next to them",
-)
-@click.option(
-    "--venue",
-    required=True,
-    metavar="VENUE",
-    help="venue whose closes end the days (see `ktdeval list venues`)",
-)
-@click.option(
-    "--assets",
-    multiple=True,
-    metavar="CODE,…",
-    help="only these assets [default: all that articles are filed under]",
-)
-@click.option(
-    "--model", metavar="PROVIDER/NAME", help="model that summarises [default: none, an extract]"
-)
-@config_option(
-    "model_args",
-    "base_url",
-    "temperature",
-    "max_output_tokens",
-    "max_cost",
-    "max_tokens",
-    "price",
-    "cache",
-)
-@click.option(
-    "--config", "config_file", metavar="FILE", help="YAML file of further options of `ktdeval run`"
-)
-@click.option(
-    "--run",
-    "run_folder",
-    metavar="DIR",
-    help="folder of the model's run [default: as of `ktdeval run`]",
-)
-@click.option(
-    "--mark-missing",
-    is_flag=True,
-    help="write that a summary is missing where the model's failed, instead of stopping",
-)
-@plugin_option
-def aggregate(
-    files: tuple[Path, ...],
-    out: Path,
-    venue: str,
-    assets: tuple[str, ...],
-    model: str | None,
-    mark_missing: bool,
-    **options: Any,
-) -> None:
-    """Make daily summaries of the news of several sources, as documents for `ktdeval data make long
+@click.argument("files", nargs=-1, required=True, type=FilePath(), metavar="FILE…")
+@options_of(SummaryOptions)
+@config_option("max_cost")
+def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None) -> None:
+    """Make daily summaries of the news of several sources, as documents for `ktdeval data make
     --documents`.
 
     FILE is a .jsonl, .csv or .parquet file of articles with published_at, known_at, source, kind,
     assets, title, text. Nothing that became known after the close of a day is in its summary.
     """
+    out = options.out
     report = out.with_suffix(".report.json")
-    plugins = open_plugins(options.pop("extra"))
+    plugins = open_plugins(options.extra)
     read = {path.resolve() for path in files}
     if out.suffix != ".jsonl" or read & {out.resolve(), report.resolve()}:
         raise UsageError(f"--out {out}: name a file that ends in .jsonl, and is none of those read")
-    if model is None and (mark_missing or any(value is not None for value in options.values())):
+    asks_model = options.model is not None or options.config is not None
+    if not asks_model and (options.mark_missing or max_cost is not None):
         raise UsageError("options of a model without one; give --model, or leave them out")
 
     make_folder(out.parent, "choose another --out")
@@ -184,18 +101,18 @@ def aggregate(
     for path in files:
         articles += read_documents(path)
 
-    codes = _codes(assets, articles)
-    stream = stream_of(Documents.of(articles), plugins.make_venue(venue), codes)
+    codes = _codes(options.assets, articles)
+    stream = stream_of(Documents.of(articles), plugins.make_venue(options.venue), codes)
     failures: dict[str, str] = {}
     folder = None
+    summaries_by = "extract"
 
-    if model is None or not stream.days:
+    if not asks_model or not stream.days:
         texts = {day.id: extract(day) for day in stream.days}
     else:
-        config_file = options.pop("config_file")
-        options["out"] = options.pop("run_folder")
-        chosen = {**options, "model": model, "tasks": (TASK,), "seeds": 1, "canary": 0}
-        config = load_config(config_file, chosen)
+        given = {"model": options.model, "max_cost": max_cost}
+        config = load_config(options.config, {**given, "tasks": (TASK,), "seeds": 1, "canary": 0})
+        summaries_by = config.model
         texts, failures, folder = ask(stream.days, config, plugins)
 
     _print(stream, texts, failures)
@@ -204,11 +121,11 @@ def aggregate(
             "no story is left to summarise, so nothing was written; the counts show which rule left"
             " the articles out"
         )
-    if failures and not mark_missing:
+    if failures and not options.mark_missing:
         raise EpisodeFailure(
             f"{len(failures)} of {len(stream.days)} summaries failed, so nothing was written: give"
-            " another --run to ask for them again (the other replies are in the cache), or"
-            f" --mark-missing to write that they are missing; run: {folder}"
+            " another `out` in --config to ask for them again (the other replies are in the cache),"
+            f" or --mark-missing to write that they are missing; run: {folder}"
         )
 
     content = "".join(f"{document_line(day, texts.get(day.id))}\n" for day in stream.days)
@@ -216,9 +133,9 @@ def aggregate(
         "format": "ktdeval-ama-summaries/1",
         "inputs": [{"name": path.name, "sha256": file_sha256(path)} for path in files],
         "rules": sha256_hex(dumps_canonical(dict(MIS))),
-        "venue": venue,
+        "venue": options.venue,
         "assets": list(codes),
-        "summaries_by": model or "extract",
+        "summaries_by": summaries_by,
         "run": None if folder is None else str(folder),
         "articles": stream.articles,
         "dropped": dict(stream.dropped),
@@ -228,7 +145,7 @@ def aggregate(
     write_atomic(out, content)
     write_atomic(report, dumps_pretty(record) + "\n")
     click.echo(
-        f"{out}: {len(stream.days)} documents; import them with --documents-close of {venue}'s"
+        f"{out}: {len(stream.days)} documents; import them with --documents-close of {options.venue}'s"
         f" close. Report: {report}"
     )
 

@@ -1,4 +1,4 @@
-"""Reader of run folders for `ktdeval deepfund`: signals and decisions of any team whose analysts
+"""Reader of run folders for DeepFund's tables: signals and decisions of any team whose analysts
 give signals, results, weeks.
 """
 

@@ -5,7 +5,7 @@ figures, and FinMem.
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later, maker
+from ktdeval.values.lazy import maker
 
 
 @hookimpl
@@ -79,13 +79,8 @@ def ktdeval_metrics() -> list[Spec]:
 
 
 @hookimpl
-def ktdeval_commands() -> list[Spec]:
-    """Return the command for the paper's tables."""
-    return [
-        Spec(
-            "investorbench",
-            later("ktdeval_investorbench.tables:investorbench"),
-            "Tables of InvestorBench, of your cards.",
-            groups=("papers",),
-        )
-    ]
+def ktdeval_tables() -> list[Spec]:
+    """Return the paper's tables."""
+    from ktdeval.plugins.task_files import table_specs
+
+    return table_specs(f"{__path__[0]}/tables.yaml")

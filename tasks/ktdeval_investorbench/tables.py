@@ -1,5 +1,5 @@
-"""`ktdeval investorbench table`: tables of the user's cards as in the paper, of models, classes of
-models in % of Buy & Hold and tests of daily rewards.
+"""Tables of the user's cards as in InvestorBench, of models, classes of models in % of Buy & Hold
+and tests of daily rewards.
 """
 
 from __future__ import annotations
@@ -11,24 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import click
 import numpy as np
 
-from ktdeval.cards import UNDEFINED, clean
-from ktdeval.cli import (
-    FilePath,
-    LazyCommand,
-    LazyGroup,
-    RunPath,
-    complete_data,
-    example,
-    grid_lines,
-    line_width,
-    open_plugins,
-    print_json,
-)
+from ktdeval.cards import clean
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.runner import (
@@ -44,6 +31,11 @@ from ktdeval.values.jsonio import file_sha256
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_investorbench.epochs import FIGURES, Epoch, Epochs, Median, read_epochs
 from ktdeval_investorbench.figures import daily_returns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ktdeval.plugins.table_files import PaperTable, TableChoices
 
 Type = Literal["financial_domain", "proprietary", "open_source", "no_language_model"]
 TYPES = (*get_args(Type), "unclassified")  #: in the order of tables
@@ -72,17 +64,21 @@ class Classes:
     sizes: dict[str, float] = field(default_factory=dict)
 
 
-def read_classes(path: Path | None, options: Sequence[str]) -> list[Classes]:
-    """Return `MODEL=TYPE[:BILLIONS]` of the command line, the user's file and the one shipped.
-    Raises UsageError, ConfigError.
+def read_classes(options: Sequence[str]) -> list[Classes]:
+    """Return the classes of `--class`, `MODEL=TYPE[:BILLIONS]` first, then files, and the ones
+    shipped. Raises UsageError, ConfigError.
     """
     from_options: dict[str, dict[str, Any]] = {"types": {}, "sizes": {}}
+    files = [Path(text) for text in options if "=" not in text]
     for text in options:
+        if "=" not in text:
+            continue
+
         match = re.fullmatch(r"([^=]+)=([^:]+)(?::(\d+(?:\.\d+)?)[bB]?)?", text)
         if match is None:
             raise UsageError(
                 f"--class {text!r}: expected MODEL=TYPE or MODEL=TYPE:BILLIONS, such as"
-                " my-model=open_source:70"
+                " my-model=open_source:70, or a YAML file"
             )
 
         model, kind, billions = match.groups()
@@ -91,7 +87,7 @@ def read_classes(path: Path | None, options: Sequence[str]) -> list[Classes]:
             from_options["sizes"][model] = float(billions)
 
     classes = [build(Classes, from_options, "--class")]
-    if path is not None:
+    for path in files:
         classes.append(build(Classes, load_yaml(path), str(path)))
 
     shipped = Path(__file__).with_name("classes.yaml")
@@ -319,7 +315,7 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
     if unknown:
         yield (
             f"unclassified: {', '.join(unknown)}; name their class with --class MODEL=TYPE:BILLIONS"
-            " or --classes FILE"
+            " or --class FILE"
         )
 
 
@@ -418,98 +414,30 @@ def _rewards(
     return rewards
 
 
-# ---- the command
-
-_TABLE = LazyCommand(
-    __name__,
-    "table",
-    "Print InvestorBench's tables, made of your own cards, and test models day by day.",
-)
-investorbench = LazyGroup(
-    "ktdeval investorbench",
-    {"table": _TABLE},
-    help="Tables of InvestorBench.",
-    examples=("ktdeval investorbench table ktdeval-runs/hold ktdeval-runs/chaos",),
-)
+# ---- the tables
 
 
-@example("ktdeval investorbench table ktdeval-runs/hold ktdeval-runs/chaos")
-@click.command()
-@click.argument("cards", nargs=-1, required=True, type=RunPath(), metavar="CARD…")
-@click.option(
-    "--show",
-    type=click.Choice(["models", "types", "sizes", "tests"]),
-    default="models",
-    show_default=True,
-    help=(
-        "figures of models and assets; types or sizes of models in % of Buy & Hold; Wilcoxon tests"
-    ),
-)
-@click.option(
-    "--median",
-    "rule",
-    type=click.Choice(["trajectory", "figures"]),
-    default="trajectory",
-    show_default=True,
-    help=(
-        "figures of the epoch with the median Sharpe ratio, or the median of each figure over the"
-        " epochs"
-    ),
-)
-@click.option(
-    "--rules", type=click.Choice(["paper", "strict"]), help="take only the cards by this rule set"
-)
-@click.option(
-    "--classes",
-    type=FilePath(),
-    metavar="FILE",
-    help="own patterns of models, looked at before those shipped",
-)
-@click.option(
-    "--class",
-    "class_options",
-    multiple=True,
-    metavar="MODEL=TYPE:BILLIONS",
-    help="class of a model, may be repeated",
-)
-@click.option(
-    "--data",
-    metavar="DATA",
-    shell_complete=complete_data,
-    help="where the market of the runs is, if it has moved; --show tests reads it",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "csv", "markdown", "json"]),
-    default="text",
-    show_default=True,
-    help="how it is written; CSV and JSON have every digit",
-)
-def table(
-    cards: tuple[Path, ...],
-    show: str,
-    classes: Path | None,
-    class_options: tuple[str, ...],
-    **options: Any,
-) -> None:
-    """Print InvestorBench's tables, made of your own cards.
+def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:
+    """Rows of a table of models, types or sizes of models, or tests (its setting `show`).
 
-    CARD is a card file or a run folder; an epoch is a seed. Buy & Hold is the card of
-    builtin/buy_and_hold. Tests need run folders.
+    An epoch is a seed. Buy & Hold is the card of `builtin/buy_and_hold`. Tests need run folders.
+    Raises UsageError, CardError: the cards don't give the table.
     """
-    groups = read_epochs(cards, options["rules"])
-    rule = options["rule"]
-    where = {"data": options["data"]} if options["data"] else {}
-    known = read_classes(classes, class_options)
+    import pandas as pd  # not at the top, so that plugins load quickly
+
+    show = table.settings["show"]
+    rule = choices.median
+    groups = read_epochs(paths, choices.rules)
+    known = read_classes(choices.classes)
     check_named(known[0], (group.system.model for group in groups))
     rows = model_rows(groups, rule, known)
     shown = rows
 
     if show == "tests":
+        where = {"data": choices.data} if choices.data else {}
 
         def market_of(run: Path) -> MarketSnapshot:
-            return open_recorded_snapshot(RunFolder.load(run), open_plugins(), where)
+            return open_recorded_snapshot(RunFolder.load(run), choices.plugins, where)
 
         shown = wilcoxon_rows(groups, rule, market_of)
     elif show != "models":
@@ -521,61 +449,19 @@ def table(
             " --class"
         )
 
-    layout = load_yaml(Path(__file__).with_suffix(".yaml"))
-    title = _title(groups, rule)
-    remarks = [*notes(rows, shown), *layout["notes"].get(show, ())]
-
-    if options["form"] == "json":
-        print_json({"title": title, "rows": shown, "notes": remarks})
-    elif options["form"] == "csv":
-        import pandas as pd  # not at the top, so that help is quick
-
-        click.echo(pd.DataFrame(shown).to_csv(index=False), nl=False)
-    else:
-        lines = [title, *_lines(shown, layout[show], options["form"])]
-        lines.extend(f"- {clean(note)}" for note in remarks)
-        click.echo("\n".join(lines))
+    # Of objects, so that counts stay whole numbers where one is missing.
+    frame = pd.DataFrame(shown, dtype=object)
+    remarks = [clean(note) for note in notes(rows, shown)]
+    frame.attrs["notes"] = (_title(groups, rule), *remarks, *table.notes)
+    return frame
 
 
 def _title(groups: Sequence[Epochs], rule: Median) -> str:
-    """Return the title of a table: by which rules, and all labels of the cards."""
+    """Return by which rules a table is, and all labels of the cards."""
     labels: set[str] = set()
     for group in groups:
         for epoch in group.members:
             labels.update(epoch.card.labels)
 
     rules = groups[0].members[0].card.rules
-    return f"InvestorBench by {rules} rules, --median {rule} ({', '.join(sorted(labels))})"
-
-
-def _lines(rows: list[Row], columns: list[Any], form: str) -> list[str]:
-    """Return the lines of a table. `columns`: head, key of the rows, and format of each."""
-    heads = [column[0] for column in columns]
-    cells = [_cells(row, columns) for row in rows]
-    if form == "text":
-        # words are aligned to the left
-        words = [head for head, key, _ in columns if isinstance(rows[0][key], str)]
-        return grid_lines(heads, cells, words, line_width(), "  ")
-
-    lines = ["", _markdown_row(heads), _markdown_row(["---"] * len(heads))]
-    for row in cells:
-        # an upright stroke, as in a model's name, would end the cell
-        lines.append(_markdown_row([cell.replace("|", "&#124;") for cell in row]))
-    lines.append("")
-    return lines
-
-
-def _cells(row: Row, columns: list[Any]) -> list[str]:
-    cells = []
-    for _, key, how in columns:
-        value = row[key]
-        if value is None:
-            cells.append(UNDEFINED)
-        else:
-            cells.append(clean(how.format(value)))
-
-    return cells
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"by {rules} rules, --median {rule} ({', '.join(sorted(labels))})"

@@ -33,3 +33,11 @@ def ktdeval_tools() -> list[Spec]:
         Spec(name, maker("ktdeval_ktdfin.tools:research_tool", name), summary)
         for name, summary in _TOOLS.items()
     ]
+
+
+@hookimpl
+def ktdeval_tables() -> list[Spec]:
+    """Return the paper's tables."""
+    from ktdeval.plugins.task_files import table_specs
+
+    return table_specs(f"{__path__[0]}/tables.yaml")

@@ -18,15 +18,9 @@ def ktdeval_commands() -> Sequence[Spec]:
     """The commands on the services."""
     return [
         Spec(
-            "serve",
-            later("ktdeval_qfinzero.command:serve"),
-            "Serve the QFinZero services over HTTP and the Model Context Protocol.",
-            groups=("papers",),
-        ),
-        Spec(
-            "qfinzero",
+            "paper qfinzero",
             later("ktdeval_qfinzero.command:qfinzero"),
-            "Tools and broker logs of the QFinZero services.",
+            "Serve QFinZero's services; their tools, items and broker logs.",
             groups=("papers",),
         ),
     ]
@@ -72,3 +66,11 @@ def ktdeval_agents() -> Sequence[Spec]:
     return [
         Spec("chat", lambda *_: later("ktdeval_qfinzero.chat.agent:ChatAgent")()(), summary),
     ]
+
+
+@hookimpl
+def ktdeval_tables() -> Sequence[Spec]:
+    """Return the paper's tables."""
+    from ktdeval.plugins.task_files import table_specs
+
+    return table_specs(f"{__path__[0]}/tables.yaml")

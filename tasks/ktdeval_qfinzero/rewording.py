@@ -1,7 +1,7 @@
 """Plugin of the tasks that ask a model to word instructions anew (QFinZero, A.2):
 
     ktdeval --plugin ktdeval_qfinzero.rewording --model M --tasks qfinzero_reword_calling --out RUN
-    ktdeval qfinzero wordings RUN --out wordings.json
+    ktdeval paper qfinzero wordings RUN --out wordings.json
 
 A run of them has what every run has: budgets, resume, a record of each call, a card that verifies.
 Its score `kept` is the share of wordings that keep the literals of their instruction.

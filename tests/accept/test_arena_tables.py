@@ -49,7 +49,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def ktdeval_vote(runs: Sequence[Path], out: Path) -> int:
     from ktdeval.cli.main import main
 
-    return main(["vote", *map(str, runs), "--out", str(out)])
+    return main(["paper", "vote", *map(str, runs), "--out", str(out)])
 
 
 def table(terminal: Terminal, name: str, *cards: Path) -> list[dict[str, str]]:

@@ -31,11 +31,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(words: Sequence[object]) -> list[str]:
-    """The words of a command: those that don't begin with `data` follow `qfinzero`."""
+    """The words of a command: those that don't begin with `data` follow `paper qfinzero`."""
     texts = [str(word) for word in words]
     if texts[0] == "data":
         return texts
-    return ["qfinzero", *texts]
+    return ["paper", "qfinzero", *texts]
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
@@ -76,7 +76,7 @@ def test_a_call_prints_its_answer(capsys: pytest.CaptureFixture[str], folder: Pa
     answer = json.loads(
         printed(
             capsys,
-            "call",
+            "tools",
             "UPQ.stock.daily",
             wanted,
             "--data",
@@ -93,13 +93,13 @@ def test_a_call_prints_its_answer(capsys: pytest.CaptureFixture[str], folder: Pa
 def test_what_can_not_be_called_ends_with_its_code_and_one_line(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
-    answer = json.loads(printed(capsys, "call", "upq_stock_daily", "{}", "--data", folder, code=1))
+    answer = json.loads(printed(capsys, "tools", "upq_stock_daily", "{}", "--data", folder, code=1))
     assert answer["error"]["code"] == "invalid_argument"
     for words, message in (
-        (("call", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
-        (("call", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
-        (("call", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
-        (("tool",), "did you mean 'tools'?"),
+        (("tools", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
+        (("tools", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
+        (("tools", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
+        (("tols",), "did you mean 'tools'?"),
     ):
         assert message in refusal(capsys, *words)
 
@@ -209,11 +209,13 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path, folder, out = tmp_path / "planning.jsonl", tmp_path / "made", tmp_path / "run"
-    assert main(["qfinzero", "items", "planning"]) == 0
+    assert main(["paper", "qfinzero", "items", "planning"]) == 0
     path.write_text(capsys.readouterr().out)
     tasks = load_tasks(path)
     assert len(tasks) >= 100
-    assert main(["qfinzero", "items", "planning", "--prove", "--publish", str(folder)]) == 0
+    assert (
+        main(["paper", "qfinzero", "items", "planning", "--prove", "--publish", str(folder)]) == 0
+    )
     refused = sum(task.refuse for task in tasks)
     proved = f"{len(tasks)} items: {len(tasks) - refused} carried out, {refused} to be refused\n"
     assert capsys.readouterr().out == f"{folder}: {len(tasks)} items\n{proved}"
@@ -247,7 +249,12 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
 
 @pytest.mark.parametrize(
     "words",
-    [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["data", "make", "qfinzero"]],
+    [
+        ["paper"],
+        ["paper", "qfinzero"],
+        ["paper", "qfinzero", "serve"],
+        ["data", "make", "qfinzero"],
+    ],
     ids=" ".join,
 )
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:

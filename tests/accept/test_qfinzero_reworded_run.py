@@ -32,7 +32,7 @@ def test_recorded_wordings_are_asked_and_held_to_the_same_gold(tmp_path: Path) -
     kept = card_of(tmp_path / "words", "qfinzero_reword_calling")["scores"]["kept"]
     assert kept["value"] * 3 == 2
 
-    done = ktdeval("qfinzero", "wordings", "words", "--out", "words.json", cwd=tmp_path)
+    done = ktdeval("paper", "qfinzero", "wordings", "words", "--out", "words.json", cwd=tmp_path)
     assert done.out == "words.json: 2 wordings by builtin/script; left out: 1\n"
 
     (tmp_path / "mine.yaml").write_text(VARIANT)
@@ -56,5 +56,7 @@ def test_recorded_wordings_are_asked_and_held_to_the_same_gold(tmp_path: Path) -
     verified = ktdeval("card", "verify", "asked/cards/in_other_words.json", cwd=tmp_path)
     assert verified.code == 0, verified
 
-    empty = error_line(ktdeval("qfinzero", "wordings", "asked", "--out", "x.json", cwd=tmp_path))
+    empty = error_line(
+        ktdeval("paper", "qfinzero", "wordings", "asked", "--out", "x.json", cwd=tmp_path)
+    )
     assert "expected finished episodes of one task qfinzero_reword_calling" in empty

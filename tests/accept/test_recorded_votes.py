@@ -63,7 +63,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def elected(stances: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("elected") / "run"
-    assert main(["vote", *map(str, stances), "--out", str(out)]) == 0
+    assert main(["paper", "vote", *map(str, stances), "--out", str(out)]) == 0
     return out
 
 
@@ -117,7 +117,7 @@ def test_decisions_are_elected_as_an_independent_count_elects_them(
     assert "verified (episodes: 2, steps executed again: 40" in terminal.text(
         "card", "verify", elected
     )
-    text = terminal.text("vote", *stances, "--verify", elected)
+    text = terminal.text("paper", "vote", *stances, "--verify", elected)
     assert "ballots of 5 voters as in their runs, steps executed again: 40" in text
     assert terminal.text("card", "verify", "--card-only", elected)
 
@@ -143,7 +143,7 @@ def test_orders_are_elected_as_an_independent_count_elects_them(
     orders: list[Path], tmp_path: Path, terminal: Terminal
 ) -> None:
     out = tmp_path / "elected"
-    terminal.text("vote", *orders, "--out", out)
+    terminal.text("paper", "vote", *orders, "--out", out)
     ballots = pd.concat([orders_of(path) for path in orders])
     sides = ballots.groupby(["filled_on", "code", "side"]).agg(
         votes=("side", "size"),
@@ -161,7 +161,7 @@ def test_orders_are_elected_as_an_independent_count_elects_them(
         expected[columns].sort_values(columns[:3]).reset_index(drop=True),
         check_dtype=False,
     )
-    assert "verified" in terminal.text("vote", *orders, "--verify", out)
+    assert "verified" in terminal.text("paper", "vote", *orders, "--verify", out)
 
 
 def test_the_card_says_that_it_is_a_vote_and_of_whom(
@@ -186,7 +186,7 @@ def test_equal_elections_give_equal_bytes_and_no_handles_of_a_voter(
     stances: list[Path], elected: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     again = tmp_path / "again"
-    terminal.text("vote", *stances, "--out", again)
+    terminal.text("paper", "vote", *stances, "--out", again)
     first = RunFolder.load(elected)
     assert first.manifest.to_json() == RunFolder.load(again).manifest.to_json()
     specs = first.manifest.specs
@@ -218,7 +218,7 @@ def test_a_turned_ballot_is_found_by_the_voters_records(
     stances: list[Path], elected: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     forged = rewritten(elected, tmp_path / "forged", turn_a_ballot)
-    code, _, err = terminal.call("vote", *stances, "--verify", forged)
+    code, _, err = terminal.call("paper", "vote", *stances, "--verify", forged)
     assert code == 1
     assert "step 7: the ballot of voter 2 is not the one that" in err
     assert terminal.call("card", "verify", forged)[0] == 1
@@ -233,7 +233,7 @@ def test_a_changed_record_of_a_voter_is_found(
 
     forged = rewritten(stances[2], tmp_path / "voter", change)
     voters = [*stances[:2], forged, *stances[3:]]
-    code, _, err = terminal.call("vote", *voters, "--verify", elected)
+    code, _, err = terminal.call("paper", "vote", *voters, "--verify", elected)
     assert code == 1
     assert "voter 3: records: recorded" in err
 
@@ -241,7 +241,7 @@ def test_a_changed_record_of_a_voter_is_found(
     spec = RunFolder.load(forged).manifest.specs[0]
     transcript = RunFolder.load(forged).episode_path(spec) / "transcript.jsonl.zst"
     transcript.write_bytes(transcript.read_bytes() + b"x")
-    refused = terminal.refusal("vote", *voters, "--out", tmp_path / "out")
+    refused = terminal.refusal("paper", "vote", *voters, "--out", tmp_path / "out")
     assert "is not the file that the episode ended with" in refused
 
 
@@ -249,11 +249,11 @@ def test_other_voters_and_another_order_are_found(
     stances: list[Path], elected: Path, terminal: Terminal
 ) -> None:
     turned = [stances[1], stances[0], *stances[2:]]
-    code, _, err = terminal.call("vote", *turned, "--verify", elected)
+    code, _, err = terminal.call("paper", "vote", *turned, "--verify", elected)
     assert (code, "voter 1: model: recorded python/voter0" in err) == (1, True)
-    code, _, err = terminal.call("vote", *stances[:4], "--verify", elected)
+    code, _, err = terminal.call("paper", "vote", *stances[:4], "--verify", elected)
     assert (code, "it has 5 voters, 4 runs are given" in err) == (1, True)
-    refused = terminal.refusal("vote", *stances, "--verify", stances[0])
+    refused = terminal.refusal("paper", "vote", *stances, "--verify", stances[0])
     assert "is not an elected run" in refused
 
 
@@ -279,7 +279,7 @@ def test_runs_of_another_plan_are_refused_by_what_differs(
     more: dict[str, Any], words: str, stances: list[Path], tmp_path: Path, terminal: Terminal
 ) -> None:
     differing = other(tmp_path, **more)
-    refused = terminal.refusal("vote", stances[0], differing, "--out", tmp_path / "out")
+    refused = terminal.refusal("paper", "vote", stances[0], differing, "--out", tmp_path / "out")
     assert words in refused
     assert str(differing) in refused
     assert not (tmp_path / "out").exists()
@@ -289,24 +289,26 @@ def test_a_vote_needs_two_different_finished_runs_and_a_new_folder(
     stances: list[Path], tmp_path: Path, terminal: Terminal
 ) -> None:
     out = tmp_path / "out"
-    refused = terminal.refusal("vote", stances[0], "--out", out)
+    refused = terminal.refusal("paper", "vote", stances[0], "--out", out)
     assert "one run is no vote" in refused
-    refused = terminal.refusal("vote", stances[0], stances[1], stances[0], "--out", out)
+    refused = terminal.refusal("paper", "vote", stances[0], stances[1], stances[0], "--out", out)
     assert "a run votes once" in refused
-    assert "--out" in terminal.refusal("vote", *stances)
+    assert "--out" in terminal.refusal("paper", "vote", *stances)
     out.mkdir()
     (out / "notes.txt").write_text("mine")
-    assert "is there already" in terminal.refusal("vote", *stances, "--out", out)
+    assert "is there already" in terminal.refusal("paper", "vote", *stances, "--out", out)
     differing = other(tmp_path, rules="paper")
-    refused = terminal.refusal("vote", stances[0], differing, "--out", tmp_path / "new")
+    refused = terminal.refusal("paper", "vote", stances[0], differing, "--out", tmp_path / "new")
     assert "rules differ: paper" in refused
-    terminal.text("vote", stances[0], differing, "--rules", "paper", "--out", tmp_path / "new")
+    terminal.text(
+        "paper", "vote", stances[0], differing, "--rules", "paper", "--out", tmp_path / "new"
+    )
 
 
 def test_half_of_an_even_number_is_no_majority(
     stances: list[Path], tmp_path: Path, terminal: Terminal
 ) -> None:
-    terminal.text("vote", *stances[:2], "--out", tmp_path / "two")
+    terminal.text("paper", "vote", *stances[:2], "--out", tmp_path / "two")
     first, second = (decisions_of(path).set_index(["seed", "step"]) for path in stances[:2])
     agreed = first["decision"].where(first["decision"] == second["decision"], "HOLD")
     folder = RunFolder.load(tmp_path / "two")
@@ -369,12 +371,12 @@ def test_an_elected_sale_of_what_only_the_voters_hold_is_left_out(
         assert len(ktdeval.load_run(runs[-1]).orders()) == len(trades)
 
     out = tmp_path / "elected"
-    terminal.text("vote", *runs, "--out", out)
+    terminal.text("paper", "vote", *runs, "--out", out)
     assert ktdeval.load_run(out).orders().empty
     (card,) = ktdeval.load_run(out).cards
     assert card.plain["failures"] == {"constraint": 1}
     assert card.plain["decisions"]["elected"] == 4
-    assert "verified" in terminal.text("vote", *runs, "--verify", out)
+    assert "verified" in terminal.text("paper", "vote", *runs, "--verify", out)
 
 
 def screening(request: ModelRequest) -> Reply | str:
@@ -400,7 +402,7 @@ def test_an_order_on_what_only_research_has_shown_stops_the_election_and_leaves_
         runs.append(run(screening, out, "blinded_open_research", "synthetic", limit=2))
         assert len(ktdeval.load_run(out).orders()) == 2
 
-    refused = terminal.call("vote", *runs, "--out", tmp_path / "elected")
+    refused = terminal.call("paper", "vote", *runs, "--out", tmp_path / "elected")
     assert refused[0] != 0
     assert "only the voters' own research has shown" in refused[2]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run0", "run1"]
@@ -415,6 +417,6 @@ def test_decisions_that_no_model_wrote_as_a_whole_are_refused(
         options = {"agent": "by_asset", "limit": 2}
         runs.append(run(stance_model(f"v{number}"), out, "ama_btc", "synthetic_arena", **options))
 
-    code, _, err = terminal.call("vote", *runs, "--out", tmp_path / "elected")
+    code, _, err = terminal.call("paper", "vote", *runs, "--out", tmp_path / "elected")
     assert code != 0
     assert "no submission is on record" in err

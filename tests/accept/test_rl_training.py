@@ -71,7 +71,7 @@ def test_the_same_command_gives_the_same_policy_and_a_run_of_it_verifies(
             "--seed",
             seed,
         ]
-        assert main(["rl", "train", *words, "--output", str(tmp_path / name)]) == 0
+        assert main(["train", "rl", *words, "--output", str(tmp_path / name)]) == 0
     assert "(1,000 steps on 2020-04-01:2020-09-30)" in capsys.readouterr().out
     first, again, other = ((tmp_path / name).read_bytes() for name in "abc")
     assert first == again != other

@@ -186,6 +186,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "plugins/ktdeval_gym/rl/command.py",
         "plugins/ktdeval_qlib/command.py",
         "plugins/ktdeval_report/command.py",
+        "plugins/ktdeval_compare/table_command.py",
         "tasks/ktdeval_deanon/certificate/command.py",
         "ktdeval/plugins/registry.py",
         "ktdeval/runner/config.py",

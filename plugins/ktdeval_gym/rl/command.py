@@ -1,13 +1,22 @@
-"""`ktdeval rl train`: train a policy on a task, a market and days, and write its file."""
+"""`ktdeval train rl`: train a policy on a task, a market and days, and write its file."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from ktdeval.cli import OutputPath, complete_names, config_option, example, open_plugins
+from ktdeval.cli import (
+    OutputPath,
+    complete_names,
+    config_option,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+)
 from ktdeval.errors import DataError, UsageError
 from ktdeval.runner import choose_windows, open_snapshot
 from ktdeval.tasks import Task, Window, market_problem
@@ -17,70 +26,30 @@ from ktdeval.values.typed import encode_canonical
 from ktdeval_gym.choices import Algorithm
 
 
-@example(
-    "ktdeval rl train --task investorbench_msft_history --train 2020-04-01:2020-10-01 --output policy.json"
-)
-@click.group()
-def rl() -> None:
-    """Train policies of BUY, SELL or HOLD by reinforcement learning, for the model rl/policy."""
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions:
+    """Options of the training of a policy."""
+
+    task: str = flag(
+        metavar="TASK",
+        complete=complete_names("tasks"),
+        help="task on one asset that shows its history",
+    )
+    algorithm: Algorithm = flag("ppo", help="of stable-baselines3")
+    train: str = flag(metavar="FIRST:LAST", help="days of training, before all windows evaluated")
+    lookback: int = flag(10, type=click.IntRange(1, 499), help="daily returns that a policy sees")
+    steps: int = flag(10_000, type=click.IntRange(1, 10**8), help="decisions to train on")
+    seed: int = flag(0, type=click.IntRange(0, 2**31 - 1), help="of all chance in training")
+    output: Path = flag(type=OutputPath("file"), metavar="FILE", help="policy to write, JSON")
 
 
 @example(
-    "ktdeval rl train --task investorbench_msft_history --train 2020-04-01:2020-10-01 --output policy.json"
+    "ktdeval train rl --task investorbench_msft_history --train 2020-04-01:2020-10-01 --output policy.json"
 )
-@rl.command()
-@click.option(
-    "--task",
-    "name",
-    required=True,
-    metavar="TASK",
-    shell_complete=complete_names("tasks"),
-    help="task on one asset that shows its history",
-)
-@click.option(
-    "--algorithm",
-    type=click.Choice(get_args(Algorithm)),
-    default="ppo",
-    show_default=True,
-    help="of stable-baselines3",
-)
-@click.option(
-    "--train",
-    "days",
-    required=True,
-    metavar="FIRST:LAST",
-    help="days of training, before all windows evaluated",
-)
-@click.option(
-    "--lookback",
-    type=click.IntRange(1, 499),
-    default=10,
-    show_default=True,
-    help="daily returns that a policy sees",
-)
-@click.option(
-    "--steps",
-    type=click.IntRange(1, 10**8),
-    default=10_000,
-    show_default=True,
-    help="decisions to train on",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**31 - 1),
-    default=0,
-    show_default=True,
-    help="of all chance in training",
-)
-@click.option(
-    "--output",
-    type=OutputPath("file"),
-    required=True,
-    metavar="FILE",
-    help="policy to write, JSON",
-)
+@click.command()
+@options_of(PolicyOptions)
 @config_option("data", "data_args", "windows", "plugin")
-def train(name: str, days: str, output: Path, **options: Any) -> None:
+def rl(options: PolicyOptions, **market: Any) -> None:
     """Train a policy on days before those that it is evaluated on.
 
     Decisions are settled as the task settles a model's: the same account, venue, costs and fills.
@@ -92,11 +61,11 @@ def train(name: str, days: str, output: Path, **options: Any) -> None:
     from ktdeval_gym.policy import overlap
     from ktdeval_gym.simulation import TradingSimulation
 
-    plugins = open_plugins(options["plugin"] or ())
-    task = plugins.make_task(name)
-    check_task(task, options["lookback"], plugins)
-    span = _one_window(task, days)
-    chosen = choose_windows(task, options["windows"] or ())
+    plugins = open_plugins(market["plugin"] or ())
+    task = plugins.make_task(options.task)
+    check_task(task, options.lookback, plugins)
+    span = _one_window(task, options.train)
+    chosen = choose_windows(task, market["windows"] or ())
     evaluated = [window for window in chosen if window is not None]
 
     for window in evaluated:
@@ -112,18 +81,18 @@ def train(name: str, days: str, output: Path, **options: Any) -> None:
             f"training needs {error.name}, which is not installed: pip install 'ktdeval[rl]'"
         ) from error
 
-    make_folder(output.parent, "choose another --output")
-    snapshot = open_snapshot(plugins, options["data"] or "synthetic", options["data_args"] or {})
+    make_folder(options.output.parent, "choose another --output")
+    snapshot = open_snapshot(plugins, market["data"] or "synthetic", market["data_args"] or {})
     absent = market_problem(task, snapshot)
     if absent:
         raise DataError(absent)
 
-    check_days(task, snapshot, options["lookback"], evaluated)
-    simulation = TradingSimulation(task, snapshot, span, options["lookback"])
-    learner = learn(simulation, options["algorithm"], options["steps"], options["seed"])
+    check_days(task, snapshot, options.lookback, evaluated)
+    simulation = TradingSimulation(task, snapshot, span, options.lookback)
+    learner = learn(simulation, options.algorithm, options.steps, options.seed)
     content = policy_file(simulation, learner)
-    write_atomic(output, encode_canonical(content) + "\n")
-    click.echo(f"policy  {output} ({content.steps:,} steps on {span.first}:{span.last})")
+    write_atomic(options.output, encode_canonical(content) + "\n")
+    click.echo(f"policy  {options.output} ({content.steps:,} steps on {span.first}:{span.last})")
 
 
 def _one_window(task: Task, days: str) -> Window:

@@ -32,7 +32,7 @@ class ChatAgent:
         """
         if session.submit_tool.name != FORM.name:
             raise ConfigError(
-                "agent chat answers turns of a chat (`ktdeval serve qfinzero`); leave out --agent"
+                "agent chat answers turns of a chat (`ktdeval paper qfinzero serve`); leave out --agent"
             )
 
         messages = [Message("system", observation.system), Message("user", observation.user)]

@@ -53,7 +53,7 @@ class SuiteConfig(QuestionsConfig):
     wordings: str | None = option(
         None,
         help=(
-            "file of `ktdeval qfinzero wordings`: only items with a wording in it are asked, in these"
+            "file of `ktdeval paper qfinzero wordings`: only items with a wording in it are asked, in these"
             " words"
         ),
     )

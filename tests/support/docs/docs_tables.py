@@ -65,11 +65,11 @@ def label_names() -> str:
 def paper_tables() -> str:
     """Return the tables that `ktdeval table --like` prints: their rows, columns and source."""
     rows = []
-    for name, spec in known_tables().items():
-        heads = [str(column[0]).strip() for column in spec["columns"]]
+    for name, spec in known_tables(load_plugins()).items():
+        heads = [head.strip() for head, _, _ in spec.columns]
         shown = ", ".join(dict.fromkeys(heads)) or "by card"
-        rows.append((code(name), spec["rows"], plain_text(spec["caption"]), shown, spec["source"]))
-    return table(("name", "rows", "shows", "columns", "source"), rows)
+        rows.append((code(name), plain_text(spec.caption), shown, spec.source))
+    return table(("name", "shows", "columns", "source"), rows)
 
 
 def columns_table() -> str:

@@ -1,4 +1,4 @@
-"""`ktdeval serve qfinzero` as a process of its own, with a playground; and an HTTP client for it."""
+"""`ktdeval paper qfinzero serve` as a process of its own, with a playground; and an HTTP client for it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class PlaygroundServer:
 @contextmanager
 def playground_server(cwd: Path, *words: str, **environment: str) -> Iterator[PlaygroundServer]:
     """A server in a folder, for the length of the block."""
-    command = [sys.executable, "-m", "ktdeval", "serve", "qfinzero", "--port", "0", *words]
+    command = [sys.executable, "-m", "ktdeval", "paper", "qfinzero", "serve", "--port", "0", *words]
     process = subprocess.Popen(
         command, cwd=cwd, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
     )

@@ -34,7 +34,7 @@ _MOST_ROWS = 1000
 
 @cache
 def terminal_catalogue() -> Catalogue:
-    """What `ktdeval serve qfinzero` serves."""
+    """What `ktdeval paper qfinzero serve` serves."""
     return served_catalogue(catalogue())
 
 

@@ -54,7 +54,7 @@ def run(folder: Path, name: str, *words: object, task: str = TASK) -> Path:
 def export(*words: object, cwd: Path, **environment: str) -> Done:
     """Export runs into `rows.jsonl`."""
     return ktdeval(
-        "export", "chat", *words, "--out", "rows.jsonl", cwd=cwd, environment=environment
+        "train", "export", *words, "--out", "rows.jsonl", cwd=cwd, environment=environment
     )
 
 

@@ -196,7 +196,7 @@ def test_orders_that_break_a_rule_on_this_account_are_left_out_one_by_one() -> N
 
 def test_the_model_of_a_vote_has_no_replies_of_its_own() -> None:
     model = ElectedModel("majority", ElectedParams())
-    with pytest.raises(ProviderError, match=r"ktdeval vote RUN RUN"):
+    with pytest.raises(ProviderError, match=r"ktdeval paper vote RUN RUN"):
         model.reply(ModelRequest(()))
     with pytest.raises(ProviderError, match="no further step"):
         BallotModel([]).reply(ModelRequest(()))

@@ -202,7 +202,7 @@ def lines_of(path: Path, *articles: Document) -> Path:
 
 
 def command(*words: Any) -> int:
-    return main(["ama", "aggregate", *map(str, words), "--venue", "us_equity"])
+    return main(["paper", "ama", *map(str, words), "--venue", "us_equity"])
 
 
 @on_each_row
@@ -219,7 +219,7 @@ def test_invalid_input_is_reported_in_one_line_and_nothing_is_written(
     raw.write_text(raw.read_text() + line + "\n")
     before = raw.read_bytes()
     error = terminal.error(
-        "ama", "aggregate", "raw.jsonl", "--out", "out.jsonl", "--venue", "us_equity", *words
+        "paper", "ama", "raw.jsonl", "--out", "out.jsonl", "--venue", "us_equity", *words
     )
     assert message in error
     assert error.count("\n") == 1
@@ -238,20 +238,11 @@ def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empt
 ) -> None:
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
     raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
-    (tmp_path / "run.yaml").write_text(
-        "tool_protocol: native\nquiet: true\ncache: run\nmax_retries: 0\n"
-    )
+    config = tmp_path / "run.yaml"
+    settings = "tool_protocol: native\nquiet: true\ncache: run\nmax_retries: 0\n"
     with running_stub(FaultPlan(by_number={2: "context"})) as stub:
-        words = [
-            raw,
-            "--out",
-            out,
-            "--model",
-            "openai_compatible/stub-model",
-            "--base-url",
-            stub.base_url,
-        ]
-        words += ["--config", tmp_path / "run.yaml", "--run", tmp_path / "run"]
+        config.write_text(f"{settings}base_url: {stub.base_url}\nout: {tmp_path / 'run'}\n")
+        words = [raw, "--out", out, "--model", "openai_compatible/stub-model", "--config", config]
         assert command(*words) == 1
         shown = capsys.readouterr()
         assert "1 of 3 summaries failed, so nothing was written" in shown.err
@@ -314,11 +305,10 @@ def test_a_blank_summary_is_a_failed_one(
         out,
         "--plugin",
         tmp_path / "blank_plugin.py",
-        "--model",
-        "test/blank",
-        "--run",
-        tmp_path / "run",
+        "--config",
+        tmp_path / "run.yaml",
     ]
+    (tmp_path / "run.yaml").write_text(f"model: test/blank\nout: {tmp_path / 'run'}\n")
     assert command(*words, "--mark-missing") == 0
     assert "empty" in capsys.readouterr().out
     report = json.loads((tmp_path / "out.report.json").read_text())
@@ -479,8 +469,8 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Ter
         for rule in ("coverage", "bias_awareness")
     ]
     path = ratings(tmp_path / "r.csv", *rows)
-    shown = terminal.out("ama", "agreement", path).splitlines()
-    assert shown[1].split() == [
+    shown = terminal.out("table", "--like", "ama-ratings", path).splitlines()
+    assert shown[2].split() == [
         "coverage",
         "3",
         "3",
@@ -496,11 +486,11 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Ter
     ]
     assert (
         shown[-1]
-        == "- Bias awareness: all scores are equal, which does not show that raters agree beyond"
+        == "  Bias awareness: all scores are equal, which does not show that raters agree beyond"
         " chance"
     )
     assert [
-        one["rule"] for one in json.loads(terminal.out("ama", "agreement", path, "--json"))
+        one["rule"] for one in terminal.report("table", "--like", "ama-ratings", path)["rows"]
     ] == ["coverage", "bias_awareness"]
     assert {len(rule["levels"]) for rule in RULES.values()} == {3}
 
@@ -509,9 +499,11 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Ter
 def test_a_file_of_something_else_is_one_line(
     rows: list[str], message: str, tmp_path: Path, terminal: Terminal
 ) -> None:
-    (line,) = terminal.error("ama", "agreement", ratings(tmp_path / "r.csv", *rows)).splitlines()
+    (line,) = terminal.error(
+        "table", "--like", "ama-ratings", ratings(tmp_path / "r.csv", *rows)
+    ).splitlines()
     assert message in line
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     assert "column 'item' is missing; a line has item, rater, rule, score" in terminal.error(
-        "ama", "agreement", tmp_path / "other.csv"
+        "table", "--like", "ama-ratings", tmp_path / "other.csv"
     )

@@ -342,19 +342,21 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
         str(run),
     ]
     assert main([*rows, "--quiet"]) == 0
-    report = json.loads(terminal.out("deepfund", "report", run, "--format", "json"))
-    whole, card = (
-        report["models"][0],
-        json.loads((run / "cards/deepfund_berkshire.json").read_text()),
+    models, analysts, decisions, results = (
+        rows_of(terminal, f"deepfund-{name}", run)
+        for name in ("consistency", "signals", "decisions", "effectiveness")
     )
+    whole = models[0]
+    card = json.loads((run / "cards/deepfund_berkshire.json").read_text())
     assert (
         whole["decisions"],
         whole["decision_errors"],
         whole["Buy"] + whole["Sell"] + whole["Hold"],
     ) == (15, 0, 15)
-    assert whole["signals"] == sum(row["signals"] for row in report["analysts"]) > 0
+    assert whole["signals"] == sum(row["signals"] for row in analysts[len(models) :]) > 0
+    assert [row["signals"] for row in analysts[: len(models)]] == [row["signals"] for row in models]
     assert whole["Buy"] + whole["Sell"] == card["orders"]["submitted"]
-    (result,) = report["results"]
+    (result,) = results
     judged = card["episodes"][0]["metrics"]["df_effectiveness"]
     assert result["buys"] + result["sells"] == judged["n"]
     assert sum(result[f"effective_{name}"] or 0 for name in ("buys", "sells")) / judged[
@@ -363,55 +365,50 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
     assert result["total_return"] / result["usd"] == pytest.approx(result["return_per_usd"])
     assert result["total_return"] == card["metrics"]["total_return"]["value"]
     assert result["usd"] == card["cost"]["per_episode"]["value"]
-    assert (whole["experiment"], report["models"][1]["experiment"]) == ("all", "deepfund_berkshire")
+    assert (whole["experiment"], models[1]["experiment"]) == ("all", "deepfund_berkshire")
     assert (result["experiment"], result["model"]) == (
         "deepfund_berkshire",
         "test/member · deepfund",
     )
     assert f"{whole['consistent']} of {whole['judged']}" in terminal.out(
-        "deepfund", "report", run, "--decisions"
+        "table", run, "--like", "deepfund-consistency"
     )
-    heads, *listed = terminal.out("deepfund", "report", run, "--format", "csv").splitlines()
-    assert heads.split(",") == list(report["decisions"][0])
+    heads, *listed = terminal.out(
+        "table", run, "--like", "deepfund-decisions", "--format", "csv"
+    ).splitlines()
+    assert heads.split(",") == list(decisions[0])
     assert [line.split(",")[3:5] for line in listed] == [
-        [row["day"], row["ticker"]] for row in report["decisions"]
+        [row["day"], row["ticker"]] for row in decisions
     ]
     assert len(listed) == 15
-    assert listed[0].split(",")[4] not in terminal.out("deepfund", "report", run), (
-        "decisions are listed when asked for"
-    )
     (path,) = (run / "cards").glob("*.json")
-    weeks = json.loads(terminal.out("deepfund", "weekly", run, "--format", "json"))
+    weeks = rows_of(terminal, "deepfund-4", run)
     shown = {
-        "nav": "{nav:,.2f}",
-        "cr": "{total_return:+.2%}",
-        "week": "{week_return:+.2%}",
-        "mdd": "{max_drawdown:.2%}",
+        "deepfund-4": "{nav:,.2f}",
+        "deepfund-4-cr": "{total_return:+.2%}",
+        "deepfund-4-week": "{week_return:+.2%}",
+        "deepfund-4-mdd": "{max_drawdown:.2%}",
     }
     for figure, form in shown.items():
-        rows = (
-            terminal.out("deepfund", "weekly", path, "--figure", figure)
-            .replace(" %", "%")
-            .splitlines()
-        )
-        assert rows[:3] == ["1  test/member · deepfund · deepfund_berkshire · live", "", rows[2]]
-        assert rows[2].split() == ["week", "to", "1"]
-        assert [line.split() for line in rows[3:]] == [
+        rows = terminal.text("table", path, "--like", figure).replace(" %", "%").splitlines()
+        assert rows[-1] == "  1  test/member · deepfund · deepfund_berkshire · live"
+        assert rows[1].split() == ["week", "to", "1"]
+        assert [line.split() for line in rows[2:-1]] == [
             [row["week"], form.format(**row)] for row in weeks
         ]
     assert [row["week"] for row in weeks] == ["2025-03-23"]
-    lines = terminal.out("deepfund", "weekly", run, "--format", "csv").splitlines()
+    lines = terminal.out("table", run, "--like", "deepfund-4", "--format", "csv").splitlines()
     assert float(lines[-1].split(",")[6]) == pytest.approx(
         card["metrics"]["total_return"]["value"], rel=1e-9
     )
     assert [one.experiment for one in read_groups([run, path])] == ["deepfund_berkshire"]
     other = Path(shutil.copytree(run, tmp_path / "other" / "run"))
-    named = terminal.out("deepfund", "weekly", run, other)
+    named = terminal.out("table", run, other, "--like", "deepfund-4")
     assert [
         f"{number}  test/member · deepfund · deepfund_berkshire · {folder} · live" in named
         for number, folder in ((1, run), (2, other))
     ] == [True, True]
-    assert "no run here" in terminal.error("deepfund", "report", tmp_path)
+    assert "no run here" in terminal.error("table", tmp_path, "--like", "deepfund-consistency")
 
 
 # ---- DeepFund's public database
@@ -521,7 +518,7 @@ def test_the_public_database_has_the_documented_figures(
         for action, bull, bear, flat in rows
     ]
     assert follows == [row["consistent"] for row in decision_rows(record)]
-    text = terminal.out("deepfund", "replay", path, "--decisions")
+    text = terminal.out("table", path, "--like", "deepfund-consistency")
     assert all(
         lines in text
         for lines in (
@@ -533,7 +530,7 @@ def test_the_public_database_has_the_documented_figures(
             "No justification provided due to error",
         )
     )
-    assert json.loads(terminal.out("deepfund", "replay", path, "--json"))["models"][0] == whole
+    assert rows_of(terminal, "deepfund-consistency", path)[0] == whole
 
 
 def test_a_default_is_recognised_by_its_whole_text(tmp_path: Path) -> None:
@@ -564,11 +561,17 @@ def test_a_default_is_recognised_by_its_whole_text(tmp_path: Path) -> None:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines before the notes, with single spaces."""
-    return [" ".join(line.split()) for line in text.partition("\n- ")[0].splitlines()]
+    """Lines of a table without its caption, with single spaces."""
+    return [" ".join(line.split()) for line in text.splitlines()[1:]]
 
 
-def test_a_database_is_printed_as_tables_of_models_analysts_and_if_asked_for_of_decisions(
+def rows_of(terminal: Terminal, name: str, *paths: object) -> list[dict[str, Any]]:
+    """Rows of a table as JSON has them."""
+    rows: list[dict[str, Any]] = terminal.report("table", *paths, "--like", name)["rows"]
+    return rows
+
+
+def test_a_database_is_printed_as_tables_of_models_of_analysts_and_of_decisions(
     tmp_path: Path, terminal: Terminal
 ) -> None:
     sold = ("p", "2025-04-02T00:00:00", "AAA", "Sell", 1, "because")
@@ -597,23 +600,25 @@ def test_a_database_is_printed_as_tables_of_models_analysts_and_if_asked_for_of_
         "a model 2025-04-01 AAA 0 2 1 Hold 0 2 no - -",
         "a model 2025-04-02 AAA 0 2 1 Sell 1 - yes yes yes",
     ]
-    text = terminal.text("deepfund", "replay", path)
-    assert lines_of(text) == [*models, "", *analysts]
-    assert text.splitlines()[len(models) + 1 + len(analysts) :] == [f"- {note}" for note in notes()]
-    assert lines_of(terminal.text("deepfund", "replay", path, "--decisions")) == [
-        *models,
-        "",
-        *analysts,
-        "",
-        *decisions,
-    ]
+    tables = {"consistency": models, "signals": analysts, "decisions": decisions}
+    for name, lines in tables.items():
+        text = terminal.text("table", path, "--like", f"deepfund-{name}")
+        assert lines_of(text) == [*lines, *(" ".join(note.split()) for note in notes())]
+
     record = read_database(path)
-    assert terminal.report("deepfund", "replay", path) == {
-        "models": summary_rows(record),
-        "analysts": analyst_rows(record),
-        "decisions": decision_rows(record),
-        "notes": list(notes()),
-    }
+    assert rows_of(terminal, "deepfund-consistency", path) == summary_rows(record)
+    assert rows_of(terminal, "deepfund-signals", path)[len(models) - 1 :] == analyst_rows(record)
+    assert rows_of(terminal, "deepfund-decisions", path) == decision_rows(record)
+    shown = terminal.report("table", path, "--like", "deepfund-decisions")
+    assert shown["notes"] == list(notes())
+
+
+def test_a_database_has_no_results_and_is_a_table_alone(tmp_path: Path, terminal: Terminal) -> None:
+    path = database(tmp_path / "a.db")
+    refused = terminal.refusal("table", path, "--like", "deepfund-effectiveness")
+    assert "a database of DeepFund has no prices of later days; give runs" in refused
+    refused = terminal.refusal("table", path, tmp_path, "--like", "deepfund-signals")
+    assert "a table is of one database, or of runs; give one of them" in refused
 
 
 @on_each_row
@@ -674,7 +679,7 @@ def test_two_systems_of_one_name_are_distinguished_by_their_parameters(
     assert [group.experiment for group in read_groups(runs[1:])] == [
         f"deepfund_berkshire · run{number}" for number in (1, 2)
     ]
-    terminal.out("deepfund", "weekly", *runs[:2])
+    terminal.out("table", *runs[:2], "--like", "deepfund-4")
 
 
 def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) -> None:

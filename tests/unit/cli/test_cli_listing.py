@@ -154,7 +154,7 @@ def test_help_of_run_shows_every_option(terminal: Terminal) -> None:
     assert terminal.text("--version") == f"ktdeval {ktdeval.__version__}\n"
 
 
-@pytest.mark.parametrize("group", [["card"], ["qfinzero"], ["serve"]], ids=" ".join)
+@pytest.mark.parametrize("group", [["card"], ["paper", "qfinzero"]], ids=" ".join)
 def test_a_group_without_a_command_prints_its_help_as_it_is(
     group: list[str], terminal: Terminal
 ) -> None:

@@ -39,3 +39,11 @@ def test_the_old_words_run_the_command(terminal: Terminal) -> None:
 
 def test_a_word_near_a_command_of_a_group_is_one_mistyped(terminal: Terminal) -> None:
     assert "no command 'vot'; did you mean 'vote'?" in terminal.error("paper", "vot")
+
+
+@pytest.mark.parametrize("first", ["qlib/linear", "qlib/*", "--seeds=2"])
+def test_a_model_or_an_option_after_train_means_its_default_command(
+    first: str, terminal: Terminal
+) -> None:
+    shown = terminal.text("train", first, "--help")
+    assert shown.startswith("Usage: ktdeval train qlib ")

@@ -34,6 +34,9 @@ class Options(Shared):
         (), name="--folder", help="folder to read; may be repeated", type=FilePath(), metavar="DIR"
     )
     sides: bool | None = flag(None, name="--both/--one", help="whether both sides count")
+    over: str | None = flag(
+        None, name="--over --transport", metavar="[NAME]", help="way; without a name, any"
+    )
 
 
 @click.command()
@@ -99,6 +102,19 @@ def test_help_names_the_options_of_a_command_before_those_that_it_shares() -> No
 )
 def test_help_says_value_meaning_and_default(line: str) -> None:
     assert line in " ".join(run("--help").split())
+
+
+@pytest.mark.parametrize("name", ["--over", "--transport"])
+@pytest.mark.parametrize(("value", "expected"), [((), ""), (("tcp",), "tcp")])
+def test_an_option_may_have_several_names_and_a_value_that_may_be_left_out(
+    name: str, value: tuple[str, ...], expected: str
+) -> None:
+    options = Options(source=Path("x.csv"), over=expected)
+    assert run("--source", "x.csv", name, *value) == f"{options!r}\n"
+
+
+def test_that_an_option_must_be_given_is_said_once() -> None:
+    assert run("--help").count("[required]") == 1
 
 
 # ---- further kinds of values

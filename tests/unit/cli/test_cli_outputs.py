@@ -74,7 +74,7 @@ def test_all_commands_that_write_are_found() -> None:
         "view report --out",
         "view report --plots",
     }
-    of_models = {"train --out", "rl train --output", "certify --out", "ama aggregate --out"}
+    of_models = {"train qlib --out", "train rl --output", "certify --out", "paper ama --out"}
     of_data = {"data make --out"}
     of_boards = {"leaderboard build --out", "leaderboard export --out"}
     assert names >= of_runs | of_models | of_data | of_boards

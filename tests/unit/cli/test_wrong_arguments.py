@@ -56,7 +56,9 @@ def test_control_characters_of_an_argument_do_not_reach_the_terminal(terminal: T
 def test_a_name_that_is_not_utf_8_is_refused_where_it_must_be_written_as_json(
     terminal: Terminal,
 ) -> None:
-    refused = terminal.refusal("qfinzero", "connect", "mcp", "--rules", "\udcff")
+    refused = terminal.refusal(
+        "paper", "qfinzero", "serve", "--connect", "mcp", "--rules", "\udcff"
+    )
     assert "'\\udcff': is not UTF-8, which JSON can't hold; choose another name" in refused
 
 

@@ -11,12 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from card_cases import derived_fields
 from compare_cards import CardTerminal, make_card
+from ktdeval.errors import ConfigError
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.plugins.table_files import PaperTable, Pivot
+from ktdeval.plugins.task_files import table_specs
 from ktdeval.tasks.scoring import Score, ScoreDefinition
 from ktdeval.values.jsonio import content_hash
+from ktdeval_compare.table_writing import FORMS, table_json, write_table
 from scoring_cases import TASK, score_spec, scoring_card
 
 SELECTION = {
@@ -257,3 +263,149 @@ def parted(parts: dict[str, tuple[float, float]]) -> dict[str, Any]:
         for episode in card["episodes"]:
             episode["metrics"][name] = {"value": parts[episode["window"]][at], "n": 5}
     return card | derived_fields(card)
+
+
+# ---- which tables there are
+
+
+PAPERS = ("ama", "deepfund", "investorbench", "ktdfin", "qfinzero")
+
+
+@pytest.mark.parametrize("words", [("--like",), ()], ids=["like", "bare"])
+def test_without_a_name_every_table_is_listed_with_its_place_in_the_paper(
+    words: tuple[str, ...], terminal: CardTerminal
+) -> None:
+    listed = terminal.text("table", *words).splitlines()
+    assert listed[0].split() == ["name", "source", "shows"]
+    assert {line.split("-")[0] for line in listed[1:]} == set(PAPERS)
+    (row,) = [line for line in listed if line.startswith("ktdfin-5 ")]
+    assert " ".join(row.split()).startswith("ktdfin-5 KTD-Fin, Table 5 What the total return is")
+
+
+def test_each_table_is_declared_by_the_package_of_its_paper() -> None:
+    plugins = load_plugins()
+    owners = {name.split("-")[0]: plugins.owner("tables", name) for name in plugins.specs("tables")}
+    assert owners == {
+        "ama": "ktdeval_arena",
+        "deepfund": "ktdeval_arena",
+        "investorbench": "ktdeval_investorbench",
+        "ktdfin": "ktdeval_ktdfin",
+        "qfinzero": "ktdeval_qfinzero",
+    }
+
+
+@pytest.mark.parametrize("name", load_plugins().specs("tables"))
+def test_each_column_of_a_table_has_a_form_that_is_known(name: str) -> None:
+    table: PaperTable = load_plugins().make("tables", name)
+    assert table.caption
+    assert table.source
+    for head, field, how in table.columns:
+        assert "{" in how or how in FORMS, (head, field)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x.json", "--like", "ktdfn-4"], "there is no table 'ktdfn-4'; did you mean 'ktdfin-4'"),
+        (["--like", "ktdfin-4"], "ktdfin-4: give the cards or runs that it is made of"),
+        (["x.json"], "--like NAME: name the table; `ktdeval table --like` lists all"),
+        (
+            ["x.json", "--like", "ktdfin-4", "--cohort", "A=*"],
+            "--cohort: ktdfin-4 does not take it; ktdfin-8 do",
+        ),
+        (
+            ["x.json", "--like", "deepfund-3", "--median", "figures"],
+            "--median: deepfund-3 does not take it; investorbench-2, investorbench-sizes",
+        ),
+        (["x", "--like", "ama-1", "--data", "d"], "--data: ama-1 does not take it"),
+        (["x", "--like", "ama-1", "--json", "--format", "csv"], "are two forms; give one of them"),
+        (["x", "--show", "types"], "each is a table of its own: `ktdeval table --like` lists them"),
+    ],
+)
+def test_a_table_that_can_not_be_printed_is_one_line(
+    words: list[str], message: str, terminal: CardTerminal
+) -> None:
+    assert message in terminal.refusal("table", *words)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a-1: {caption: A, source: B}", "a-1: field 'rows' is missing"),
+        ("a-1: {caption: A, source: B, rows: models, colums: []}", "colums"),
+        ("a-1: {caption: A, source: B, rows: models, columns: [[x, y]]}", "columns"),
+        ("a-1: 3", "a-1: expected a mapping of fields, was int"),
+    ],
+)
+def test_a_file_of_tables_with_a_mistake_names_the_table_and_the_field(
+    content: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "tables.yaml").write_text(content)
+    with pytest.raises(ConfigError, match=r"tables\.yaml: a-1") as error:
+        table_specs(tmp_path / "tables.yaml")[0].make()
+
+    assert message in str(error.value)
+
+
+# ---- how cells are shown
+
+
+def test_a_format_shows_fields_of_a_row_and_a_dash_where_its_own_is_undefined() -> None:
+    table = PaperTable(
+        name="a-1",
+        caption="A",
+        source="B",
+        rows="m:f",
+        columns=(
+            ("who", "who", "{who}"),
+            ("hits", "share", "{hits} of {all} ({share_pct:.1f} %)"),
+            ("fine", "fine", "{fine}"),
+        ),
+    )
+    rows = [
+        {"who": "x|y", "share": 0.25, "hits": 1, "all": 4, "fine": True},
+        {"who": "z", "share": None, "hits": 0, "all": 0, "fine": False},
+    ]
+    frame = pd.DataFrame(rows, dtype=object)
+    frame.attrs["notes"] = ("one", "two")
+    assert write_table(table, frame, "text").splitlines() == [
+        "A (B)",
+        "  who             hits  fine",
+        "  x|y  1 of 4 (25.0 %)   yes",
+        "  z                  -    no",
+        "  one",
+        "  two",
+    ]
+    assert write_table(table, frame, "markdown").splitlines() == [
+        "A (B)",
+        "",
+        "| who | hits | fine |",
+        "| --- | ---: | ---: |",
+        "| x\\|y | 1 of 4 (25.0 %) | yes |",
+        "| z | - | no |",
+        "",
+        "one",
+        "",
+        "two",
+    ]
+    assert table_json(table, frame)["rows"] == rows
+
+
+def test_a_pivot_has_a_numbered_column_for_each_name_and_a_dash_where_it_has_no_row() -> None:
+    pivot = Pivot(head="to", by="week", names=("who", "window"), cell="{nav:.1f}")
+    table = PaperTable(name="a-1", caption="A", source="B", rows="m:f", pivot=pivot)
+    rows = [
+        {"week": "02", "who": "x", "window": None, "nav": 3.0},
+        {"week": "01", "who": "x", "window": None, "nav": 1.5},
+        {"week": "01", "who": "y", "window": "w", "nav": 2.0},
+    ]
+    frame = pd.DataFrame(rows, dtype=object)
+    assert write_table(table, frame, "text").splitlines() == [
+        "A (B)",
+        "  to    1    2",
+        "  01  1.5  2.0",
+        "  02  3.0    -",
+        "  1  x",
+        "  2  y · w",
+    ]
+    assert table_json(table, frame)["rows"] == rows

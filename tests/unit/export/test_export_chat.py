@@ -1,4 +1,4 @@
-"""`ktdeval export chat`: rows that trainers read, of decided steps alone, and none of a run in which
+"""`ktdeval train export`: rows that trainers read, of decided steps alone, and none of a run in which
 the audit finds something.
 """
 

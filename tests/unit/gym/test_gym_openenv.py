@@ -19,6 +19,7 @@ from ktdeval.plugins.registry import load_plugins
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_gym.asked import AskedEpisode, MarketChoice, TaskSource
 from ktdeval_gym.openenv_command import write_folder
+from terminal import Terminal
 
 TASK = "market_blinded"
 HOLD = {"orders": [], "overall_reason": "nothing to do today"}
@@ -82,6 +83,18 @@ def test_a_folder_is_written_once_and_has_what_openenv_asks(tmp_path: Path) -> N
         write_folder(folder, (TASK,), "synthetic_us")
 
 
+def test_the_command_writes_the_folder_instead_of_serving(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    words = ["train", "openenv", "--tasks", TASK, "--data", "synthetic_us"]
+    shown = terminal.text(*words, "--new", tmp_path / "env").splitlines()
+    assert shown[0] == f"environment  {tmp_path / 'env'}"
+    assert "synthetic_us" in (tmp_path / "env" / "server" / "app.py").read_text()
+    assert "is not empty; choose a new folder" in terminal.refusal(
+        *words, "--new", tmp_path / "env"
+    )
+
+
 @pytest.mark.slow
 def test_openenvs_validators_and_client_accept_the_server_and_the_folder(tmp_path: Path) -> None:
     pytest.importorskip("openenv", reason="needs openenv: pip install 'ktdeval[openenv]'")
@@ -95,7 +108,7 @@ def test_openenvs_validators_and_client_accept_the_server_and_the_folder(tmp_pat
     )
     assert done.returncode == 0, done.stdout
 
-    words = ["openenv", "serve", "--tasks", TASK, "--data", "synthetic_us", "--limit", "2"]
+    words = ["train", "openenv", "--tasks", TASK, "--data", "synthetic_us", "--limit", "2"]
     command = [sys.executable, "-m", "ktdeval", *words, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:

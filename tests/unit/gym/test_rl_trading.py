@@ -180,7 +180,7 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
         seen.append(dict(words))
         given = [word for pair in words.items() for word in pair]
         error = terminal.error(
-            "rl", "train", *given, "--data", market[0], "--output", tmp_path / "p.json"
+            "train", "rl", *given, "--data", market[0], "--output", tmp_path / "p.json"
         )
         if "pip install 'ktdeval[rl]'" in error:
             break
@@ -253,7 +253,7 @@ def test_the_command_refuses_in_one_line(
         monkeypatch.setitem(sys.modules, package, None)
     task = [] if "--task" in words else ["--task", TASK]
     (line,) = terminal.error(
-        "rl", "train", *task, "--data", market[0], "--output", tmp_path / "p.json", *words
+        "train", "rl", *task, "--data", market[0], "--output", tmp_path / "p.json", *words
     ).splitlines()
     assert message in line
     assert not (tmp_path / "p.json").exists()
@@ -393,7 +393,7 @@ def test_bytes_that_are_no_policy_are_refused_and_never_run(
     for other, message in (
         (tmp_path / "pipe", "no plain file"),
         (tmp_path, "directory"),
-        (tmp_path / "none", "make one with `ktdeval rl"),
+        (tmp_path / "none", "make one with `ktdeval train rl"),
     ):
         with pytest.raises(DataError, match=message):
             read_policy(other)

@@ -375,7 +375,7 @@ def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(
 # -- the paper's tables
 
 
-KNOWN = read_classes(None, [])
+KNOWN = read_classes([])
 PRICES = {"BTC": 215, "ETH": 187, "MSFT": 150, "JNJ": 150, "UVV": 150, "HON": 150, "ETF": 178}
 """Prices that the Sharpe ratios of models rest on; Buy & Hold of stocks has 149 (ETH's 215 in the
 period are 187 throughout).

@@ -43,7 +43,7 @@ from terminal import Terminal
 
 CR, SR, AV, MDD = FIGURES
 HOLD = "builtin/buy_and_hold"
-KNOWN = read_classes(None, [])
+KNOWN = read_classes([])
 METRICS = [*panel_metrics(), *map(figure, FIGURES)]
 Values = Sequence[float | None]
 
@@ -307,7 +307,9 @@ def test_own_classes_override_shipped_ones(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(
         "types: {financial_domain: [gpt-4*, house/*]}\nsizes: {house/*: 12}\n"
     )
-    known = read_classes(tmp_path / "own.yaml", ["gpt-4o=open_source:8", "house/b*=proprietary"])
+    known = read_classes(
+        [str(tmp_path / "own.yaml"), "gpt-4o=open_source:8", "house/b*=proprietary"]
+    )
     classes = [
         classify(model, known)
         for model in ("openai/gpt-4o", "gpt-4", "house/a", "house/big", "gpt-3.5-turbo")
@@ -387,7 +389,7 @@ def test_incomparable_cards_are_refused_in_one_line(
 ) -> None:
     plant(tmp_path / "a.json", "m/0", GIVEN)
     other = plant(tmp_path / "b" / "cards" / "c.json", second.pop("model", "m/1"), GIVEN, **second)
-    assert message in terminal.refusal("investorbench", "table", tmp_path / "a.json", other, *words)
+    assert message in terminal.refusal("table", tmp_path / "a.json", other, "--like", *words)
 
 
 def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_refused(
@@ -423,8 +425,8 @@ def test_formats_hold_the_same_figures_and_nothing_of_a_card_reaches_the_termina
         str(plant(tmp_path / "1.json", "m/|\x1b[31m", {0: (1 / 3, None, 0.1, 0.1)})),
     ]
 
-    def printed(*words: str) -> str:
-        return terminal.out("investorbench", "table", *paths, *words)
+    def printed(*words: str, like: str = "investorbench-2") -> str:
+        return terminal.out("table", *paths, "--like", like, *words)
 
     report, frame = (
         json.loads(printed("--format", "json")),
@@ -437,9 +439,9 @@ def test_formats_hold_the_same_figures_and_nothing_of_a_card_reaches_the_termina
     assert next(line for line in text.splitlines() if "33.333%" in line).split("33.333%")[
         1
     ].split() == ["-", "10.000%", "10.000%", "fewer", "than", "5", "epochs;", "1", "without", "SR"]
-    assert "| m/&#124; [31m | unclassified |" in markdown
+    assert "| m/\\| [31m | unclassified |" in markdown
     assert (
-        "- unclassified: m/| [31m; name their class with --class MODEL=TYPE:BILLIONS or --classes"
-        " FILE" in text
+        "  unclassified: m/| [31m; name their class with --class MODEL=TYPE:BILLIONS or --class FILE"
+        in text
     )
-    assert "unclassified       1     1" in printed("--show", "types")
+    assert "unclassified       1     1" in printed(like="investorbench-types")

@@ -341,13 +341,13 @@ assert "numpy" not in sys.modules
 from ktdeval_qfinzero.catalogue import service_tools
 assert len(service_tools()) > 40
 from ktdeval.cli.main import main
-sys.exit(main(["serve", "qfinzero"]))
+sys.exit(main(["paper", "qfinzero", "serve"]))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     lacks = (
-        "`ktdeval serve qfinzero` needs anyio, which is not installed, or too old: pip install"
+        "`ktdeval paper qfinzero serve` needs anyio, which is not installed, or too old: pip install"
         " 'ktdeval[qfinzero]'"
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"ktdeval: error: {lacks}\n")
@@ -357,4 +357,4 @@ def test_the_manifest_offers_the_commands() -> None:
     import ktdeval_qfinzero
 
     specs = {spec.name: spec.make() for spec in ktdeval_qfinzero.ktdeval_commands()}
-    assert (set(specs), HEADER) == ({"serve", "qfinzero"}, "Qfinzero-Workspace")
+    assert (set(specs), HEADER) == ({"paper qfinzero", "qfinzero"}, "Qfinzero-Workspace")

@@ -133,7 +133,7 @@ async def test_a_client_that_opens_a_session_for_each_call_keeps_its_clock_by_th
 async def test_a_server_process_answers_over_stdin_by_either_name_of_the_option(
     option: str,
 ) -> None:
-    words = ["-m", "ktdeval", "serve", "qfinzero", option, "stdio"]
+    words = ["-m", "ktdeval", "paper", "qfinzero", "serve", option, "stdio"]
     async with Client(StdioServerParameters(command=sys.executable, args=words)) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
     assert "upq_stock_daily" in tools
@@ -166,9 +166,9 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
         "--as-of",
         "2025-01-06T20:00:00Z",
     ]
-    assert main(["qfinzero", "connect", "mcp", *words]) == 0
+    assert main(["paper", "qfinzero", "serve", "--connect", "mcp", *words]) == 0
     printed = capsys.readouterr().out
-    assert main(["qfinzero", "connect", "skill", *words]) == 0
+    assert main(["paper", "qfinzero", "serve", "--connect", "skill", *words]) == 0
     skill = capsys.readouterr().out
     assert printed.rstrip() in skill
     assert re.match(r"---\nname: qfinzero\ndescription: .{80,}\n---\n", skill)

@@ -55,7 +55,7 @@ def test_request_of_one_reading_is_answered(served: Served) -> None:
 
 @pytest.mark.slow
 def test_the_servers_own_process_refuses_them() -> None:
-    words = ["serve", "qfinzero", "--port", "0", "--token-env", "SERVED_TOKEN"]
+    words = ["paper", "qfinzero", "serve", "--port", "0", "--token-env", "SERVED_TOKEN"]
     with subprocess.Popen(
         [sys.executable, "-m", "ktdeval", *words],
         env={**os.environ, "SERVED_TOKEN": TOKEN},

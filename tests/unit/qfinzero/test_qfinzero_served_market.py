@@ -1,4 +1,4 @@
-"""`ktdeval serve qfinzero`: rules of a market that is served, logs of its clients, who needs a
+"""`ktdeval paper qfinzero serve`: rules of a market that is served, logs of its clients, who needs a
 token, how it begins and ends.
 """
 
@@ -38,7 +38,7 @@ from tables import on_each_row
 from terminal import Terminal
 
 TOKEN = "a-token-of-some-length"
-SERVE = ("serve", "qfinzero")
+SERVE = ("paper", "qfinzero", "serve")
 
 RULES = """
 fees: {stock_per_share_e4: 100}
@@ -111,7 +111,7 @@ def fetched(served: Served, mine: str) -> list[str]:
 
 def replay(capsys: pytest.CaptureFixture[str], log: Path, *words: object) -> tuple[int, str]:
     """Exit code and all that was printed."""
-    code = main(["qfinzero", "replay", str(log), *map(str, words)])
+    code = main(["paper", "qfinzero", "replay", str(log), *map(str, words)])
     out, errors = capsys.readouterr()
     return code, out + errors
 

@@ -138,7 +138,6 @@ def test_ranks_and_scores_by_hand() -> None:
 
 def test_the_papers_segments() -> None:
     assert paper_segments().train == Days("2008-01-01", "2022-12-31")
-    assert paper_segments("2015-01-01").train == Days("2015-01-01", "2022-12-31")
     assert paper_segments().valid == Days("2023-01-01", "2023-12-31")
     assert paper_segments().test == Days("2024-01-01", "2026-04-10")
 

@@ -1,4 +1,4 @@
-"""`ktdeval train` and the model that it makes, by Linear, which needs no extra: files, figures,
+"""`ktdeval train qlib` and the model that it makes, by Linear, which needs no extra: files, figures,
 trades, refusals.
 """
 
@@ -37,7 +37,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small market of two years, `data`, and, in `models`, Linear trained on it."""
     folder = tmp_path_factory.mktemp("qlib")
     save_snapshot(small_market(40, first="2022-01-04"), folder / "data")
-    done = ktdeval("train", "qlib/linear", "--data", "data", *DAYS, "--out", "models", cwd=folder)
+    done = ktdeval(
+        "train", "qlib", "qlib/linear", "--data", "data", *DAYS, "--out", "models", cwd=folder
+    )
     assert done.code == 0, done
     return folder
 
@@ -110,6 +112,7 @@ def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(
 ) -> None:
     again = ktdeval(
         "train",
+        "qlib",
         "qlib/linear",
         "--data",
         trained / "data",
@@ -125,6 +128,7 @@ def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(
         ).read_bytes()
     once_more = ktdeval(
         "train",
+        "qlib",
         "qlib/linear",
         "--data",
         trained / "data",
@@ -187,13 +191,14 @@ def test_what_can_not_be_trained_is_one_line(
     words: tuple[str, ...], message: str, trained: Path, terminal: Terminal
 ) -> None:
     assert message in terminal.error(
-        "train", *words, "--data", trained / "data", "--out", trained / "models"
+        "train", "qlib", *words, "--data", trained / "data", "--out", trained / "models"
     )
 
 
 def test_days_default_to_those_that_the_market_has(trained: Path, tmp_path: Path) -> None:
     done = ktdeval(
         "train",
+        "qlib",
         "qlib/linear",
         "--data",
         trained / "data",

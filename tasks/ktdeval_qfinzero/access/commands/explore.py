@@ -1,17 +1,17 @@
-"""`ktdeval qfinzero tools`, `call`, `items`, `replay` and `connect`: what the services offer, and
-what connects an agent.
+"""`ktdeval paper qfinzero tools`, `items` and `replay`: what the services offer and ask, and what a
+broker did.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from string import Template
-from typing import cast
+from typing import Literal, cast
 
 import click
 
-from ktdeval.cli import FilePath, example
+from ktdeval.cli import FilePath, example, flag, options_of
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values.jsonio import (
     JsonValue,
@@ -21,13 +21,12 @@ from ktdeval.values.jsonio import (
     read_plain,
 )
 from ktdeval_qfinzero.access.commands.options import (
-    Source,
-    data_options,
+    ClockOptions,
+    SourceOptions,
     open_data,
-    source_options,
     start_at,
 )
-from ktdeval_qfinzero.access.served_market import check_rules, load_rules, served
+from ktdeval_qfinzero.access.served_market import check_rules, load_rules
 from ktdeval_qfinzero.access.workspaces import Limits
 from ktdeval_qfinzero.benchmark.items import prove
 from ktdeval_qfinzero.benchmark.templates import make_items
@@ -41,18 +40,38 @@ from ktdeval_qfinzero.scoring.types import Suite
 from ktdeval_qfinzero.workspace import Workspace
 
 
-@example("ktdeval qfinzero tools")
-@click.command()
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["names", "json"]),
-    default="names",
-    show_default=True,
-    help="names, or whole schemas",
+@dataclass(frozen=True, kw_only=True)
+class ToolOptions(ClockOptions):
+    """Options of a list of tools, or of a call."""
+
+    form: Literal["names", "json"] = flag(
+        "names", name="--format", help="of the list: names, or whole schemas"
+    )
+
+
+@example(
+    "ktdeval paper qfinzero tools",
+    'ktdeval paper qfinzero tools UPQ.stock.daily \'{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-07"}\'',
 )
-def tools(form: str) -> None:
-    """Print the tools: their names and routes, or their whole schemas."""
+@click.command()
+@click.argument("name", required=False)
+@click.argument("arguments", default="{}", metavar="[JSON]")
+@options_of(ToolOptions)
+def tools(name: str | None, arguments: str, options: ToolOptions) -> int:
+    """Print the tools with names and routes or whole schemas, or call one once.
+
+    NAME is a tool such as UPQ.stock.daily or upq_stock_daily; JSON its arguments, "-" reads them
+    from stdin. Its answer is printed. The workspace is new, so a broker has no accounts yet. A
+    refusal is printed as well, and the exit code is then 1.
+    """
+    if name is not None:
+        return _call(name, arguments, options)
+
+    _list(options.form)
+    return 0
+
+
+def _list(form: str) -> None:
     operations = catalogue().operations
     if form == "json":
         click.echo(dumps_pretty([_described(operation) for operation in operations]), nl=False)
@@ -76,28 +95,17 @@ def _described(operation: Operation) -> dict[str, JsonValue]:
     }
 
 
-@example(
-    'ktdeval qfinzero call UPQ.stock.daily \'{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-07"}\''
-)
-@click.command()
-@click.argument("name")
-@click.argument("arguments", default="{}", metavar="[JSON]")
-@data_options
-def call(name: str, arguments: str, source: Source, as_of: str | None) -> int:
-    """Call one tool once and print its answer.
-
-    NAME is a tool such as UPQ.stock.daily or upq_stock_daily; JSON its arguments, "-" reads them
-    from stdin. The workspace is new, so a broker has no accounts yet. A refusal is printed as well,
-    and the exit code is then 1.
-    """
+def _call(name: str, arguments: str, options: ClockOptions) -> int:
+    """Call a tool, print its answer, and return the exit code."""
     try:
         operation = catalogue().find(name)
     except ServiceError as error:
-        raise UsageError(f"{error.message}; see `ktdeval qfinzero tools`") from error
+        raise UsageError(f"{error.message}; see `ktdeval paper qfinzero tools`") from error
 
     values = _read(sys.stdin.read() if arguments == "-" else arguments)
-    dataset = open_data(source)
-    workspace = Workspace(dataset, start_at(dataset, Limits(), as_of).as_of_ns)
+    dataset = open_data(options.source)
+    start = start_at(dataset, Limits(), options.as_of)
+    workspace = Workspace(dataset, start.as_of_ns)
 
     try:
         answer = operation.call(workspace, values)
@@ -120,33 +128,25 @@ def _read(text: str) -> JsonValue:
         ) from error
 
 
-@example("ktdeval qfinzero items planning --prove")
+@dataclass(frozen=True, kw_only=True)
+class ItemOptions(SourceOptions):
+    """Options of the benchmark's items."""
+
+    items_seed: int = flag(0, type=click.IntRange(0), help="seed of the items; the tasks use 0")
+    prove: bool = flag(False, help="carry every item out on the services instead of printing it")
+    publish: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FOLDER",
+        help="write the items as a dataset for Hugging Face's datasets instead of printing them",
+    )
+
+
+@example("ktdeval paper qfinzero items planning --prove")
 @click.command()
 @click.argument("suite", type=click.Choice(["calling", "planning"]))
-@click.option(
-    "--items-seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="seed of the items; the tasks use 0",
-)
-@click.option(
-    "--prove",
-    "is_proved",
-    is_flag=True,
-    help="carry every item out on the services instead of printing it",
-)
-@click.option(
-    "--publish",
-    "target",
-    type=FilePath(),
-    metavar="FOLDER",
-    help="write the items as a dataset for Hugging Face's datasets instead of printing them",
-)
-@source_options
-def items(
-    suite: str, items_seed: int, is_proved: bool, target: Path | None, source: Source
-) -> None:
+@options_of(ItemOptions)
+def items(suite: str, options: ItemOptions) -> None:
     """Print the items with their expected calls, one JSON object a line, as the public task files
     have them.
 
@@ -154,17 +154,19 @@ def items(
     is named. With --publish they are written as a new folder, a Parquet file and a dataset card,
     which `--items` of `ktdeval run` reads.
     """
-    dataset = open_data(source)
-    all_items = make_items(dataset, cast("Suite", suite), items_seed)
+    dataset = open_data(options.source)
+    seed = options.items_seed
+    all_items = make_items(dataset, cast("Suite", suite), seed)
+    target = options.publish
     if target is not None:
-        title = f"QFinZero {suite} items, seed {items_seed}, on {dataset.info.name}"
+        title = f"QFinZero {suite} items, seed {seed}, on {dataset.info.name}"
         publish_tasks(target, title, tuple(item.task for item in all_items))
         click.echo(f"{target}: {len(all_items)} items")
-    elif not is_proved:
+    elif not options.prove:
         for item in all_items:
             click.echo(dumps_canonical(task_to_row(item.task)))
 
-    if is_proved:
+    if options.prove:
         for item in all_items:
             prove(item, dataset)
 
@@ -175,23 +177,26 @@ def items(
         )
 
 
-@example("ktdeval qfinzero replay broker.jsonl --rerun")
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(SourceOptions):
+    """Options of the verification of a broker's log."""
+
+    rerun: bool = flag(
+        False, help="also carry out its commands again over the data, and compare every byte"
+    )
+    rules: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help="also check that it was made under the rules of this served market",
+    )
+
+
+@example("ktdeval paper qfinzero replay broker.jsonl --rerun")
 @click.command()
 @click.argument("log", type=FilePath(), metavar="LOG")
-@click.option(
-    "--rerun",
-    "is_rerun",
-    is_flag=True,
-    help="also carry out its commands again over the data, and compare every byte",
-)
-@click.option(
-    "--rules",
-    type=FilePath(),
-    metavar="FILE",
-    help="also check that it was made under the rules of this served market",
-)
-@source_options
-def replay(log: Path, is_rerun: bool, rules: Path | None, source: Source) -> None:
+@options_of(ReplayOptions)
+def replay(log: Path, options: ReplayOptions) -> None:
     """Verify a broker's log and print the state at its end.
 
     The chain of hashes is followed from line to line, and accounts are built anew from the events
@@ -206,8 +211,8 @@ def replay(log: Path, is_rerun: bool, rules: Path | None, source: Source) -> Non
         f" {EventLog(entries).last_hash}"
     )
 
-    if rules is not None:
-        check_rules(entries, load_rules(rules), str(log))
+    if options.rules is not None:
+        check_rules(entries, load_rules(options.rules), str(log))
 
     held = f"{len(state.accounts)} accounts, {len(state.sessions)} sessions"
     click.echo(f"{held}, {len(state.orders)} orders, {len(state.trades)} trades")
@@ -219,10 +224,10 @@ def replay(log: Path, is_rerun: bool, rules: Path | None, source: Source) -> Non
         ]
         click.echo(f"{account.id}: {', '.join([f'cash {account.cash_e4 / 10_000:.2f}', *units])}")
 
-    if not is_rerun:
+    if not options.rerun:
         return
 
-    verify(lines, open_data(source))
+    verify(lines, open_data(options.source))
     click.echo("carried out again: the same, byte for byte")
 
 
@@ -234,53 +239,3 @@ def _lines(log: Path) -> list[str]:
         raise DataError(f"{log}: can't read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{log}: not UTF-8 text") from error
-
-
-@example("ktdeval qfinzero connect mcp --data my-market")
-@click.command()
-@click.argument("form", type=click.Choice(["mcp", "skill"]))
-@data_options
-@click.option(
-    "--rules",
-    type=FilePath(),
-    metavar="FILE",
-    help="rules of the served market, as of `ktdeval serve qfinzero`",
-)
-@click.option(
-    "--logs",
-    type=FilePath(),
-    metavar="DIR",
-    help="folder in which the broker leaves its log, as of `ktdeval serve qfinzero`",
-)
-def connect(
-    form: str, source: Source, as_of: str | None, rules: Path | None, logs: Path | None
-) -> None:
-    """Print what connects an agent to the services.
-
-    mcp: the JSON by which a client of the Model Context Protocol starts a server of its own, with
-    absolute paths, so that it works from any folder and with any PATH. skill: a SKILL.md that tells
-    an agent how to work with the tools, with the same JSON in it.
-    """
-    paths = {"--data": source.folder, "--rules": rules, "--logs": logs}
-    words = [
-        word
-        for name, path in paths.items()
-        if path is not None
-        for word in (name, str(path.resolve()))
-    ]
-    seed = ["--seed", str(source.seed)] if source.folder is None and source.seed else []
-    moment = [] if as_of is None else ["--as-of", as_of]
-    arguments = ["-m", "ktdeval", "serve", "qfinzero", "--over", "stdio", *words, *seed, *moment]
-    config = dumps_pretty(
-        {"mcpServers": {"qfinzero": {"command": sys.executable, "args": arguments}}}
-    )
-
-    if form == "mcp":
-        click.echo(config, nl=False)
-        return
-
-    tools = "\n".join(
-        f"* `{each.wire_name}`: {each.summary}" for each in served(catalogue()).operations
-    )
-    text = (Path(__file__).parents[1] / "skill.md").read_text(encoding="utf-8")
-    click.echo(Template(text).substitute(config=config.rstrip(), tools=tools), nl=False)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import click
 
-from ktdeval.cli import FilePath, Number
+from ktdeval.cli import FilePath, Number, flag
 from ktdeval.errors import UsageError
-from ktdeval_qfinzero.access.pages.settings import PageSettings
+from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.workspaces import Limits, first_moment
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.errors import ServiceError
-
-Decorated = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,115 +27,94 @@ class Source:
     seed: int
 
 
-def source_options(function: Decorated) -> Decorated:
-    """`--data` and `--seed`, as one argument `source`."""
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """Options of a command that reads data of the services."""
 
-    @wraps(function)
-    def with_source(*, folder: Path | None, seed: int | None, **others: Any) -> Any:
-        if folder is not None and seed is not None:
-            raise UsageError(
-                "--data names a dataset and --seed picks an embedded one; give one of them"
-            )
-        return function(source=Source(folder, seed or 0), **others)
-
-    seed = click.option(
-        "--seed",
-        type=click.IntRange(0),
-        default=None,
-        help="seed of the embedded synthetic market [default: 0]",
-    )
-    folder = click.option(
-        "--data",
-        "folder",
+    folder: Path | None = flag(
+        None,
+        name="--data",
         type=FilePath(),
         metavar="FOLDER",
         help="a dataset's folder; the embedded synthetic market when not given",
     )
-    return folder(seed(with_source))
+    seed: int | None = flag(
+        None,
+        type=click.IntRange(0),
+        help="seed of the embedded synthetic market [default: 0]",
+    )
+
+    @property
+    def source(self) -> Source:
+        """Where the data come from. Raises UsageError: both options are given."""
+        if self.folder is not None and self.seed is not None:
+            raise UsageError(
+                "--data names a dataset and --seed picks an embedded one; give one of them"
+            )
+        return Source(self.folder, self.seed or 0)
 
 
-def data_options(function: Decorated) -> Decorated:
-    """Those of `source_options`, and `--as-of`."""
-    moment = click.option(
-        "--as-of",
+@dataclass(frozen=True, kw_only=True)
+class ClockOptions(SourceOptions):
+    """Options of a command that starts a clock in the data."""
+
+    as_of: str | None = flag(
+        None,
         metavar="MOMENT",
         help=(
             "where clocks start, and the latest that any may, such as 2025-01-06T21:00:00Z; the"
             " dataset's own when not given"
         ),
     )
-    return source_options(moment(function))
 
 
-def page_options(function: Decorated) -> Decorated:
-    """Options of the server's pages, as one argument `pages`."""
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """Options of the server's pages."""
 
-    @wraps(function)
-    def with_pages(
-        *,
-        chats: Path,
-        offered: tuple[str, ...],
-        watched: tuple[Path, ...],
-        chat_tokens: int,
-        chat_cost: float | None,
-        **others: Any,
-    ) -> Any:
-        pages = PageSettings(
-            chats=chats,
-            models=offered,
-            watched=watched,
-            max_tokens=chat_tokens,
-            max_cost=chat_cost,
-        )
-        return function(pages=pages, **others)
-
-    usual = PageSettings()
-    options = (
-        click.option(
-            "--chats",
-            type=FilePath(),
-            default=usual.chats,
-            show_default=True,
-            metavar="DIR",
-            help="folder of the playground's chats, each a run",
-        ),
-        click.option(
-            "--model",
-            "offered",
-            multiple=True,
-            metavar="NAME",
-            help=(
-                "model with parameters that the playground offers, as"
-                " 'builtin/script(file=talk.yaml)'; may be repeated"
-            ),
-        ),
-        click.option(
-            "--watch",
-            "watched",
-            type=FilePath(),
-            multiple=True,
-            metavar="FOLDER",
-            help="further folder of data that the health page describes; may be repeated",
-        ),
-        click.option(
-            "--chat-tokens",
-            type=click.IntRange(1),
-            default=usual.max_tokens,
-            show_default=True,
-            help="most tokens of one chat, in and out",
-        ),
-        click.option(
-            "--chat-cost",
-            type=Number(0, 1_000_000),
-            default=None,
-            help="most US dollars of one chat; needs a known price",
+    chats: Path = flag(
+        DEFAULT_PAGES.chats,
+        type=FilePath(),
+        metavar="DIR",
+        help="folder of the playground's chats, each a run",
+    )
+    model: tuple[str, ...] = flag(
+        (),
+        type=click.STRING,
+        metavar="NAME",
+        help=(
+            "model with parameters that the playground offers, as"
+            " 'builtin/script(file=talk.yaml)'; may be repeated"
         ),
     )
-    decorated: Decorated = with_pages
-    for option in reversed(options):
-        decorated = option(decorated)
+    watch: tuple[Path, ...] = flag(
+        (),
+        type=FilePath(),
+        metavar="FOLDER",
+        help="further folder of data that the health page describes; may be repeated",
+    )
+    chat_tokens: int = flag(
+        DEFAULT_PAGES.max_tokens,
+        type=click.IntRange(1),
+        help="most tokens of one chat, in and out",
+    )
+    chat_cost: float | None = flag(
+        None,
+        type=Number(0, 1_000_000),
+        help="most US dollars of one chat; needs a known price",
+    )
 
-    return decorated
+    def pages(self, source: Source) -> PageSettings:
+        """Return the settings of pages over data."""
+        return PageSettings(
+            data=source.folder,
+            seed=source.seed,
+            chats=self.chats,
+            models=self.model,
+            watched=self.watch,
+            max_tokens=self.chat_tokens,
+            max_cost=self.chat_cost,
+        )
 
 
 def open_data(source: Source) -> Dataset:

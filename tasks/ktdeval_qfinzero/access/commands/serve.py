@@ -1,4 +1,4 @@
-"""`ktdeval serve qfinzero`: the services for agents that don't run inside ktdeval; on an address,
+"""`ktdeval paper qfinzero serve`: the services for agents that don't run inside ktdeval; on an address,
 with a token, until Ctrl-C.
 """
 
@@ -14,28 +14,28 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 import click
 import uvicorn
 
-from ktdeval.cli import FilePath, Number, example
+from ktdeval.cli import FilePath, Number, example, flag, options_of
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import make_folder
+from ktdeval_qfinzero.access.commands.connection import Form, connection_text
 from ktdeval_qfinzero.access.commands.options import (
+    ClockOptions,
+    PageOptions,
     Source,
-    data_options,
     open_data,
-    page_options,
     start_at,
 )
 from ktdeval_qfinzero.access.dispatch import LOOPBACK_NAMES, Security
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
 from ktdeval_qfinzero.access.mcp import serve_stdio
-from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.served_market import MarketRules, load_rules, served
 from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
@@ -177,78 +177,99 @@ def serve(app: Starlette, bound: socket.socket) -> None:
     _Server(config, app.state.chat_runs).run(sockets=[bound])
 
 
-@example("ktdeval serve qfinzero")
-@click.command()
-@click.option(
-    "--over",
-    # the same option: clients with a `--transport` of their own, such as MCP's Inspector, take that
-    # for theirs
-    "--transport",
-    "transport",
-    type=click.Choice(["http", "stdio"]),
-    default="http",
-    show_default=True,
-    help=(
-        "http: REST, its OpenAPI document and MCP at /mcp; stdio: MCP over stdin and stdout, for"
-        " one client; --transport is another name of this option"
-    ),
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(ClockOptions, PageOptions):
+    """Options of the server."""
+
+    # Clients with a `--transport` of their own, such as MCP's Inspector, take that for theirs.
+    transport: Literal["http", "stdio"] = flag(
+        "http",
+        name="--over --transport",
+        help=(
+            "http: REST, its OpenAPI document and MCP at /mcp; stdio: MCP over stdin and stdout,"
+            " for one client; --transport is another name of this option"
+        ),
+    )
+    connect: Form | None = flag(
+        None,
+        help=(
+            "instead of serving, print what connects an agent by stdio: the JSON of an MCP client,"
+            " or a SKILL.md with it"
+        ),
+    )
+    host: str = flag("127.0.0.1", help="address to listen on; only this machine by default")
+    port: int = flag(8765, type=click.IntRange(0, 65_535), help="port; 0: any that is free")
+    token_env: str | None = flag(
+        None,
+        metavar="NAME",
+        help="environment variable with the token that clients must send",
+    )
+    max_workspaces: int = flag(
+        Limits.most, type=click.IntRange(1, 10_000), help="most workspaces at a time"
+    )
+    idle_minutes: float = flag(
+        Limits.idle_s / 60,
+        type=Number(0.1, 100_000),
+        help="minutes without a call after which a workspace is forgotten",
+    )
+    rules: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help=(
+            "YAML with the market's fees, fills, margin and accounts, which clients can't choose;"
+            " the defaults when not given"
+        ),
+    )
+    logs: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="DIR",
+        help="folder in which each client's broker leaves its log",
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the workspaces."""
+        return Limits(self.max_workspaces, self.idle_minutes * 60)
+
+    def words(self) -> list[str]:
+        """Return the options of a server for one client that has the same market, with absolute
+        paths.
+        """
+        source = self.source
+        words = []
+        paths = {"--data": source.folder, "--rules": self.rules, "--logs": self.logs}
+        for name, path in paths.items():
+            if path is not None:
+                words += [name, str(path.resolve())]
+
+        if source.folder is None and source.seed:
+            words += ["--seed", str(source.seed)]
+        if self.as_of is not None:
+            words += ["--as-of", self.as_of]
+        return words
+
+
+@example(
+    "ktdeval paper qfinzero serve", "ktdeval paper qfinzero serve --connect mcp --data my-market"
 )
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="HOST",
-    help="address to listen on; only this machine by default",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8765,
-    show_default=True,
-    help="port; 0: any that is free",
-)
-@data_options
-@click.option(
-    "--token-env", metavar="NAME", help="environment variable with the token that clients must send"
-)
-@click.option(
-    "--max-workspaces",
-    type=click.IntRange(1, 10_000),
-    default=Limits.most,
-    show_default=True,
-    help="most workspaces at a time",
-)
-@click.option(
-    "--idle-minutes",
-    type=Number(0.1, 100_000),
-    default=Limits.idle_s / 60,
-    show_default=True,
-    help="minutes without a call after which a workspace is forgotten",
-)
-@click.option(
-    "--rules",
-    type=FilePath(),
-    metavar="FILE",
-    help=(
-        "YAML with the market's fees, fills, margin and accounts, which clients can't choose; the"
-        " defaults when not given"
-    ),
-)
-@click.option(
-    "--logs",
-    type=FilePath(),
-    metavar="DIR",
-    help="folder in which each client's broker leaves its log",
-)
-@page_options
-def qfinzero(source: Source, pages: PageSettings, **given: Any) -> None:
+@click.command("serve")
+@options_of(ServeOptions)
+def serve_market(options: ServeOptions) -> None:
     """Serve prices, events and the paper broker until Ctrl-C.
 
     Each client has a workspace: a clock and a broker of its own, which no other sees. On an address
     that other machines can reach, every request for data needs a token: the one in the variable
-    that --token-env names, or a new one that is shown once on the terminal.
+    that --token-env names, or a new one that is shown once on the terminal. --connect mcp prints
+    the JSON by which a client of the Model Context Protocol starts a server of its own, with
+    absolute paths, so that it works from any folder and with any PATH.
     """
-    options = _Options(**given)
+    if options.connect is not None:
+        click.echo(connection_text(options.connect, options.words()), nl=False)
+        return
+
+    source = options.source
     rules = MarketRules() if options.rules is None else load_rules(options.rules)
     operations = served(catalogue(), rules)
     if options.logs is not None:
@@ -257,30 +278,10 @@ def qfinzero(source: Source, pages: PageSettings, **given: Any) -> None:
     if options.transport == "stdio":
         _serve_one_client(operations, source, options)
     else:
-        _serve_address(operations, source, pages, options)
+        _serve_address(operations, source, options)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Options:
-    """Options of the command itself."""
-
-    transport: str
-    host: str
-    port: int
-    as_of: str | None
-    token_env: str | None
-    max_workspaces: int
-    idle_minutes: float
-    rules: Path | None
-    logs: Path | None
-
-    @property
-    def limits(self) -> Limits:
-        """Limits of the workspaces."""
-        return Limits(self.max_workspaces, self.idle_minutes * 60)
-
-
-def _serve_one_client(operations: Catalogue, source: Source, options: _Options) -> None:
+def _serve_one_client(operations: Catalogue, source: Source, options: ServeOptions) -> None:
     """Serve one client over stdin and stdout."""
     dataset = open_data(source)
     limits = start_at(dataset, options.limits, options.as_of)
@@ -289,9 +290,7 @@ def _serve_one_client(operations: Catalogue, source: Source, options: _Options) 
     anyio.run(serve_stdio, operations, dataset, limits, options.logs)
 
 
-def _serve_address(
-    operations: Catalogue, source: Source, pages: PageSettings, options: _Options
-) -> None:
+def _serve_address(operations: Catalogue, source: Source, options: ServeOptions) -> None:
     """Serve all clients of an address until Ctrl-C."""
     show_token = _show_token if sys.stderr.isatty() else None
     with bind(options.host, options.port) as bound:
@@ -302,7 +301,7 @@ def _serve_address(
             operations,
             Workspaces(dataset, limits, time.monotonic, options.logs),
             security,
-            replace(pages, data=source.folder, seed=source.seed),
+            options.pages(source),
         )
         address = address_of(bound)
 

@@ -1,0 +1,109 @@
+"""Tables of DeepFund: validity, consistency and distributions of signals and decisions, of its
+database or of runs, and results by week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ktdeval.cli import warn
+from ktdeval.errors import UsageError
+from ktdeval.market import MarketSnapshot
+from ktdeval.plugins.table_files import PaperTable, TableChoices
+from ktdeval.runner import recorded_market
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import to_object
+from ktdeval_arena.consistency import Record, analyst_rows, decision_rows, summary_rows
+from ktdeval_arena.fund_runs import Group, read_groups, read_record, result_rows, weekly_rows
+from ktdeval_arena.replay import notes, read_database
+
+_Row = dict[str, JsonValue]  #: field -> value
+_DATABASE = ".db"  #: ends the name of a database
+
+
+def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:
+    """Rows of one part (`models`, `analysts`, `decisions`, `results`) of a database of DeepFund, or
+    of run folders of a team whose analysts give signals.
+
+    Raises UsageError: `results` of a database, or runs beside one; DataError, StoreError: a file
+    can't be read.
+    """
+    part = table.settings["part"]
+    databases = [path for path in paths if path.suffix == _DATABASE]
+    if not databases:
+        groups = read_groups(paths)
+        if part == "results":
+            rows = _effectiveness(groups, choices)
+        else:
+            rows = _part(read_record(groups), part)
+        return _frame(rows, notes("run"))
+
+    if len(paths) > 1:
+        raise UsageError(
+            f"{databases[0]}: a table is of one database, or of runs; give one of them"
+        )
+    if part == "results":
+        raise UsageError(
+            f"{table.name}: a database of DeepFund has no prices of later days; give runs"
+        )
+    return _frame(_part(read_database(databases[0]), part), notes())
+
+
+def week_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:  # noqa: ARG001 - as tables are made
+    """One row for each week of a task and window. Weeks end on Sundays; a figure is the mean over a
+    task's seeds of the seed's own NAV, return or drawdown.
+    """
+    return _frame(_rows(weekly_rows(read_groups(paths))), ())
+
+
+def _part(record: Record, part: str) -> list[_Row]:
+    if part == "models":
+        return _rows(summary_rows(record))
+    if part == "decisions":
+        return _rows(decision_rows(record))
+    return _signals(record)
+
+
+def _signals(record: Record) -> list[_Row]:
+    """Rows of analysts, which begin with the sums of each model."""
+    analysts = _rows(analyst_rows(record))
+    sums = []
+    for row in _rows(summary_rows(record)):
+        named = {**row, "analyst": row["model"], "errors": row["signal_errors"]}
+        sums.append({name: named[name] for name in _SIGNAL_FIELDS})
+
+    return [*sums, *analysts]
+
+
+_SIGNAL_FIELDS = ("analyst", "signals", "errors", "Bullish", "Bearish", "Neutral")
+
+
+def _effectiveness(groups: Sequence[Group], choices: TableChoices) -> list[_Row]:
+    """Rows of results; a market that can't be read is named in a warning."""
+    missing = "Without the market it is not known which decisions were effective"
+    markets: dict[Path, MarketSnapshot | str] = {}
+    for group in groups:
+        path = group.folder.path
+        if path not in markets:
+            markets[path] = recorded_market(group.folder, choices.plugins, choices.data, missing)
+
+    for market in markets.values():
+        if isinstance(market, str):
+            warn(market)
+
+    return _rows(result_rows(groups, markets))
+
+
+def _rows(values: Iterable[object]) -> list[_Row]:
+    """Typed rows as they are printed."""
+    return [to_object(value) for value in values]
+
+
+def _frame(rows: Sequence[_Row], remarks: Sequence[str]) -> pd.DataFrame:
+    # Of objects, so that counts stay whole numbers where one is missing.
+    frame = pd.DataFrame(rows, dtype=object)
+    frame.attrs["notes"] = tuple(remarks)
+    return frame

@@ -12,12 +12,10 @@ from ktdeval.cli.groups import LazyCommand as LazyCommand, LazyGroup as LazyGrou
 from ktdeval.cli.options import (
     WORDS as WORDS,
     FilePath as FilePath,
-    JsonOption as JsonOption,
     JsonOptions as JsonOptions,
     MarketOptions as MarketOptions,
     Number as Number,
     OutputPath as OutputPath,
-    PluginOption as PluginOption,
     PluginOptions as PluginOptions,
     RunOptionsCommand as RunOptionsCommand,
     RunPath as RunPath,

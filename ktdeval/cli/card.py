@@ -14,7 +14,7 @@ import click
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
     FilePath,
-    JsonOption,
+    JsonOptions,
     RecordedOptions,
     RunPath,
     flag,
@@ -117,7 +117,7 @@ def show(paths: tuple[Path, ...], options: ShowOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(RecordedOptions, JsonOption):
+class VerifyOptions(RecordedOptions, JsonOptions):
     """Options of `card verify`."""
 
     signed_by: Path | None = flag(

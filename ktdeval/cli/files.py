@@ -11,7 +11,7 @@ import click
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
     FilePath,
-    JsonOption,
+    JsonOptions,
     Number,
     RunPath,
     flag,
@@ -57,7 +57,7 @@ def files() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions(JsonOption):
+class ListOptions(JsonOptions):
     """Options of `files list`: which episodes of runs."""
 
     model: str | None = flag(
@@ -107,8 +107,8 @@ def list_(place: Path, options: ListOptions) -> None:
 @example("ktdeval files check ktdeval-runs/my-run", "ktdeval files check cache")
 @files.command("check", short_help="Check that no file of a run or reply in a cache has changed.")
 @_PLACE
-@options_of(JsonOption)
-def check(place: Path, options: JsonOption) -> int:
+@options_of(JsonOptions)
+def check(place: Path, options: JsonOptions) -> int:
     """Check that no file of a run is missing or has changed, or every reply in a cache.
 
     Of a run it compares each file with the hash that its episode ended with, and each call with the
@@ -145,7 +145,7 @@ def compact(place: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PruneOptions(JsonOption):
+class PruneOptions(JsonOptions):
     """Options of `files prune`: which replies."""
 
     older_than: float | None = flag(

@@ -16,8 +16,8 @@ from ktdeval.cli.completers import complete_names
 from ktdeval.cli.examples import example
 from ktdeval.cli.families import WIDTH, family_lines
 from ktdeval.cli.options import (
-    JsonOption,
-    PluginOption,
+    JsonOptions,
+    PluginOptions,
     flag,
     open_plugins,
     options_of,
@@ -47,7 +47,7 @@ _ROWS = {row["kind"]: row for row in csv_rows(Path(__file__).with_name("listings
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListingOptions(JsonOption, PluginOption):
+class ListingOptions(JsonOptions, PluginOptions):
     """Options of every listing."""
 
 

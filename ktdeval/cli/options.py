@@ -385,13 +385,7 @@ class JsonOptions:
 class PluginOptions:
     """Option of a command that loads plugins: those that `open_plugins` takes."""
 
-    extra: tuple[str, ...] = flag(
-        (),
-        name="--plugin",
-        type=click.STRING,
-        metavar="PLUGIN",
-        help="further plugin, a module or a path to one; may be repeated",
-    )
+    plugin: tuple[str, ...] = run_flag("plugin")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -406,22 +400,12 @@ class MarketOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PluginOption:
-    """Option of commands that use what plugins offer."""
-
-    plugin: tuple[str, ...] = run_flag("plugin")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordedOptions(PluginOption):
+class RecordedOptions(PluginOptions):
     """Options of commands on a finished run: where its market is now, and what it had from elsewhere."""
 
     data: Address | None = run_flag("data")
     data_args: Parameters | None = run_flag("data_args")
     items: Address | None = run_flag("items")
-
-
-JsonOption = JsonOptions
 
 
 def inherited(context: click.Context | None, name: str) -> Any:

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from ktdeval.cards import count, dollars
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
-    JsonOption,
+    JsonOptions,
     RunOptionsCommand,
     config_of,
     open_plugins,
@@ -97,8 +97,8 @@ def _complete_plan(
 )
 @click.command("plan", cls=_PlanCommand)
 @click.argument("plan_file", required=False, metavar="[PLAN]", shell_complete=_complete_plan)
-@options_of(JsonOption)
-def plan(plan_file: str | None, options: JsonOption, **values: Any) -> None:
+@options_of(JsonOptions)
+def plan(plan_file: str | None, options: JsonOptions, **values: Any) -> None:
     """Estimate calls, tokens, cost and hours of a run or a grid: low, typical and high.
 
     Calls no model and needs no key. For what has begun, it shows what is left. PLAN is the plan of a

@@ -22,7 +22,7 @@ from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
     WORDS,
     GroupedCommand,
-    JsonOption,
+    JsonOptions,
     RecordedOptions,
     RunPath,
     config_options,
@@ -158,9 +158,9 @@ def check_finished(result: RunResult) -> None:
 @example("ktdeval run --model builtin/momentum --tasks blinded_open_research")
 @click.command("run", cls=GroupedCommand)
 @config_options
-@options_of(JsonOption)
+@options_of(JsonOptions)
 @click.pass_context
-def run(context: click.Context, /, config: RunConfig, options: JsonOption) -> None:
+def run(context: click.Context, /, config: RunConfig, options: JsonOptions) -> None:
     """Evaluate a model on tasks. The same command again resumes; finished episodes don't run again."""
     if config.dry_run:
         from ktdeval.cli.plan import print_plan
@@ -238,7 +238,7 @@ def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path])
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(RecordedOptions, JsonOption):
+class ScoreOptions(RecordedOptions, JsonOptions):
     """Options of `score`."""
 
     metrics: tuple[str, ...] = run_flag("metrics")

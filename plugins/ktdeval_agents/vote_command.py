@@ -75,7 +75,7 @@ def vote(runs: tuple[Path, ...], options: VoteOptions, **changes: Any) -> None:
     RUN is a finished run of one task, market, windows and seeds, of another model or agent each. By
     asset, the side that more than half of all voters chose is executed, in a run of its own.
     """
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     voters = open_voters(runs)
     for voter in voters:
         open_run(voter.path, plugins)

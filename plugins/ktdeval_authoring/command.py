@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import JsonOption, OutputPath, example, flag, options_of, print_json
+from ktdeval.cli import JsonOptions, OutputPath, example, flag, options_of, print_json
 from ktdeval.testing import Report, check_parts
 from ktdeval.values.typed import to_plain
 from ktdeval_authoring.render import check_name, chosen_parts, rendered, write_package
@@ -60,8 +60,8 @@ def new(name: str, options: NewOptions) -> None:
 @example("ktdeval plugin check my-lab")
 @plugin.command()
 @click.argument("target", required=False)
-@options_of(JsonOption)
-def check(target: str | None, options: JsonOption) -> None:
+@options_of(JsonOptions)
+def check(target: str | None, options: JsonOptions) -> None:
     """Make and call each part of a plugin with small inputs, and report every fault.
 
     TARGET is an installed plugin, a .py file, a package folder, or a project with a pyproject.toml;

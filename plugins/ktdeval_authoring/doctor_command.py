@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 
 import click
 
-from ktdeval.cli import JsonOption, example, options_of, print_json, print_table
+from ktdeval.cli import JsonOptions, example, options_of, print_json, print_table
 from ktdeval.values.typed import to_plain
 from ktdeval_authoring.doctor import checks, is_broken
 
 
 @example("ktdeval doctor", "ktdeval doctor --json")
 @click.command()
-@options_of(JsonOption)
-def doctor(options: JsonOption) -> None:
+@options_of(JsonOptions)
+def doctor(options: JsonOptions) -> None:
     """Report what this installation has, lacks, and where it is broken.
 
     Python, ktdeval, extras, names of keys that are set (never their values), how old prices and

@@ -87,7 +87,7 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
     if options.as_json and options.form not in ("text", "json"):
         raise UsageError(f"--json and --format {options.form} are two forms; give one of them")
 
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     if not options.like:
         if cards:
             raise UsageError("--like NAME: name the table; `ktdeval table --like` lists all")

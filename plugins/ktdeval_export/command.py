@@ -86,7 +86,7 @@ def export(runs: tuple[Path, ...], options: ExportOptions, **changes: Any) -> No
     metadata lie next to it, in FILE.metadata.json.
     """
     chosen = _chosen(options)
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     given = {name: value for name, value in changes.items() if value is not None}
     try:
         made = make_export(runs, plugins, given, os.environ, chosen)

@@ -11,7 +11,7 @@ import click
 
 from ktdeval.cli import (
     FilePath,
-    JsonOption,
+    JsonOptions,
     OutputPath,
     RunOptionsCommand,
     complete_words,
@@ -42,7 +42,7 @@ _FOLDER = click.argument("folder", type=FilePath(), metavar="DIR")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions(JsonOption):
+class StatusOptions(JsonOptions):
     """Options of `grid status`."""
 
     watch: bool = flag(False, help="go on until nothing runs any more")
@@ -96,7 +96,7 @@ def _plain(value: GridStatus) -> dict[str, object]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateOptions(PlanOptions, JsonOption):
+class EstimateOptions(PlanOptions, JsonOptions):
     """Options of `plan` for a grid, besides those of `ktdeval run`."""
 
     out: Path | None = flag(

@@ -90,7 +90,7 @@ def init(plan: Path, options: InitOptions) -> None:
     its close. A rehearsal is marked as such everywhere, and is never on a board's live page.
     """
     loaded = load_plan(plan)
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     if options.replay:
         if options.clock is not None:
             raise UsageError("--replay goes from close to close by itself; leave --clock out")
@@ -133,7 +133,7 @@ def join(folder: Path, entrant: Path, options: TimedOptions) -> None:
     test = LiveFolder(folder)
     with test.lock():
         time = _clock(options.clock, test.plan.kind)
-        joined = join_test(test, load_entrant(entrant), open_plugins(options.extra), time)
+        joined = join_test(test, load_entrant(entrant), open_plugins(options.plugin), time)
     click.echo(f"{joined.name} joins; its first fills are on {joined.first}")
 
 
@@ -159,11 +159,11 @@ def step(folder: Path, options: StepOptions) -> None:
     Run it as often as you like, by cron or by hand; what is done is not done again.
     """
     test = LiveFolder(folder)
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     time = _clock(options.clock, test.plan.kind)
 
     words = [] if options.clock is None else ["--clock", str(options.clock)]
-    for name in options.extra:
+    for name in options.plugin:
         words += ["--plugin", name]
 
     with test.lock():
@@ -215,7 +215,7 @@ def settle(folder: Path, options: PluginOptions) -> None:
     bounds. Intervals hold however often one looks.
     """
     test = LiveFolder(folder)
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     with test.lock():
         settled = settle_test(test, plugins, SystemClock().now())
         paths = write_cards(test, settled.cards)
@@ -267,7 +267,7 @@ def verify(folder: Path, options: VerifyOptions) -> None:
     """
     trust = NOBODY if options.trusted is None else load_trust(options.trusted)
     test = LiveFolder(folder)
-    result = verify_test(test, open_plugins(options.extra), SystemClock().now(), trust)
+    result = verify_test(test, open_plugins(options.plugin), SystemClock().now(), trust)
     for finding in result.findings:
         click.echo(finding.line())
 
@@ -308,7 +308,7 @@ def publish(folder: Path, options: PublishOptions) -> None:
     """
     test = LiveFolder(folder)
     site = site_folder(test, options.out)
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     time = _clock(options.clock, test.plan.kind)
     with test.lock():
         problem = _published(test, time)
@@ -354,7 +354,7 @@ def repeat(folder: Path, options: RepeatOptions) -> None:
     test. Repeats are no part of the record: they stay in its private folder.
     """
     test = LiveFolder(folder)
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     time = _clock(options.clock, test.plan.kind)
     found = repeat_test(test, plugins, time, options.times)
     rows = [agreement_row(each) for each in found]
@@ -382,7 +382,7 @@ def ask(folder: Path, decision: tuple[str, str, str], options: AskOptions) -> No
     test = LiveFolder(folder)
     entry = Entry(test.plan, test.plan.entrant(entrant), market)
     time = _clock(options.clock, test.plan.kind)
-    ask_entry(test, entry, day, open_plugins(options.extra), time)
+    ask_entry(test, entry, day, open_plugins(options.plugin), time)
 
 
 def _clock(path: Path | None, kind: str) -> Clock:

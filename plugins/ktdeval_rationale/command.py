@@ -75,7 +75,7 @@ def rationale(runs: tuple[Path, ...], options: RationaleOptions) -> None:
     are codes, companies, brands, sectors, dates, events, hindsight and recognition. Secrets of the
     environment are removed from examples.
     """
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     similarity: SimilarityLinter | str | None = None
     if options.embeddings or options.model is not None:
         encoder = choose_encoder(options.model)

@@ -91,7 +91,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
         if name not in _FORMATS:
             raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
 
-    sources = Sources(open_plugins(options.extra), options.data, options.rules)
+    sources = Sources(open_plugins(options.plugin), options.data, options.rules)
     evaluations, scored = load_evaluations(runs, sources)
     for evaluation in evaluations:
         if evaluation.problem:

@@ -106,7 +106,7 @@ def episodes(run: Path, options: ViewOptions) -> None:
     is. Each page is one file that needs no server and asks nothing of the network. Secrets of the
     environment are taken out of all texts.
     """
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     folder = open_run(run, plugins)
     out = options.out or run / "view"
     check_output(out, "folder", "--out")

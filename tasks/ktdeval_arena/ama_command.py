@@ -88,7 +88,7 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
     """
     out = options.out
     report = out.with_suffix(".report.json")
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     read = {path.resolve() for path in files}
     if out.suffix != ".jsonl" or read & {out.resolve(), report.resolve()}:
         raise UsageError(f"--out {out}: name a file that ends in .jsonl, and is none of those read")

@@ -12,42 +12,6 @@ from source_trees import SOURCES, nodes_of, tree_of
 
 #: What makes options of fields itself
 MAKER = "ktdeval/cli/options.py"
-#: Modules whose options are still decorators; a module leaves this list for good
-LEFT = frozenset(
-    [
-        "ktdeval/cli/data.py",
-        "plugins/ktdeval_agents/command.py",
-        "plugins/ktdeval_agents/vote_command.py",
-        "plugins/ktdeval_board/commands/begin.py",
-        "plugins/ktdeval_board/commands/check.py",
-        "plugins/ktdeval_board/commands/exchange.py",
-        "plugins/ktdeval_board/commands/register.py",
-        "plugins/ktdeval_board/commands/selftest.py",
-        "plugins/ktdeval_board/commands/sign.py",
-        "plugins/ktdeval_board/commands/site.py",
-        "plugins/ktdeval_board/commands/submit.py",
-        "plugins/ktdeval_board/options.py",
-        "plugins/ktdeval_compare/commands.py",
-        "plugins/ktdeval_compare/demo.py",
-        "plugins/ktdeval_export/command.py",
-        "plugins/ktdeval_gym/openenv_command.py",
-        "plugins/ktdeval_gym/rl/command.py",
-        "plugins/ktdeval_live/commands.py",
-        "plugins/ktdeval_qlib/command.py",
-        "plugins/ktdeval_rationale/command.py",
-        "plugins/ktdeval_report/command.py",
-        "plugins/ktdeval_view/command.py",
-        "tasks/ktdeval_arena/ama_command.py",
-        "tasks/ktdeval_arena/deepfund_command.py",
-        "tasks/ktdeval_deanon/certificate/command.py",
-        "tasks/ktdeval_investorbench/tables.py",
-        "tasks/ktdeval_qfinzero/access/commands/data.py",
-        "tasks/ktdeval_qfinzero/access/commands/explore.py",
-        "tasks/ktdeval_qfinzero/access/commands/options.py",
-        "tasks/ktdeval_qfinzero/access/commands/serve.py",
-        "tasks/ktdeval_qfinzero/access/commands/wordings.py",
-    ]
-)
 OPTIONS = ("option", "Option")
 
 
@@ -70,7 +34,7 @@ def test_no_module_declares_options_by_decorators() -> None:
     for path in SOURCES:
         name = path.relative_to(REPOSITORY).as_posix()
         lines = option_lines(nodes_of(path))
-        if lines and name not in LEFT and name != MAKER:
+        if lines and name != MAKER:
             found[name] = lines
 
     assert found == {}, "make them fields of a dataclass, for `options_of`"

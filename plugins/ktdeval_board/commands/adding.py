@@ -91,7 +91,7 @@ def import_file(file: Path, options: ImportOptions) -> None:
 
 def _add_certificate(file: Path, options: ImportOptions) -> None:
     load_rules(options.board)
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     day = recorded_day()
     verify = card_kinds(ATTACHED, plugins)[ATTACHED].verify
     if verify is None:

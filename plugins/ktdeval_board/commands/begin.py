@@ -97,7 +97,7 @@ def init(folder: Path, options: InitOptions) -> None:
         )
         new = replace(new, contact=contact)
 
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     _print_begun(folder, init_board(folder, new, plugins))
 
 
@@ -214,7 +214,7 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
     They need no key and cost nothing but time. `ktdeval leaderboard check` confirms them
     afterwards.
     """
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     loaded = load_board(board)
     contact = options.contact or _contact_of(loaded.rules)
     if not contact:

@@ -74,12 +74,12 @@ def check(board: Path, options: CheckCommandOptions) -> int:
         data=options.data,
         rerun=options.rerun,
         rerun_by=options.rerun_by,
-        plugins=options.extra,
+        plugins=options.plugin,
     )
     if (options.rerun is None) != (not options.rerun_by):
         raise UsageError("--rerun and --by go together: the run, and the name that readers see")
 
-    report = check_board(board, open_plugins(options.extra), checked, say)
+    report = check_board(board, open_plugins(options.plugin), checked, say)
     if options.as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:

@@ -89,7 +89,7 @@ def register(context: click.Context, /, options: RegisterOptions) -> None:
     if not (options.submitter and options.contact):
         raise UsageError("say who registers with --submitter NAME and --contact ADDRESS")
 
-    plugins = open_plugins((*options.extra, *system.pop("plugin", ())))
+    plugins = open_plugins((*options.plugin, *system.pop("plugin", ())))
     redactor = Redactor(os.environ, str(Path.home()))
     key = None
     if options.key is not None:

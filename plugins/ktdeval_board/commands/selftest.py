@@ -56,9 +56,9 @@ def selftest(board: Path, options: SelftestOptions) -> int:
     each kind is refused by its rule; 1: one is not; 2: it can't be tried.
     """
     check = CheckOptions(
-        today=recorded_day(), record=False, data=options.data, plugins=options.extra
+        today=recorded_day(), record=False, data=options.data, plugins=options.plugin
     )
-    plugins = open_plugins(options.extra)
+    plugins = open_plugins(options.plugin)
     result = run_selftest(board, plugins, check, options.only, _say_outcome)
     if options.as_json:
         click.echo(dumps_pretty(to_plain(result)), nl=False)

@@ -117,13 +117,13 @@ def submit(context: click.Context, /, run: Path, options: SubmitOptions) -> None
         records_url=address,
         records_out=options.records_out,
         changes=moved_market(options),
-        plugins=options.extra,
+        plugins=options.plugin,
         is_dry=options.is_dry,
         key=key,
     )
     claims = _claims_of(options)
     redactor = Redactor(os.environ, str(Path.home()))
-    outcome = submit_run(options.board, request, claims, open_plugins(options.extra), redactor)
+    outcome = submit_run(options.board, request, claims, open_plugins(options.plugin), redactor)
 
     if options.as_json:
         document = {"dry_run": request.is_dry, **to_object(outcome)}

@@ -331,7 +331,7 @@ def _fail_usage(error: click.ClickException) -> int:
         return error.exit_code
 
     if isinstance(error, click.NoSuchOption):
-        advice = hint("options", error.option_name)
+        advice = _hint_of_option(error)
         if advice:
             return _fail(f"no such option {error.option_name}{advice}", error.exit_code)
 
@@ -341,6 +341,17 @@ def _fail_usage(error: click.ClickException) -> int:
         message = f"{message.rstrip('.')}; see `{error.ctx.command_path} --help`"
 
     return _fail(message, error.exit_code)
+
+
+def _hint_of_option(error: click.NoSuchOption) -> str:
+    """Return what carries an option that a command lacks: where its own has moved, or what other
+    suites' are here.
+    """
+    command = ""
+    if error.ctx is not None:
+        _, _, command = error.ctx.command_path.partition(" ")
+
+    return hint("options", f"{command} {error.option_name}") or hint("options", error.option_name)
 
 
 def _fail_os(error: OSError) -> int:

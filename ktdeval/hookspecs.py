@@ -86,6 +86,4 @@ sequence of `Spec`.
 
 
 def ktdeval_event(event: object) -> None:
-    """Observe a run (progress, tracing): `event` is a `ktdeval.api.Event`. What it returns is ignored;
-    it can't change the run.
-    """
+    """Observe a run by a `ktdeval.api.Event` (progress, tracing); what it returns is ignored."""

@@ -151,10 +151,6 @@ def test_nothing_is_pickled_or_evaluated_and_the_library_has_no_clock_and_no_glo
             assert impure.search(path.read_text()) is None, name_of(path)
 
 
-# A card and its fields still name each other's types; this exception goes with them.
-OF_CARD = re.compile(r"ktdeval\.cards\.(card|fields\.\w+)\Z")
-
-
 # ---- rings: the contracts of pyproject.toml are checked by import-linter, in make lint; here what
 # it cannot say
 
@@ -229,12 +225,8 @@ def test_there_are_no_circles_of_modules_and_of_packages(part_of: Callable[[str]
         imported.setdefault(part, set()).update(map(part_of, modules))
 
     graph = {part: (targets & imported.keys()) - {part} for part, targets in imported.items()}
-    without_card = {
-        part: {target for target in targets if not (OF_CARD.match(part) and OF_CARD.match(target))}
-        for part, targets in graph.items()
-    }
     assert len(graph) > 40
-    assert circles_in(without_card) == set()
+    assert circles_in(graph) == set()
 
 
 def test_a_circle_is_found_and_what_only_leads_to_it_is_not_named() -> None:

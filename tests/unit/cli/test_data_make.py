@@ -66,7 +66,7 @@ def test_there_are_three_commands_with_few_options() -> None:
         options[name] = [each.opts[0] for each in command.params if isinstance(each, click.Option)]
 
     assert options == {
-        "make": ["--json", "--out", "--check-only", "--recipe", "--set", "--spec"],
+        "make": ["--out", "--check-only", "--recipe", "--set", "--spec", "--json"],
         "check": ["--json"],
         "info": ["--json"],
     }

@@ -33,37 +33,34 @@ from ktdeval.values.fields import near_matches
 
 def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
     """Return the card's entry of each finished episode, with its metrics computed."""
+    inputs = sources.inputs
     episodes = []
     for done, spec in enumerate(sources.finished):
         sources.tell(spec.label, done, len(sources.finished))
-        episodes.append(_trading_episode(spec, sources))
+        ledger = sources.ledgers[spec.id]
+        steps = ledger.steps
+        episode = TradingEpisode(
+            id=spec.id,
+            window=spec.span.name,
+            seed=spec.seed,
+            steps=len(steps),
+            first_day=steps[0].filled_on,
+            last_day=steps[-1].filled_on,
+            final_nav_minor=steps[-1].nav_minor,
+            decisions=gather_decisions(step.provenance for step in steps),
+            failures=add_counts(step.failures for step in steps),
+            orders=gather_orders(steps),
+            usage=gather_usage(steps),
+            uncounted=inputs.uncounted.get(spec.id, 0),
+            roles=list(inputs.roles.get(spec.id, ())),
+            made_by=list(inputs.makers.get(spec.id, ())),
+            metrics=gather_metrics(
+                inputs.metrics, inputs.plugins, ledger, inputs.snapshot, inputs.rules
+            ),
+        )
+        episodes.append(episode)
 
     return episodes
-
-
-def _trading_episode(spec: EpisodeSpec, sources: TradingSources) -> TradingEpisode:
-    inputs = sources.inputs
-    ledger = sources.ledgers[spec.id]
-    steps = ledger.steps
-    return TradingEpisode(
-        id=spec.id,
-        window=spec.span.name,
-        seed=spec.seed,
-        steps=len(steps),
-        first_day=steps[0].filled_on,
-        last_day=steps[-1].filled_on,
-        final_nav_minor=steps[-1].nav_minor,
-        decisions=gather_decisions(step.provenance for step in steps),
-        failures=add_counts(step.failures for step in steps),
-        orders=gather_orders(steps),
-        usage=gather_usage(steps),
-        uncounted=inputs.uncounted.get(spec.id, 0),
-        roles=list(inputs.roles.get(spec.id, ())),
-        made_by=list(inputs.makers.get(spec.id, ())),
-        metrics=gather_metrics(
-            inputs.metrics, inputs.plugins, ledger, inputs.snapshot, inputs.rules
-        ),
-    )
 
 
 def gather_scoring_episodes(sources: ScoringSources) -> list[ScoringEpisode]:

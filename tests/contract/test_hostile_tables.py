@@ -100,7 +100,7 @@ def assert_refused(door: Door, folder: Path, content: bytes, words: str, suffix:
     assert len(message) < 600
 
 
-@pytest.mark.parametrize(("form", "door", "outcome"), at_each_door("texts"))
+@pytest.mark.parametrize(("form", "door", "outcome"), [*at_each_door("texts")])
 def test_a_text_is_read_or_refused_on_one_line(
     form: str, door: Door, outcome: str, tmp_path: Path
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_text_is_read_or_refused_on_one_line(
         assert_refused(door, tmp_path, content, outcome, suffix)
 
 
-@pytest.mark.parametrize(("cell", "door", "outcome"), at_each_door("numbers"))
+@pytest.mark.parametrize(("cell", "door", "outcome"), [*at_each_door("numbers")])
 def test_a_cell_that_is_no_number_is_never_one(
     cell: str, door: Door, outcome: str, tmp_path: Path
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_cell_that_is_no_number_is_never_one(
         assert_refused(door, tmp_path, content, outcome, ".csv")
 
 
-@pytest.mark.parametrize(("form", "door", "outcome"), at_each_door("typed"))
+@pytest.mark.parametrize(("form", "door", "outcome"), [*at_each_door("typed")])
 def test_typed_columns_are_read_or_refused_on_one_line(
     form: str, door: Door, outcome: str, tmp_path: Path
 ) -> None:

@@ -31,14 +31,14 @@ def test_whole_file_gives_its_bars(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "lacks the column code; its columns: 'none'"),
+        (b"", "line 1: is empty; write the names of its columns"),
         (b"code,open\nAAA,1\n", "lacks the column high"),
         ((HEADER + ROW.rstrip("\n")).encode(), "its last line has no end"),
-        ((HEADER + "AAA,1,2,1,2,100\n").encode(), "line 2: expected 7 fields"),
-        ((HEADER + "AAA,1,2,1,2,100,150,7\n").encode(), "line 2: expected 7 fields"),
+        ((HEADER + "AAA,1,2,1,2,100\n").encode(), "line 2: expected 7 cells, was 6"),
+        ((HEADER + "AAA,1,2,1,2,100,150,7\n").encode(), "line 2: expected 7 cells, was 8"),
         ((HEADER + "AAA,1,2,x,2,100,150\n").encode(), "line 2: low: 'x' is not a number"),
         ((HEADER + 'AAA,1,2,"1\n').encode(), "is not CSV"),
-        (HEADER.encode("utf-16"), "is not UTF-8 text"),
+        (HEADER.encode("utf-16-le"), "NUL character"),
     ],
 )
 def test_file_that_is_no_table_of_bars_is_refused(

@@ -177,6 +177,18 @@ class SharedGroup(LazyGroup):
             args = [str(self.default_command), *args]
         return super().parse_args(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
+        """List the commands, and say which one runs where none is named."""
+        rows = []
+        for name, command in self.lazy.items():
+            summary = command.summary
+            if name == self.default_command:
+                summary += " [default]"
+            rows.append((name, summary))
+
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def _means_default(self, args: Sequence[str]) -> bool:
         if self.default_command is None or not args:
             return False

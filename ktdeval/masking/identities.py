@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from operator import add
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple  # tuples: sorted, or kept by the thousand
 
 from ktdeval.errors import LeakError
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code

@@ -7,10 +7,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from msgspec import UNSET
@@ -264,7 +265,8 @@ def write_table(
     return "\n".join([*lines_of(parts, width), ""])
 
 
-class _Cells(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Cells:
     """A table as text."""
 
     heads: list[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +178,7 @@ def _outcome(
     cards: list[JsonValue] = []
     for row in page.rows:
         card = row.of.card
-        mean = row.mean._asdict()
+        mean = asdict(row.mean)
         cards.append(
             {
                 "card": str(row.of.path),

@@ -14,10 +14,11 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ktdeval.errors import DataError
 from ktdeval.stats import wilson
@@ -31,7 +32,8 @@ _SCORES = ("0", "1", "2")
 Ratings = Mapping[str, Sequence[int]]  #: item -> its scores by one rule, one a rater
 
 
-class Agreement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Agreement:
     """Ratings of one rule."""
 
     rule: str

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def agreement(ratings: Path, as_json: bool) -> None:
     """
     agreements = [agreement_of(rule, items) for rule, items in read_ratings(ratings).items()]
     if as_json:
-        print_json([rated._asdict() for rated in agreements])
+        print_json([asdict(rated) for rated in agreements])
         return
 
     rows = [_cells(rated) for rated in agreements]

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -408,7 +408,8 @@ def _units(ledger: Ledger, fills: list[_Fill]) -> tuple[FloatArray, FloatArray]:
     return ticks, steps
 
 
-class _Fill(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Fill:
     """Fill of an order or of a margin call."""
 
     code: str

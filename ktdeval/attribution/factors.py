@@ -105,6 +105,7 @@ MONTH_MINIMUM = 14
 WINSOR_TAIL = 0.01
 
 
+# a tuple: made from the grids of a market by its field names, and cut by place
 class PriceHistory(NamedTuple):
     """Prices up to row `day` of a market that grows, [day + 1, N] each: what factors read of a
     `MarketView`, in its units.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 from ktdeval.calls.prices import Price
 from ktdeval.errors import ModelError, ProviderError
@@ -23,7 +23,8 @@ or it was cancelled.
 """
 
 
-class BatchTag(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BatchTag:
     """Name that a run gives to a batch before it submits it, so that it finds it again."""
 
     name: str  #: unique to run and batch, at most 40 characters of a-z, 0-9 and `-`
@@ -46,7 +47,8 @@ class BatchTag(NamedTuple):
         return number if number < self.requests and self.id_of(number) == request_id else None
 
 
-class BatchState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BatchState:
     """How far a batch is."""
 
     done: int  #: requests that are over, as far as the provider tells

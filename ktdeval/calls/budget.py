@@ -7,7 +7,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from ktdeval.calls.limiter import FairQueue
 from ktdeval.calls.prices import Price
@@ -89,7 +89,8 @@ class Reservation:
     is_drawn: bool = False  #: whether it was drawn from the allowance of several processes
 
 
-class Amount(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Amount:
     """US dollars and tokens."""
 
     usd: float

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -74,7 +74,8 @@ class CallGroup(msgspec.Struct, array_like=True, frozen=True):
     calls: tuple[PackedRow, ...]
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Part:
     """A file with the groups `first` to `last`, both included."""
 
     first: int

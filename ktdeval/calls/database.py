@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,20 +46,23 @@ VERSION = format_version(FORMAT)
 BUSY_S = 30.0  #: Longest wait for another process that writes
 
 
-class FileKind(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FileKind:
     """Words of an error: what the file is, and how to choose another."""
 
     name: str
     elsewhere: str
 
 
-class EpisodeRows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EpisodeRows:
     """Rows that a record of calls has of one episode."""
 
     calls: list[CallRecord]  #: in their order
     replies: list[ReplyRow]  #: those that its calls were answered with, by key
 
 
+# a tuple: a row of the database
 class LogIdentity(NamedTuple):
     """Which record of calls a file is."""
 
@@ -174,7 +178,7 @@ class Connection:
             ) from error
         except sqlite3.Error as error:
             advice = _ADVICE.get(primary_code(error), "{elsewhere}").format(
-                **self.kind._asdict(), seconds=f"{BUSY_S:.0f}"
+                **asdict(self.kind), seconds=f"{BUSY_S:.0f}"
             )
             raise self.problem(f"{error}; {advice}") from error
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 PRICE_PACKAGE = "genai-prices"
 
@@ -23,7 +24,8 @@ _RATES = {
 _HOURS = 24
 
 
-class Package(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Package:
     """How a table of prices asks the package."""
 
     providers: Mapping[str, str]  #: its name of each provider, by ours

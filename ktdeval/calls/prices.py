@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict, cast
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
@@ -236,7 +236,8 @@ class _Table:
     package: _Package | None = option(None, help="package whose prices come before the rows")
 
 
-class PriceTable(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PriceTable:
     """A table of prices, as read."""
 
     rows: Mapping[str, Price]  #: by pattern of PROVIDER/NAME

@@ -163,6 +163,7 @@ class CacheEntry:
             raise ValueError(f"the time {self.created_at!r} is not in UTC")
 
 
+# a tuple: a row of the database
 class ReplyRow(NamedTuple):
     """A `CacheEntry` as it is stored."""
 

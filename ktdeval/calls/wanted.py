@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from ktdeval.calls.call_log import CallPosition
 from ktdeval.calls.record import KEY_DIGITS
@@ -14,7 +15,8 @@ class NotAsked(KtdevalError):
     """A request has no reply yet; the step that makes it can't go on."""
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wanted:
     """A request without a reply, and who makes it."""
 
     episode: str

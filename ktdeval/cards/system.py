@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any
 
 from ktdeval.cards.fields.facts import Evaluation
 from ktdeval.cards.fields.parts import FurtherModelPart
@@ -261,7 +261,8 @@ def _braced(call: Settings) -> str:
 # ---- patterns
 
 
-class _Reading(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Reading:
     """One way to read a pattern; None: anything fits."""
 
     model: str

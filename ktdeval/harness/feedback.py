@@ -7,8 +7,9 @@ It never quotes what the model wrote.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -73,7 +74,8 @@ def _explained(error: ValidationError, parents: Sequence[str | int] = ()) -> Ite
         yield {"at": _path_text(path), "rule": f"must have exactly one of {names}"}
 
 
-class _Choice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Choice:
     """Choice between alternative objects; each has one required field that the others lack."""
 
     names: tuple[str, ...]  #: the distinguishing field of each alternative

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ktdeval.harness.reading import json_object, label_key
 from ktdeval.harness.session import TranscriptEntry
@@ -73,7 +73,8 @@ class StepSignals:
         return tuple(self.held)
 
 
-class _Turn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Turn:
     """A recorded message."""
 
     role: str

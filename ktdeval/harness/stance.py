@@ -8,8 +8,9 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
 
@@ -38,7 +39,8 @@ _MOST_NAMED = 20  # labels in feedback
 _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision for each asset."
 
 
-class Target(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Target:
     """What an asset comes to in a portfolio that is rebuilt."""
 
     weight: float  #: share of NAV, below 0 a short
@@ -49,7 +51,8 @@ Rebuild = Callable[[Mapping[int, int]], Mapping[int, Target]]
 """Sides decided on by asset (+1, -1, 0) -> targets by asset; one without a target is not traded."""
 
 
-class Standing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Standing:
     """An asset's position before a decision."""
 
     invested: float = 1.0  #: share of a weight that costs leave to invest
@@ -60,7 +63,8 @@ class Standing(NamedTuple):
 NOTHING_HELD = Standing()
 
 
-class _Trade(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Trade:
     """Order that a decision comes to."""
 
     asset: int
@@ -68,7 +72,8 @@ class _Trade(NamedTuple):
     weight: float  #: share of NAV to reach
 
 
-class StanceRule(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StanceRule:
     """Meaning of BUY, SELL and HOLD as positions of an asset: BUY is a holding of `weight` of the
     NAV, SELL a short of it (without short sales: no position), HOLD as its rule says. Sides are +1,
     -1, or 0 for no position.

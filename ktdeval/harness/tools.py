@@ -15,9 +15,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import SimpleNamespace
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, get_type_hints
 
 from ktdeval.errors import PluginError
 from ktdeval.harness.arguments import (
@@ -73,7 +73,8 @@ class Refusal:
     failure: str  #: the kind that is counted, such as `bad_arguments`
 
 
-class Complaint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Complaint:
     """What is wrong with the arguments of a call. It quotes nothing of what the model wrote."""
 
     kind: str
@@ -83,7 +84,7 @@ class Complaint(NamedTuple):
     @property
     def payload(self) -> Payload:
         """Feedback to the model."""
-        return {"error": self._asdict()}
+        return {"error": asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)

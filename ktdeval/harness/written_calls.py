@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ktdeval.values.jsonio import loads_strict
@@ -39,14 +40,16 @@ class WrittenCall(NamedTuple):
     arguments: str
 
 
-class ParsedReply(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ParsedReply:
     """Reply split into its text without the calls, and the calls in order."""
 
     content: str
     calls: tuple[WrittenCall, ...]
 
 
-class _Object(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Object:
     """JSON object in a text."""
 
     spans: dict[str, list[slice]]  #: spans of the values, by key; several if a key is repeated

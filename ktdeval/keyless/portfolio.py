@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import chain, groupby
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ktdeval.keyless.conversation import Conversation
 from ktdeval.keyless.ordering import Row
@@ -29,7 +28,8 @@ LARGEST_RISE = 0.2
 _UNSELLABLE = frozenset({"suspended", "limit_down", "closed", "not_listed"})
 
 
-class Intent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Intent:
     """Intended order: a stock, a side, a target weight and why."""
 
     stock_id: str
@@ -40,10 +40,11 @@ class Intent(NamedTuple):
 
     def order(self, conversation: Conversation) -> dict[str, Any]:
         """Return the order as submitted."""
-        return {**self._asdict(), "reason": conversation.reason(self.reason)}
+        return {**asdict(self), "reason": conversation.reason(self.reason)}
 
 
-class Ranking(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ranking:
     """Ranking of the names by a model."""
 
     # rows of names that can be bought, best first, with `stock_id`, `close_cny`; `board` where it
@@ -53,7 +54,7 @@ class Ranking(NamedTuple):
     kept: frozenset[str] | None
     label: str  # what the ranking is by, for reasons
     # stock -> place, shared by names that no figure tells apart; others differ
-    places: Mapping[str, int] = MappingProxyType({})
+    places: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def groups(self) -> list[list[Row]]:
@@ -250,7 +251,8 @@ def _raises(group: Sequence[Row], weight: float) -> list[Intent]:
     return [Intent(row["stock_id"], "BUY", weight, 0.5, reason) for row in group]
 
 
-class Room(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Room:
     """What there is to buy with."""
 
     state: Mapping[str, Any]  # as shown

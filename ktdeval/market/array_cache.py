@@ -16,9 +16,10 @@ import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -42,7 +43,8 @@ class _Manifest(Value):
     sums: dict[str, str]  #: SHA-256 of the file of each array, by its name
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """Entry of a cache, as listed."""
 
     path: Path

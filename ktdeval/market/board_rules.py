@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +50,8 @@ _TREATED = re.compile(r"(?:XD|XR|DR|N|S)?\*?ST(?![A-Za-z])")
 _DELISTING = re.compile(r"退市.*|.*退")
 
 
-class BoardRule(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BoardRule:
     """One rule of a board in its days of validity, both included."""
 
     first: np.datetime64
@@ -58,7 +60,8 @@ class BoardRule(NamedTuple):
     source: str
 
 
-class OrderSizes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OrderSizes:
     """Sizes of buys on a board, in shares."""
 
     smallest: int  #: smallest buy; of the shares held, fewer are sold whole or not at all
@@ -192,7 +195,8 @@ def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
     return special
 
 
-class _Listing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Listing:
     """Listing of an asset within the days of a market, or shortly before them."""
 
     day: np.datetime64

@@ -36,6 +36,7 @@ DOCUMENT_COLUMNS = ("known_at", "published_at", "utc_offset", *TEXT_FIELDS)
 """Columns of a stored table of documents."""
 
 
+# a tuple: a row of a table, sorted
 class Entity(NamedTuple):
     """Words that give an asset away in a text."""
 
@@ -44,6 +45,7 @@ class Entity(NamedTuple):
     text: str  #: as it is spelled; one without capitals is found in any case
 
 
+# a tuple: a row of a table, of which a market has hundreds of thousands
 class Document(NamedTuple):
     """One dated item."""
 

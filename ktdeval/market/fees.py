@@ -12,9 +12,10 @@ commission, whose upper limit (3 per mille) counts them in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -32,7 +33,8 @@ _FIRST_DAY = "0001-01-01"
 _NO_END = "9999-12-31"
 
 
-class DutyRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DutyRow:
     """One duty in its days of validity, both included."""
 
     board: Board | None  #: None: of all boards, or of a venue without boards

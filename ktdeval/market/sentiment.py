@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 MOST_CHARACTERS = 80  #: of a label
 _DECIMALS = 2
@@ -43,7 +43,8 @@ _SCORES = re.compile(
 )
 
 
-class LabelledText(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LabelledText:
     """A text and the sentiment that its source gives it."""
 
     text: str  #: without the label at its end
@@ -71,7 +72,8 @@ def split_sentiment(text: str) -> LabelledText:
     return LabelledText(scores.text, sentiment)
 
 
-class _Ending(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Ending:
     text: str  #: before it
     sentiments: tuple[str, ...]
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from ktdeval.masking.dates import WORD_HINTS
 from ktdeval.masking.text import lowered, normalise, places_of, touches_letter
@@ -66,7 +66,8 @@ _OTHER_SCRIPT = re.compile("[\u0370-\u1cff]")
 _THAI = "\u0e00-\u0e7f"
 
 
-class Name(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Name:
     """One name: of a month (`number` from 1) or weekday (0), and whether it is written out."""
 
     number: int

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from operator import add
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ktdeval.market.documents import EntityKind
 from ktdeval.masking.ordinary_words import COMMON_WORDS, ENTITY_WORDS, is_ordinary, needs_capital
@@ -54,7 +55,8 @@ AliasKind = EntityKind | Literal["short"]
 """
 
 
-class Mention(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Mention:
     """Mention of an entity in a text."""
 
     start: int

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ktdeval.masking.dates import is_amount
 
@@ -102,7 +102,8 @@ _VENDOR = (
 )
 
 
-class Identifier(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Identifier:
     """Identifier in a text, with the ticker or code in it, if it has one."""
 
     start: int

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from operator import add
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple  # tuples: sorted, or kept by the thousand
 
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money, names_no_day

@@ -75,6 +75,9 @@ def _is_missing(cell: Payload) -> bool:
     return cell is None or (isinstance(cell, float) and cell != cell)
 
 
+# tuples: cells of tables, of which a prompt has thousands
+
+
 class Exact(NamedTuple):
     """Plain JSON of a service, shown to its last digit; only masks that hide nothing take it."""
 

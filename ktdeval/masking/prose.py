@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
 from json.encoder import encode_basestring
@@ -89,6 +90,7 @@ _SEVERAL = frozenset({-1, -2})  # means any asset
 _DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
 
 
+# a tuple: sorted, and made for each word of each document
 class Hidden(NamedTuple):
     """Span of a text that a mask hides: it means assets, an industry or a day, or has no handle."""
 
@@ -101,7 +103,8 @@ class Hidden(NamedTuple):
     day: date | None = None  #: of a date with day, month and year
 
 
-class ShownDocument(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
     """Document as a mask shows it."""
 
     #: assets that it is filed under and that are in the universe, in an order independent of codes

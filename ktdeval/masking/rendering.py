@@ -45,6 +45,7 @@ _IDENTITIES = frozenset({AssetRef, AssetName, DayRef, SectorRef, IndexLevel})
 _NEVER_SHARED = frozenset({OwnFigure, Prose, DocumentRef, Exact})
 
 
+# a tuple: stands among the values of a payload, which are tuples
 class Prepared(NamedTuple):
     """JSON text of a payload of market data, with each identity left to the mask.
 

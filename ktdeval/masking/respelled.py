@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import add
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from ktdeval.masking.ordinary_words import COMMON_WORDS, NOT_NAMES, is_ordinary, needs_capital
 
@@ -62,7 +63,8 @@ _LETTERS = re.compile("[A-Za-z]+")
 _REACH = 40  # most characters of a word that is looked at, to either side
 
 
-class Known(NamedTuple, Generic[T]):
+@dataclass(frozen=True, slots=True)
+class Known(Generic[T]):
     """A name by its letters alone."""
 
     letters: str  #: in lower case

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates
 from ktdeval.masking.text import Shape, normalise
@@ -44,7 +44,8 @@ _KEPT = 120
 _CUT = 60
 
 
-class Cut(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cut:
     """What is taken out of a text: `text[start:end]`, for which the mark is shown."""
 
     start: int

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ktdeval.observation.entries import ObservedOrder, first_number
 from ktdeval.observation.state import ObservedState
 
 
-class Fill(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fill:
     """What became of all orders of a step for one asset."""
 
     words: str  #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from traceback import walk_tb
-from typing import NamedTuple
 
 from ktdeval.plugins.discovery import find_entry_points
 
@@ -16,7 +16,8 @@ _NOT_AUTHORS = frozenset({"ktdeval", "pluggy", "click", "__main__"}) | sys.stdli
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place:
     """File and line of an author's code."""
 
     path: str  #: the file, as Python knows it

@@ -12,9 +12,10 @@ import importlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import FunctionType, SimpleNamespace
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, get_type_hints
 
 from ktdeval.values.kinds import Kind, Method, Table
 from ktdeval.values.records import Record, kind_of
@@ -48,7 +49,8 @@ TRAITS = {
 _LEAST_ALIKE = 0.8  # of two names, as difflib measures it
 
 
-class Contract(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Contract:
     """What an object of one kind must be."""
 
     name: str  #: public name of the class that declares it
@@ -110,7 +112,8 @@ def _kind_of_member(python: type, name: str, annotation: Any) -> Kind:
     return kind_of(hint)
 
 
-class Fault(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fault:
     """A member that is not what it must be."""
 
     path: str  #: such as `scores['accuracy'].better`

@@ -13,15 +13,16 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 GROUP = "ktdeval"
 
 _METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 
-class EntryPoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
     """One advertised plugin: `module` (and `attribute` in it, if any), and the distribution that
     advertises it.
     """

@@ -8,8 +8,9 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, get_args
+from typing import Any, Generic, Protocol, TypeVar, cast, get_args
 
 import msgspec
 import zstandard
@@ -247,7 +248,8 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> S
     )
 
 
-class Compacted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Compacted:
     """A whole journal, as an episode keeps it."""
 
     records: list[Any]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from ktdeval.values.yamlio import load_yaml
 
 REDACTED = "[redacted]"  #: what replaces a secret without words of its own
 
 
-class SecretForm(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SecretForm:
     """Known form of a secret."""
 
     kind: str

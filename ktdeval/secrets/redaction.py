@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ _LONGEST_BESIDE = 400
 _SHAPES = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
+# a tuple: sorted
 class _Span(NamedTuple):
     """Part of a text that gives a secret away, and the name of the secret."""
 
@@ -60,7 +62,8 @@ class _Span(NamedTuple):
     label: str
 
 
-class _View(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _View:
     """A text as it reads after some decoding, with the part of the original that each character
     comes from.
     """

@@ -9,7 +9,7 @@ import codecs
 import math
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 ANCHOR = 8
 """Letters and digits of a secret that are looked for at once."""
@@ -20,7 +20,8 @@ _LEAST_OF_WORDS = 16
 _BASE85 = (base64.b85encode, base64.a85encode)
 
 
-class Spelling(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spelling:
     """One way to write a secret, as its letters and digits in lower case.
 
     `least`: how many of them in a row give it away. `is_encoded`: what stands next to it without a
@@ -65,7 +66,7 @@ def spellings(secret: str) -> list[Spelling]:
         if has_fragments and size >= spelling.least:
             usable.append(spelling)
         elif not has_fragments and size >= ANCHOR:
-            usable.append(spelling._replace(least=size))
+            usable.append(replace(spelling, least=size))
 
     return list(dict.fromkeys(usable))
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -57,7 +57,8 @@ class Forecast(NamedTuple):
     success: bool
 
 
-class JudgedOrders(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JudgedOrders:
     """Orders of one or more ledgers as forecasts."""
 
     forecasts: tuple[Forecast, ...]  #: orders with an outcome, in ledger order
@@ -142,7 +143,8 @@ def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
     return JudgedOrders(tuple(forecasts), no_fill, no_next_open)
 
 
-class Bin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bin:
     """A bin of the reliability table that holds a forecast."""
 
     low: float
@@ -158,7 +160,7 @@ class Bin(NamedTuple):
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the bin as a JSON object."""
-        return dict(self._asdict())
+        return asdict(self)
 
 
 def calibration_bins(forecasts: Sequence[Forecast]) -> list[Bin]:
@@ -239,7 +241,8 @@ def brier(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
     return brier_score(judged_orders(ledger, market).forecasts)
 
 
-class BrierTerms(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BrierTerms:
     """Terms of a Brier score: `brier = reliability - resolution + uncertainty + within`."""
 
     reliability: float

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +46,8 @@ class EnvelopeSettings:
     levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-class Activity(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Activity:
     """Activity that random traders share with the agent: averages over steps."""
 
     turnover: float  #: annualised two-way turnover, as `turnover/2` strict
@@ -88,15 +88,16 @@ class Envelope:
             "median_return": float(np.median(self.returns)),
             "rank": self.rank,
             "p_value": self.p_value,
-            "agent": self.agent._asdict(),
-            "random": self.random._asdict(),
+            "agent": asdict(self.agent),
+            "random": asdict(self.random),
         }
         if self.reason:
             fields["reason"] = self.reason
         return fields
 
 
-class Moves(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Moves:
     """The agent's fills of one step as moves; amounts are shares of the NAV at the open."""
 
     entries: tuple[float, ...]  #: amounts of names bought that were not held

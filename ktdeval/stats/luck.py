@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,7 +31,8 @@ EULER_GAMMA = 0.5772156649015329
 CONFIDENCE = 0.95  #: Confidence of the minimum track record length
 
 
-class Shape(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shape:
     """Moments that a Sharpe ratio's error depends on."""
 
     days: int  #: number of daily returns

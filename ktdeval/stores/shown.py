@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class _Shown(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Shown:
     folder: str
     url: str
 

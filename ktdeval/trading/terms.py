@@ -8,6 +8,7 @@ order is free, however small.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import NamedTuple
@@ -36,7 +37,8 @@ class Commission(NamedTuple):
     steps: int  #: steps in a share or coin
 
 
-class Duty(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Duty:
     """What is paid of a fill besides the commission, to the state, a clearing house, a regulator."""
 
     kind: str  #: of `ktdeval.market.fees`; `levy`: what the venue itself states, on all days
@@ -45,7 +47,8 @@ class Duty(NamedTuple):
     most: int | None  #: upper bound of the part by `unit_rate`; None: no bound
 
 
-class Duties(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Duties:
     """Duties of one day."""
 
     buy: tuple[Duty, ...] = ()
@@ -55,7 +58,8 @@ class Duties(NamedTuple):
 NO_DUTIES = Duties()
 
 
-class Margin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Margin:
     """Margin of short sales, as a part of the shorts' value and on top of it, and the borrow fee."""
 
     initial: int

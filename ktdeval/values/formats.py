@@ -8,9 +8,9 @@ file of before could no longer be read as it is meant; a new optional field does
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +20,8 @@ from ktdeval.values.jsonio import csv_rows
 from ktdeval.values.typed import decode_json
 
 
-class FormatVersion(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FormatVersion:
     """One version of a format."""
 
     version: int

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ktdeval.values.jsonio import open_plain
 
@@ -42,7 +43,8 @@ class _Damaged(Exception):
     """Raised where bytes are no structure of the compact protocol."""
 
 
-class _Levels(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Levels:
     """Histogram of the levels of a column: its length, and the highest level."""
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import msgspec
 
@@ -211,7 +211,8 @@ def _in_order(entries: Iterable[Entry], chosen: Iterable[Entry]) -> list[Entry]:
 # ---- decisions as entries
 
 
-class _Item(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Item:
     """One decision to remember."""
 
     asset: str  #: as submitted, or `ACCOUNT`

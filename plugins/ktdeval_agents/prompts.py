@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ktdeval.harness import (
     ROLE_HEADING,
@@ -33,7 +33,8 @@ Form = Literal["orders", "decisions", "answer"]
 """What a task asks for: orders, BUY, SELL or HOLD of each asset, or the answer to a question."""
 
 
-class Turn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Turn:
     """What a role said, once."""
 
     role: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval.harness import (
@@ -43,7 +44,8 @@ def _models(listed: Sequence[str]) -> list[str]:
     return models
 
 
-class _Voter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Voter:
     """Team that votes, and the model that it asks."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ktdeval.cards import System, system_labels
 from ktdeval.errors import StoreError, UsageError
@@ -147,7 +147,8 @@ def voter_labels(voters: Sequence[Voter]) -> tuple[str, ...]:
 # ---- ballots
 
 
-class _Masks(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Masks:
     """Masks under which a ballot was written, and under which it is elected from."""
 
     written: Lens

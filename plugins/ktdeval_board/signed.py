@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ktdeval.cards import (
     SIGNED_CARD,
@@ -34,7 +34,8 @@ _MOST_BYTES = 65_536  # of a signature file
 _MOST_SIGNED_BYTES = 100_000_000  # of a card or verdict; other rules set closer limits
 
 
-class SignedFile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SignedFile:
     """A kind of file that submitters sign."""
 
     predicate: Any  #: What its signature claims

@@ -5,7 +5,8 @@ of a fund.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -25,7 +26,8 @@ Column = tuple[str, str, str]
 """Head, name in the frame, and how figures are shown."""
 
 
-class RowName(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RowName:
     """Agent and model of a row."""
 
     agent: str

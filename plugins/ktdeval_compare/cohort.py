@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -68,21 +67,23 @@ class Options:
     common: bool = False  #: where models or seeds differ in windows, use those that all have
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Run:
     """Seeds that make one run of a model."""
 
     training_seed: str
     seed: int
 
 
-class CardEpisode(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CardEpisode:
     """An episode and the card that it is on."""
 
     entrant: Entrant
     episode: TradingEpisode
 
 
-@dataclass
+@dataclass(frozen=True)
 class Member:
     """One model with an agent, and its cards; `cohort` is empty where it is in none."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from ktdeval_compare.cohort import BaselineRow, CohortReport
 from ktdeval_compare.cohort_words import BASELINE, LEGENDS, TITLES
@@ -112,14 +112,15 @@ def _difference_parts(report: CohortReport) -> Iterator[Part]:
         interval(report.alpha),
         p_of("p"),
         p_of("Holm p", "p_holm"),
-        VERDICT._replace(head="higher"),
+        replace(VERDICT, head="higher"),
     )
 
 
 # ---- return and risk
 
 
-class _Line(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Line:
     """A line of the table of returns and risk, all of it as text."""
 
     model: str

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ktdeval.values.yamlio import load_yaml
 
 
-class BaselineColumn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BaselineColumn:
     """A figure of the table of returns and risk."""
 
     head: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -20,7 +20,8 @@ RowT = TypeVar("RowT")
 _Record = TypeVar("_Record", bound="DataclassInstance | msgspec.Struct")
 
 
-class Column(NamedTuple, Generic[RowT]):
+@dataclass(frozen=True, slots=True)
+class Column(Generic[RowT]):
     """Column of a table: its head, and how a row is shown in it."""
 
     head: str
@@ -28,7 +29,8 @@ class Column(NamedTuple, Generic[RowT]):
     is_left: bool = False
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Table:
     """Aligned table of a report."""
 
     heads: list[str]

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, NamedTuple, NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +82,7 @@ class Options:
                 yield first, second
 
 
-@dataclass
+@dataclass(frozen=True)
 class Group:
     """Cards of one task, ready to be compared."""
 
@@ -295,7 +295,8 @@ def paired_differences(
     return differences, excluded
 
 
-class _Dependence(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Dependence:
     """How the differences of windows depend on each other; None: they are independent."""
 
     every: RankNull | None = None  #: null distribution over all pairs

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,8 @@ _Order = tuple[str, str, float | None, int | None]
 _Trade = tuple[str, str]  #: Asset and side
 
 
-class Figure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Figure:
     """Meaning of a figure of a pair of episodes."""
 
     label: str  #: what tables call it

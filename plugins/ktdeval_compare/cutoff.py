@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -207,7 +206,8 @@ def _cutoff_of(entrant: Entrant, dates: Mapping[str, str]) -> Cutoff | str:
 # ---- daily figures
 
 
-class _Series(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Series:
     """Daily figures of a card: means over seeds, and over windows that share the day."""
 
     figures: dict[str, dict[str, _Days]]  #: figure -> side of the cutoff -> day

@@ -24,6 +24,7 @@ MASKS = (BRIGHT, BLINDED)
 Outcome = Literal["traded", "declined", "not known"]
 
 
+# a tuple: sorted
 class EpisodeKey(NamedTuple):
     """What two episodes of one model under two masks are paired by."""
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, replace
 
 import msgspec
 import numpy as np
@@ -279,7 +278,8 @@ def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
     )
 
 
-class _Mean(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Mean:
     """Fields that rows of effects and of ladders share."""
 
     agent: str
@@ -346,7 +346,7 @@ class _Table:
             cells = {mask: values for (mask, of), values in self.values.items() if of == mode}
             for name, values in stats.mask_contrasts(cells).items():
                 mean = self._mean(values)
-                rows.append(EffectRow(mode=mode, effect=name, **mean._asdict()))
+                rows.append(EffectRow(mode=mode, effect=name, **asdict(mean)))
         return rows
 
     def ladders(self) -> list[LadderRow]:
@@ -388,7 +388,7 @@ class _Table:
                     start=f"{masks[-1]} {modes[0]}",
                     end=f"{masks[0]} {modes[-1]}",
                     piece=piece,
-                    **mean._asdict(),
+                    **asdict(mean),
                 )
             )
         return rows

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -513,7 +513,8 @@ def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
         return str(error)
 
 
-class DailyTable(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DailyTable:
     """Daily returns of several cards over the same days."""
 
     returns: Values  #: [days, cards] simple returns of the NAV

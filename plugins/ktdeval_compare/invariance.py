@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -71,7 +71,8 @@ class Options:
     common: bool = False  #: where cards differ in windows or seeds, use those that all have
 
 
-class Play(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Play:
     """One episode, its mask key, and the card that it is on."""
 
     card: Entrant
@@ -80,7 +81,8 @@ class Play(NamedTuple):
     course: Course
 
 
-class Pair(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pair:
     """Two episodes of one window, what they differ in, and by how much; `cell` is that of the
     first.
     """

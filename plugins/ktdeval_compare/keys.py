@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +45,8 @@ class KeyOptions:
     positions: int = option(10, help="names that the baseline buys", minimum=1, maximum=1000)
 
 
-class Purchases(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Purchases:
     """What a card bought at the first steps of its episodes."""
 
     bought: int  #: names
@@ -211,7 +211,8 @@ def first_listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int, count
     return members[:count]
 
 
-class Profits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Profits:
     """What each name brings that is bought at the first open and kept, in minor units."""
 
     of_each: npt.NDArray[np.int64]  #: [N] assets; 0 where nothing was filled

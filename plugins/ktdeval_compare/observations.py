@@ -9,7 +9,6 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -228,7 +227,8 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
     return Observations(runs, metric, compared, notes=list(notes_of_groups(notes)))
 
 
-class _Trajectory(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Trajectory:
     """Course of an episode, for finding identical ones."""
 
     path: Hashable  #: equal for identical runs

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -185,14 +184,16 @@ def _score(task: str, name: str, member: Scored) -> ScoreRow:
 _Figures = Mapping[str, Mapping[str, Sequence[float]]]
 
 
-class _Answers(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Answers:
     """Answers of a card: figures of each sample, and how many answers have none, by kind."""
 
     figures: _Figures
     absent: Mapping[str, int]
 
 
-class _Answered(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Answered:
     """A card with its answers, or why there are none."""
 
     member: Scored

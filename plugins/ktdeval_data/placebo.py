@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +76,7 @@ def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str,
     facts: dict[str, JsonValue] = {
         "placebo_of": source.id,
         "name": source.meta.name,
-        **recipe._asdict(),
+        **asdict(recipe),
         "block_days": recipe.block_days if default else None,
         "version": PLACEBO_VERSION,
         "alpha": alpha,
@@ -403,7 +404,8 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
 # ---- random draws: which residual each bar gets, and with which sign
 
 
-class Draws(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Draws:
     """Source of the residual of each of D days and N assets. `day, asset`: [D, N] the bar that it is
     taken from, if possible of an asset of the same board.
     """
@@ -413,7 +415,8 @@ class Draws(NamedTuple):
     sign: FloatArray  # [D, N] +1 or -1
 
 
-class Recipe(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Recipe:
     """Recipe of the draws."""
 
     kind: Kind  # as in `PlaceboParams`

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -194,8 +194,8 @@ def _truth(params: SyntheticParams, listings: Listings, shocks: Shocks, market: 
             "last": params.last,
             "alpha": 0,
             "annual_factor_premia": dict(FACTOR_PREMIA),
-            "control_points": [point._asdict() for point in CONTROL_POINTS],
-            "regimes": [regime._asdict() for regime in REGIMES],
+            "control_points": [asdict(point) for point in CONTROL_POINTS],
+            "regimes": [asdict(regime) for regime in REGIMES],
         },
     )
 
@@ -212,7 +212,8 @@ SOLVER_STEPS = 8
 LOCK_SHARE = 0.25
 
 
-class Assets(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Assets:
     """Static facts of the assets, [N] each. `industry`: as in `Listings`."""
 
     industry: np.ndarray[tuple[int], np.dtype[np.intp]]
@@ -288,7 +289,8 @@ class Market:
         )
 
 
-class Bounds(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bounds:
     """Reference price and the limits of a day, in fen, [N] each."""
 
     reference: FloatArray
@@ -296,6 +298,7 @@ class Bounds(NamedTuple):
     high: FloatArray
 
 
+# a tuple: its fields are those of a table
 class Bars(NamedTuple):
     """Prices of one day in fen, [N] each."""
 

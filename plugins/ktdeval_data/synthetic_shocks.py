@@ -13,8 +13,8 @@ Each purpose has its own random stream, so that a change of one does not move th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import yaml
@@ -27,7 +27,8 @@ from ktdeval.values.seeds import derive_seed
 _FOLDER = Path(__file__).parent
 
 
-class ControlPoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ControlPoint:
     """A level that the index has at the close of the last trading day up to `day`."""
 
     day: str  # ISO date
@@ -37,7 +38,8 @@ class ControlPoint(NamedTuple):
     noise_pct: float
 
 
-class Regime(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Regime:
     """One evaluation window and what the index does in it; both dates included."""
 
     window: str
@@ -54,7 +56,8 @@ CONTROL_POINTS = tuple(
 _NAMES = yaml.safe_load(_FOLDER.joinpath("synthetic_names.yaml").read_text(encoding="utf-8"))
 
 
-class Listings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Listings:
     """Assets of a synthetic market, by ascending code. `codes, names, boards`: one each."""
 
     codes: tuple[str, ...]
@@ -159,7 +162,8 @@ BOARD_VOLATILITY = {Board.MAIN: 1.0, Board.CHINEXT: 1.25, Board.STAR: 1.3, Board
 TRADING_DAYS_PER_YEAR = 252
 
 
-class Shocks(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shocks:
     """Shocks that the day loop reads; rows are days, columns assets, factors or industries."""
 
     target: FloatArray  # [T] index levels to aim at
@@ -176,7 +180,8 @@ class Shocks(NamedTuple):
     lock: FloatArray
 
 
-class Events(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Events:
     """Events of assets by calendar."""
 
     listed: BoolArray  # [T, N] False before an asset's first day

@@ -9,6 +9,7 @@ the exponential of a sum of unrounded shocks, rounded once: rounding errors do n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -63,6 +64,7 @@ GROUPS = {name: _group(fields) for name, fields in _TWINS["groups"].items()}
 Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
 
 
+# a tuple: sorted
 class Named(NamedTuple):
     """Invented words of an asset: no two assets share one, except the name of their sector."""
 
@@ -189,7 +191,8 @@ def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[Named]:
     return sorted(named)
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """Assets of a group on its S sessions."""
 
     group: Group

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ktdeval.harness import Message, ModelRequest, Reply, ToolSpec, with_distinct_ids
 
 
-class ModelCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ModelCall:
     """One call of a model: what it was sent, and what it replied."""
 
     request: ModelRequest

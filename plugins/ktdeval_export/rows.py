@@ -149,7 +149,7 @@ def _without_system(
     return tuple(messages[:count]), tuple(messages[count:])
 
 
-@dataclass
+@dataclass(frozen=True)
 class Pairs:
     """Pairs of talks about the same, the better one chosen, and counts of those left out."""
 

@@ -60,7 +60,7 @@ class CardOf:
         return self.path.parent.parent
 
 
-@dataclass
+@dataclass(frozen=True)
 class Ending:
     """What was made at the end of a grid."""
 

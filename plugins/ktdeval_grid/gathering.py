@@ -38,7 +38,7 @@ class Job:
     task: str | None = None  #: of a card; None: the run is gathered
 
 
-@dataclass
+@dataclass(frozen=True)
 class Gathering:
     """Jobs of a grid after its units."""
 

@@ -19,7 +19,7 @@ from ktdeval_grid.records import GridRecord, GridSystem
 CALLS_AT_ONCE = 8  #: episodes at once of a worker whose models are behind a network
 
 
-@dataclass
+@dataclass(frozen=True)
 class Parts(Closing):
     """Run folders of a worker that are open, by the slug of their system."""
 

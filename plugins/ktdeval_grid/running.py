@@ -38,7 +38,7 @@ class _Ended:
     needed: dict[str, float] | None = None  #: as of `UnitFailed`
 
 
-@dataclass
+@dataclass(frozen=True)
 class UnitRunner:
     """Runs units of a grid in this process, on any thread."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -143,7 +144,8 @@ def scaled_down(weights: Sequence[float]) -> list[float]:
     return [weight * INVESTED / total for weight in weights]
 
 
-class Move(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Move:
     """Order towards a target weight."""
 
     slot: int  #: of the asset

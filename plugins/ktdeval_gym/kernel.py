@@ -54,7 +54,7 @@ def ceil_ratio(products: Sequence[_Product], divisor: IntArray | int) -> IntArra
     return -floor_ratio([(-factor, other) for factor, other in products], divisor)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Accounts:
     """Accounts in one asset, [N] each. Nothing is locked at a close that could matter at the next
     open: shares unlock overnight.

@@ -7,9 +7,10 @@ and applied by NumPy. The model computes the features from the prices in the pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -95,7 +96,8 @@ def scaled_features(returns: FloatArray, side: int, scale: float) -> Vector:
     return np.append(scaled, side).astype(np.float32)
 
 
-class Policy(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Policy:
     """Policy as read from its file."""
 
     content: PolicyFile

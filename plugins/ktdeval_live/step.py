@@ -51,7 +51,7 @@ class Due:
     cutoff: datetime
 
 
-@dataclass
+@dataclass(frozen=True)
 class StepReport:
     """What one step did, a line each."""
 

@@ -61,7 +61,7 @@ _NAMED = re.compile(r"\[memory:([^][]*)\]", re.IGNORECASE)
 _ID = re.compile(r"M[1-9][0-9]*")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Step:
     """One step of the agent."""
 

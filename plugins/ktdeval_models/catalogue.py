@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any, cast
 
@@ -248,7 +249,7 @@ class RankModel(KeylessModel):
         worst = list(whole_groups(reversed(_groups_from(ranking.groups, positions)), shorts))
         still_short = frozenset(stock_ids(chain.from_iterable(worst)))
         if ranking.kept is not None:
-            ranking = ranking._replace(kept=ranking.kept - still_short)
+            ranking = replace(ranking, kept=ranking.kept - still_short)
 
         sizing = Sizing.equal(conversation, positions, invested, self.band)
         weight = min(invested / shorts, largest_weight(conversation))
@@ -395,7 +396,7 @@ class EqualWeight(RankModel):
         ranking = super().ranking(conversation)
         if ranking is None:
             return None
-        return ranking._replace(kept=None, label="liquidity")
+        return replace(ranking, kept=None, label="liquidity")
 
 
 _MAKERS: dict[str, Callable[[Any], Model]] = {

@@ -231,7 +231,7 @@ def _shared(changes: Sequence[Intent], part: float, certain: Certain) -> list[In
             orders.append(intent)
         elif share:
             weight = math.copysign(share, intent.target_weight)
-            orders.append(intent._replace(target_weight=weight))
+            orders.append(replace(intent, target_weight=weight))
 
     return orders
 

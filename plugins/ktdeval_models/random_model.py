@@ -167,7 +167,7 @@ class RandomModel(KeylessModel):
             else:
                 order = Intent("", "BUY", weight, confidence, "bought by the toss of a coin")
 
-            bought.append([order._replace(stock_id=stock) for stock in group])
+            bought.append([replace(order, stock_id=stock) for stock in group])
 
         return equal_first(bought)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 from typing import Literal, NamedTuple
@@ -29,7 +30,8 @@ IntArray = npt.NDArray[np.int64]
 _ROUNDING = 1e-9
 
 
-class Bars(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bars:
     """[T] prices of one asset, oldest first, all finite; in a market with closes only, they are
     highs and lows too.
     """
@@ -328,7 +330,7 @@ class RuleModel:
         held_back = []
         for intent in decided:
             if intent.stock_id in opened:
-                held_back.append(intent._replace(side="HOLD", target_weight=0, reason=reason))
+                held_back.append(replace(intent, side="HOLD", target_weight=0, reason=reason))
             else:
                 held_back.append(intent)
 

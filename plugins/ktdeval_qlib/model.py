@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -86,7 +86,8 @@ class TrainingLog(Value):
     accuracy: Mapping[str, Accuracy]  #: by segment
 
 
-class Trained(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Trained:
     """Description of a trained baseline, with the hash that pins it."""
 
     content: ModelFile

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 from rich.console import Console
@@ -60,7 +61,8 @@ _COLUMNS = (
 )
 
 
-class _Done(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Done:
     recipe: Recipe
     seed: int
     folder: Path

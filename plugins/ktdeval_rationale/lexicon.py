@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import add
 from pathlib import Path
@@ -52,7 +53,8 @@ class Term(NamedTuple):
     end: int
 
 
-class _Latin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Latin:
     kind: str
     words: tuple[str, ...]
     is_cased: bool

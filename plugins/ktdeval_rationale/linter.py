@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -99,7 +100,8 @@ _FOREIGN_CODES = _NUMBERS["foreign_code"]  #: Codes of other exchanges
 _CALENDAR_WORDS = _NUMBERS["calendar"]  #: Quarters or halves of a year without the year
 
 
-class Mention(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Mention:
     """An identity or a claim in a text."""
 
     category: Category  #: one of `LEAK_CATEGORIES`

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +73,8 @@ class MaskRates:
     only_resembling: Share | UnsetType = UNSET
 
 
-class Difference(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Difference:
     """A difference of two shares."""
 
     value: float  #: the first less the second
@@ -271,7 +271,8 @@ def _with_interval(successes: int, n: int, level: float) -> tuple[float, Interva
 # ---- pairs of windows
 
 
-class _Paired(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Paired:
     """Shares of steps of several sides in the windows that all have."""
 
     windows: Sequence[str]

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
@@ -144,14 +143,15 @@ def _second_stage(similarity: SimilarityLinter | str | None) -> SecondStage | No
     return SecondStage(similarity.encoder_name, threshold=similarity.threshold)
 
 
-class _Resembling(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Resembling:
     """Steps of an episode with a sentence that resembles a leak."""
 
     steps: int
     without_mention: int  #: those in which the first stage finds nothing
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Reading:
     """Contents of the runs read so far."""
 

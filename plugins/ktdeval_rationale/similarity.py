@@ -13,9 +13,10 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -124,7 +125,8 @@ def choose_encoder(model: Path | None) -> Encoder | str:
         return NOT_INSTALLED
 
 
-class Resemblance(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Resemblance:
     """A sentence that resembles a planted leak."""
 
     category: str  #: kind of the nearest planted sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -142,7 +142,7 @@ def _outcome(
     cards: list[JsonValue] = []
     for row in page.rows:
         card = row.of.card
-        mean = row.mean._asdict()
+        mean = asdict(row.mean)
         cards.append(
             {
                 "card": str(row.of.path),

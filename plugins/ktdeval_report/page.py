@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -67,7 +66,8 @@ class Options:
     settings: Settings = field(default_factory=Settings)  # how much chance to simulate
 
 
-class Report(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Report:
     """A finished report."""
 
     html: str

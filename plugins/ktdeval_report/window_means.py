@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from ktdeval_report.inputs import Evaluation, is_never_somewhere, known_values
 from ktdeval_report.study import median
 
 
-class WindowMean(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class WindowMean:
     """A mean over windows. `low`, `high`: its 95 % interval; None with `reason`."""
 
     value: float | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ktdeval.harness import TranscriptEntry
 from ktdeval.values.jsonio import JsonValue, dumps_canonical
@@ -18,7 +18,8 @@ Fields = Mapping[str, JsonValue]
 Layers = Mapping[str, Sequence[Fields]]
 
 
-class _Memory(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Memory:
     """One memory in its layer."""
 
     layer: str

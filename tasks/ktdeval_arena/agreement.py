@@ -14,10 +14,11 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from io import StringIO
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -36,7 +37,8 @@ _SCORES = ("0", "1", "2")
 Ratings = Mapping[str, Sequence[int]]  #: item -> its scores by one rule, one a rater
 
 
-class Agreement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Agreement:
     """Ratings of one rule."""
 
     rule: str
@@ -157,7 +159,7 @@ def ratings_frame(
     equal = []
     for rule, items in read_ratings(paths[0]).items():
         rated = agreement(rule, items)
-        row: dict[str, Any] = rated._asdict()
+        row = asdict(rated)
         levels = row.pop("levels")
         for score, count in zip(_SCORES, levels, strict=True):
             row[f"scores_{score}"] = count

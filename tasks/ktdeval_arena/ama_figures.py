@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,8 @@ _COST = 5e-4  #: of a notional, where nothing was filled
 _EQUAL = 1e-6
 
 
-class Course(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Course:
     """Course of an account from its first close to its last, n days later."""
 
     path: FloatArray  #: [n + 1] worth after the trades of each close, the last position closed

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -153,7 +154,8 @@ def _fills(step: StepRecord) -> Iterator[tuple[str, int, int]]:
             )
 
 
-class MarketModel(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MarketModel:
     """Daily returns of the NAV as a multiple of those of the index."""
 
     beta: float

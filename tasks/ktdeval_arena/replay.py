@@ -11,8 +11,9 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ktdeval.errors import DataError
 from ktdeval.harness import SIGNALS, Signal
@@ -91,7 +92,8 @@ def read_database(path: Path) -> Record:
     return Record(configs, opinions, decisions)
 
 
-class _Portfolio(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Portfolio:
     """A portfolio of the database."""
 
     config: str

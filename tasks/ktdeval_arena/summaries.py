@@ -36,7 +36,7 @@ _WORD = re.compile(r"\w+")
 _DAY = np.timedelta64(1, "D")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Story:
     """Articles of an asset and day that report the same."""
 
@@ -46,7 +46,8 @@ class Story:
     size: int = 0  #: runs of words
 
 
-class NewsDay(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NewsDay:
     """Stories of an asset and day."""
 
     asset: str

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Template
-from typing import NamedTuple
 
 import numpy as np
 
@@ -85,7 +84,8 @@ class DeanonConfig(TaskConfig):
 # --- which stocks and days
 
 
-class Probe(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Probe:
     """One stock at the close of one day, as column and row of the snapshot; the board is the
     stratum of the draw.
     """
@@ -192,7 +192,8 @@ def _shuffled_days(
 # --- what a probe shows
 
 
-class View(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class View:
     """View of a probe: its own mask, and the JSON text of `market_context`, `screen` and
     `snapshot`, the answers of three tools.
     """

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +46,8 @@ _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W
 _MOST_RECENT = 12
 
 
-class Closes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Closes:
     """Last closes in today's terms, CNY a share, [N] each; NaN before the first bar."""
 
     marks: FloatArray  #: up to today

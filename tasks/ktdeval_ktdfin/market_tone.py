@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,7 +57,8 @@ def breadth(market: MarketDay) -> Payload:
     }
 
 
-class SectorTone(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SectorTone:
     """Sectors with members on a day, by their members' mean 20-day return."""
 
     total: int  #: how many

@@ -11,8 +11,9 @@ be masked safely are left out and counted.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from ktdeval.harness import AssetArg, Bounds, Length, Refusal
 from ktdeval.masking import DayRef, DocumentRef, Payload, ShownDocument, normalise, table
@@ -114,7 +115,8 @@ def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payl
 FUNCTIONS = (search_news, get_document)
 
 
-class _Match(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Match:
     """A document that a search finds."""
 
     row: int

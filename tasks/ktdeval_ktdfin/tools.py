@@ -7,9 +7,10 @@ market and account.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
 
@@ -235,7 +236,8 @@ def research_tool(name: str) -> Tool:
     return tool(_BY_NAME[name])
 
 
-class _Screen(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Screen:
     """Ranking of the index members that can be bought on a day."""
 
     names: tuple[str, ...]  #: ranked by, with a leading minus where the lowest come first

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from ktdeval.errors import UsageError
 from ktdeval.stores import Git, git_around
@@ -34,7 +34,8 @@ _DIFF = (
 _VERBS = {"M": "changes", "D": "deletes", "T": "changes the kind of"}
 
 
-class Change(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Change:
     """A file that differs from the common state."""
 
     how: str  #: git's letter for the kind of change

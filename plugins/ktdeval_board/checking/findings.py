@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 _LONGEST_MESSAGE = 400
 _LONGEST_PATH = 300
@@ -19,7 +19,8 @@ separators, combining marks.
 """
 
 
-class At(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class At:
     """Message of a rule on another file than the one that is checked."""
 
     path: str

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_board.checking.findings import Stage, rule
@@ -41,7 +40,8 @@ _SPECIAL_KEYS = {"__proto__", "constructor", "prototype"}
 _FORMULA = ("=", "+", "-", "@")
 
 
-class Text(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Text:
     """A text of a document."""
 
     path: str  #: its path in the document, such as `metrics.sharpe.source`

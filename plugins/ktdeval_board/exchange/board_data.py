@@ -209,7 +209,7 @@ def _fixed() -> dict[Frame, tuple[Column, ...]]:
 _FIXED = _fixed()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Exported:
     """Report of an export."""
 

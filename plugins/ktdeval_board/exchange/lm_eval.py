@@ -56,7 +56,7 @@ _FIRST_SECOND = 1_262_304_000
 _LAST_SECOND = 4_102_444_800
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Source:
     """A results file while it is read."""
 

@@ -33,6 +33,7 @@ with the square.
 """
 
 
+# a tuple: a row of a site's data file
 class Test(NamedTuple):
     """Figures of one test, as a page has them: of the signed ranks, of the Hodges-Lehmann shift, of
     the sign flips.

@@ -8,15 +8,17 @@ new kind is one more call of `bad`, `full`, `forged`, `edited` or `two`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen, Value
 
 Build = Callable[[Any], object]  #: Step that changes a board, a `Specimen`
 
 
-class Kind(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Kind:
     """A kind of forgery."""
 
     build: Build  #: its steps on an empty board

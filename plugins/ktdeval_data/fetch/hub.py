@@ -48,6 +48,7 @@ _ALL = ({"config_name": "default", "data_files": "**"},)  #: configuration if a 
 _MALFORMED = (LookupError, TypeError, AttributeError)  #: reading JSON of an unexpected form
 
 
+# a tuple: a row of an answer, as of all vendors
 class _Listing(NamedTuple):
     """Answer to a request for a dataset's list of files."""
 

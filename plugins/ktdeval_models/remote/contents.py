@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ktdeval.calls import Caller, bad_response
 from ktdeval.values.jsonio import JsonValue
@@ -12,7 +13,8 @@ from ktdeval_models.remote.base import parts, text_of
 THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # Mistral's parts; those of gateways
 
 
-class Texts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Texts:
     """Texts of a message by their kind, empty where there are none."""
 
     content: str = ""

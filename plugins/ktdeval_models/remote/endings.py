@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
 from ktdeval.calls import Caller, bad_response, one_line
 from ktdeval.errors import ModelError
@@ -34,7 +35,8 @@ _UNKNOWN = "?"
 _SHOWN = 80  # characters of a word that is not known
 
 
-class Ending(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ending:
     """How a reply ended, and what to note about it."""
 
     finish: FinishReason

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -41,7 +41,8 @@ Sign = Callable[[str, str, bytes], Mapping[str, str]]
 """Returns further headers of one request, by its method, URL and content."""
 
 
-class _Outgoing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
     """A request to send. `take`: reads the body of an answer that is a stream of events; None: it is
     read whole. `kind`: type of the content, where it is not that of all requests. `most_bytes`: of
     the answer; 0: as of any.

@@ -62,7 +62,8 @@ class CertifyConfig:
     runs: tuple[Path, ...] = ()
 
 
-class Certified(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Certified:
     """A valid certificate, and its probe set: name of a file -> text, with the true answers in a
     file of their own.
     """

@@ -382,7 +382,8 @@ def _field_of(figure: str) -> Field:
     return "factors"
 
 
-class Span(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Span:
     """Numbers that a shown one may stand for."""
 
     low: float

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +35,8 @@ _BLOCK_CELLS = 40_000  # cells that one pass works on: its arrays fit the cache
 _IMPOSSIBLE = np.float32(1e6)
 
 
-class Guess(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Guess:
     """An attacker's answer."""
 
     tickers: tuple[str, ...]  #: codes, best first, at most five

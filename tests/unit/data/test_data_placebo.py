@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -196,7 +197,7 @@ def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before
             draws = draw(*words)
             sign = draws.sign.copy()
             sign[row - 1 :] *= -1.0 if turned else 1.0
-            return draws._replace(sign=sign)
+            return replace(draws, sign=sign)
 
         monkeypatch.setattr(placebo_module, "draw", drawn)
         return placebo_of(source, recipe(kind, 5))

@@ -328,5 +328,5 @@ def test_a_step_with_an_empty_reply_is_no_row(runs: Path) -> None:
     (episode,) = traced_episodes(runs / "calm", load_plugins(), {}, [])
     step = episode.steps[0]
     assert exclusion(step, with_retries=True) == ""
-    silent = step.calls[-1]._replace(reply=Reply(""))
+    silent = replace(step.calls[-1], reply=Reply(""))
     assert exclusion(replace(step, calls=(silent,)), with_retries=True) == "a reply is empty"

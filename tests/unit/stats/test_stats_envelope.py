@@ -9,6 +9,7 @@ import pytest
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.envelope import (
+    Activity,
     Envelope,
     EnvelopeSettings,
     Moves,
@@ -236,7 +237,7 @@ def test_an_agent_that_did_nothing_has_no_rank_and_one_traded_day_is_enough() ->
     assert envelope.rank is not None
     assert envelope.random.names == pytest.approx(2)
     (only,) = one_day.steps
-    assert envelope.agent == (
+    assert envelope.agent == Activity(
         252 * only.traded_minor / only.open_nav_minor,
         2,
         only.cash_minor / only.nav_minor,

@@ -5,8 +5,9 @@ their requests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -40,7 +41,8 @@ PAGE = 100
 _SKEW = timedelta(minutes=10)
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Line:
     """Result of one request."""
 
     request_id: str  #: as the result names it

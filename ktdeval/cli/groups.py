@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -197,7 +197,7 @@ class SharedGroup(LazyGroup):
         if first in self.lazy or first in ("-h", "--help"):
             return False
         # No command has a slash in its name, as models and paths have.
-        if first.startswith("-") or "/" in first or Path(first).exists():
+        if first.startswith("-") or "/" in first or os.path.exists(first):  # noqa: PTH110 - Path.exists raises where the name is too long
             return True
 
         # A word that is nearly a command is one mistyped, not a run that is absent.

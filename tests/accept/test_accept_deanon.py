@@ -41,7 +41,11 @@ def test_what_a_reader_recovers_is_what_the_mask_shows(
         assert card["coverage"]["steps_decided"] == card["coverage"]["steps"] > 10
         assert [card["scores"][name]["value"] for name in RATES] == [found] * len(RATES)
         assert all(card["scores"][name]["baseline"] < 1 for name in RATES)
-        for words in (["verify", run, "--plugin", PLUGIN], ["validate", run], ["show", run]):
+        for words in (
+            ["verify", run, "--plugin", PLUGIN],
+            ["verify", "--card-only", run],
+            ["show", run],
+        ):
             assert main(["card", *words]) == 0
         assert "ticker_top5" in capsys.readouterr().out
         # The same command again asks nothing and gives the same card; so does another folder.

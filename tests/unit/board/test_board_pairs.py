@@ -277,14 +277,19 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
     assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
 
 
+def shorten_w3(card) -> None:
+    """Let a card's window W3 have one day, so that it does not mix with the others."""
+    card["left_out"] = {"W3": "lengths that do not mix"}
+    for episode in card["episodes"]:
+        if episode["window"] == "W3":
+            episode["last_day"] = episode["first_day"]
+
+
 def test_mask_effects_pool_windows_and_omit_undefined_values() -> None:
     figures = {(window, 0): 0.01 for window in OVERLAPPING}
     undefined = [masked("bright", figures), masked("blinded", {**figures, ("W3", 0): None})]
     alone = [masked("bright", {**figures, ("W3", 0): 0.90}), masked("blinded", figures)]
-    alone = [
-        changed(entry, lambda card: card.update(left_out={"W3": "lengths that do not mix"}))
-        for entry in alone
-    ]
+    alone = [changed(entry, shorten_w3) for entry in alone]
     for entries, left_out in ((undefined, 1), (alone, 0)):
         row = next(row for row in mask_effects(entries) if row["metric"] == "total_return")
         assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, left_out)

@@ -345,15 +345,11 @@ def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_e
     would be 1.
     """
     header, *rows = BARS.splitlines()
-    with pytest.raises(
-        DataError, match=r"bars\.csv: can't read: .*Expected 9 fields in line 5, saw 11"
-    ):
+    with pytest.raises(DataError, match=r"bars\.csv: can't read: line 5: expected 9 cells, was 11"):
         read(tmp_path, {"bars": "\n".join([header, *rows[:3], f"{rows[3]},1,234"])})
     with pytest.raises(DataError, match=r"bars\.csv: can't read: "):
         read(tmp_path, {"bars": "\n".join([header, f"{rows[0]},1,234", *rows[1:]])})
-    with pytest.raises(
-        DataError, match=r"bars\.csv: can't read: rows have more cells than the header"
-    ):
+    with pytest.raises(DataError, match=r"bars\.csv: can't read: line 2: expected 9 cells, was 10"):
         read(tmp_path, {"bars": "\n".join([header, *(f"{row},1" for row in rows)])})
     ended = assemble(read(tmp_path, {"bars": "\n".join([header, *(f"{row}," for row in rows)])}))
     assert np.array_equal(ended.close, assemble(read(tmp_path)).close)

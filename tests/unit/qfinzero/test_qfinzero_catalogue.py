@@ -357,4 +357,4 @@ def test_the_manifest_offers_the_commands() -> None:
     import ktdeval_qfinzero
 
     specs = {spec.name: spec.make() for spec in ktdeval_qfinzero.ktdeval_commands()}
-    assert (set(specs), HEADER) == ({"paper qfinzero", "qfinzero"}, "Qfinzero-Workspace")
+    assert (set(specs), HEADER) == ({"paper qfinzero"}, "Qfinzero-Workspace")

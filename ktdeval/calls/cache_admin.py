@@ -33,7 +33,8 @@ _MODELS = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), count(*),
 _OF_MODEL = f"SELECT rowid, created_at, {_BYTES} FROM replies WHERE provider = ? AND model = ?"  # noqa: S608
 
 
-class ModelUse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ModelUse:
     """Content of a cache for one model."""
 
     provider: str  #: who serves it
@@ -58,27 +59,31 @@ class PruneRule:
     max_bytes: int | None = None
 
 
-class Pruned(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pruned:
     """Number of replies that were, or would be, removed, and their bytes."""
 
     replies: int
     bytes: int
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Finding:
     """Problem of a cache."""
 
     key: str  #: key of the damaged reply; empty if the file itself is damaged
     problem: str
 
 
-class Checked(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Checked:
     """Number of replies that were checked, and the findings."""
 
     replies: int
     findings: tuple[Finding, ...]
 
 
+# a tuple: sorted
 class _Candidate(NamedTuple):
     created_at: str
     row: int

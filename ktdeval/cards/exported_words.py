@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def field_words() -> dict[str, Words]:
 
 def words_text() -> str:
     """Return the text of `words.json`."""
-    units = {name: unit._asdict() for name, unit in UNITS.items()}
+    units = {name: asdict(unit) for name, unit in UNITS.items()}
     units["other"] = {"shown": None, "decimals": OTHER_DECIMALS, "factor": 1}
     metrics = {}
     for name, row in metric_rows().items():
@@ -74,7 +75,7 @@ def words_text() -> str:
 
 
 def _as_json(words: Mapping[Any, Words]) -> dict[str, JsonValue]:
-    return {str(name): entry._asdict() for name, entry in words.items()}
+    return {str(name): asdict(entry) for name, entry in words.items()}
 
 
 # ---- tables of the docs

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ def list_cache(file: Path | None, as_json: bool) -> None:
     arrays = _arrays(file)
     entries = [] if arrays is None else arrays.entries()
     if as_json:
-        models = [use._asdict() for use in uses]
+        models = [asdict(use) for use in uses]
         kept = [{"path": str(entry.path), "bytes": entry.bytes} for entry in entries]
         print_json({"file": str(path), "file_bytes": size, "models": models, "arrays": kept})
         return
@@ -123,7 +124,7 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
             pruned = admin.prune(rule, datetime.now(UTC), options.dry_run)
 
     if options.as_json:
-        print_json({"file": str(path), "dry_run": options.dry_run, **pruned._asdict()})
+        print_json({"file": str(path), "dry_run": options.dry_run, **asdict(pruned)})
         return
 
     action = "would remove" if options.dry_run else "removed"
@@ -161,7 +162,7 @@ def check_cache(file: Path | None, as_json: bool) -> int:
 
     exit_code = 1 if checked.findings else 0
     if as_json:
-        findings = [finding._asdict() for finding in checked.findings]
+        findings = [asdict(finding) for finding in checked.findings]
         print_json({"file": str(path), "replies": checked.replies, "findings": findings})
     else:
         _print_checked(path, checked)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,7 +18,8 @@ from ktdeval.plugins.registry import hint
 from ktdeval.values.fields import near_matches
 
 
-class LazyCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
     """Module and attribute of a command, and its line in `--help`."""
 
     module: str

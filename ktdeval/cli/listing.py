@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -303,7 +303,7 @@ def _list_plugins(plugins: Plugins, names: Sequence[str], as_json: bool) -> None
         print_json(
             [
                 {
-                    **info._asdict(),
+                    **asdict(info),
                     "offers": offers.get(info.name, []),
                     "error": plugins.broken.get(info.name),
                 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def check_runs(place: Path, as_json: bool) -> None:
 
     damaged = [finding for _, finding in found if finding.is_damage]
     if as_json:
-        findings = [{"run": str(path), **finding._asdict()} for path, finding in found]
+        findings = [{"run": str(path), **asdict(finding)} for path, finding in found]
         print_json({"place": str(place), "findings": findings, "damaged": len(damaged)})
     else:
         _print_findings(place, found)

@@ -8,14 +8,14 @@ that listing models reads no task file.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import fnmatch
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
 
@@ -91,7 +91,7 @@ def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
     """Return why a model has no argument of a name, where an option of the run or another argument
     is meant; None where it has it, or nothing is known.
     """
-    own = set() if params is None else {field.name for field in dataclasses.fields(params)}
+    own = set() if params is None else {field.name for field in fields(params)}
     if name in own:
         return None
 
@@ -117,7 +117,8 @@ def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
     return f"; did you mean the option --{near[0].replace('_', '-')}?"
 
 
-class PluginInfo(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
     """A plugin that was loaded."""
 
     name: str  #: its module, such as `ktdeval_models`

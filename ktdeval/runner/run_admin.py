@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ktdeval.calls.batch_file import BATCHES
 from ktdeval.calls.call_log import LOG_FILE
@@ -62,7 +62,8 @@ class EpisodeRow(Value):
     bytes: int  #: of its files
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Finding:
     """A file of a run that is not as the run's records say."""
 
     key: str  #: the file, relative to the run

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -32,7 +33,8 @@ Column = tuple[str, str, str]
 """Head, field and how it is shown."""
 
 
-class _Cells(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Cells:
     """A table as text."""
 
     heads: list[str]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from ktdeval.values.yamlio import load_yaml
 
 
-class Colour(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Colour:
     """Hex codes of a token."""
 
     light: str

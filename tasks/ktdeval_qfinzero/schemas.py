@@ -5,12 +5,12 @@ share.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import (
     Annotated,
     Any,
     Final,
     Literal,
-    NamedTuple,
     get_args,
     get_origin,
     get_type_hints,
@@ -156,7 +156,8 @@ def _choices_in(hint: object) -> Iterator[tuple[frozenset[str], list[JsonValue]]
         yield from _choices_in(each)
 
 
-class _Rewriter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Rewriter:
     """Schemas of the structs that a schema refers to, and the choices of its literals."""
 
     parts: Mapping[str, dict[str, Any]]

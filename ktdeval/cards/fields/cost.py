@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
@@ -53,11 +54,12 @@ class TradingCost(TokenCost, frozen=True, kw_only=True):
 # ---- derived from the episodes and the price
 
 
-class Prices(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Prices:
     """Prices of the models of a card; None where one is not known."""
 
     own: PriceEntry | None
-    further: Mapping[str, PriceEntry | None] = {}  #: by the names that the agent asks them by
+    further: Mapping[str, PriceEntry | None]  #: by the names that the agent asks them by
 
     def cost(self, tokens: EpisodeTokens) -> float | None:
         """Return the US dollars of some tokens; None where a price is not known."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated
 
 from msgspec import Meta, field
 
@@ -72,12 +73,13 @@ class UsageCounts(Value, frozen=True):
         )
 
 
-class EpisodeTokens(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EpisodeTokens:
     """Tokens of an episode, and how many replies they are not of."""
 
     usage: UsageCounts
     uncounted: int  #: replies whose tokens the provider did not count
-    further: Mapping[str, Usage] = {}  #: of `usage`, tokens of each further model
+    further: Mapping[str, Usage]  #: of `usage`, tokens of each further model
 
 
 class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):

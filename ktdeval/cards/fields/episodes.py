@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
 
 from ktdeval.cards.fields.basics import Problem, add_counts
 from ktdeval.cards.fields.decisions import gather_decisions
@@ -111,7 +110,8 @@ def gather_missing_scoring(sources: ScoringSources) -> list[MissingScoringEpisod
 # ---- checked
 
 
-class PlanCell(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlanCell:
     """Place of an episode in the plan of a card."""
 
     field: str  #: `episodes` or `missing_episodes`

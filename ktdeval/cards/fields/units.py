@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from ktdeval.cards.table import UNDEFINED, clean
 
 
-class Unit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Unit:
     """How figures of a unit are shown."""
 
     shown: str  #: word beside the figure; empty where it has none
@@ -55,7 +56,7 @@ def unit_of(unit: str) -> Unit:
     annualised = UNITS["annualised ratio"]
     if unit.startswith("annualised ratio over "):
         base = unit.removeprefix("annualised ratio ")
-        return annualised._replace(shown=f"{annualised.shown}, {base}")
+        return replace(annualised, shown=f"{annualised.shown}, {base}")
 
     return Unit(unit, OTHER_DECIMALS)
 

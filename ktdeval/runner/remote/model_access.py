@@ -8,10 +8,10 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from ktdeval.calls.batch_client import BatchClient
 from ktdeval.calls.batches import batches_of
@@ -43,12 +43,14 @@ from ktdeval.values.jsonio import dumps_canonical
 _CANARY, _CHECK = NO_EPISODE  # labels of calls outside of episodes
 
 
-class EpisodeAccess(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EpisodeAccess:
     """Access of one episode to its model, until it ends or is interrupted."""
 
     model: Model
     counter: CallCounter  #: counts its calls
-    further: Mapping[str, Model] = {}  #: models besides the run's own, by the agent's names
+    #: models besides the run's own, by the agent's names
+    further: Mapping[str, Model] = field(default_factory=dict)
 
 
 class ModelAccess:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +40,7 @@ _FRESH_S = 2.0  #: For how long a listing of episodes is taken for current, at l
 _LISTING_SHARE = 10  #: A listing is not repeated before this many times as long as it took
 
 
+# a tuple: sorted
 class JournalPart(NamedTuple):
     """A finished step at a store."""
 
@@ -46,7 +48,8 @@ class JournalPart(NamedTuple):
     stat: Stat
 
 
-class EpisodeFiles(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EpisodeFiles:
     """Files of one episode at a store."""
 
     files: dict[str, Stat]  #: by name

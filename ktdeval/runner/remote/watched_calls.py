@@ -66,7 +66,7 @@ class _WatchedAccess:
     ) -> EpisodeAccess:
         """Return the access of one episode."""
         given = self._access.for_episode(spec, emit, fence)
-        return given._replace(model=_WatchedModel(given.model, spec, self._watcher))
+        return replace(given, model=_WatchedModel(given.model, spec, self._watcher))
 
 
 def evaluate_watched(

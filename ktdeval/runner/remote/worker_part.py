@@ -7,6 +7,7 @@ step runs again, and with its calls and paid replies, so that none is asked agai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +32,7 @@ CHECK_CALLS = "check"
 """Labels of calls outside of episodes, as records of calls have them."""
 
 
+# a tuple: compared
 class Progress(NamedTuple):
     """How far a run folder has brought an episode; the greater, the further."""
 
@@ -39,7 +41,8 @@ class Progress(NamedTuple):
     calls: int = 0  #: recorded calls
 
 
-class EpisodeUsage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EpisodeUsage:
     """What a finished episode took."""
 
     steps: int

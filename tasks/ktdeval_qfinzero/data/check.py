@@ -51,7 +51,7 @@ class Finding:
         return f"{self.severity}: {self.where}: {self.message}"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Read:
     hours: TradingHours
     tables: dict[TableName, list[Any]] = field(

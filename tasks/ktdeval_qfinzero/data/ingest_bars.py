@@ -229,7 +229,7 @@ _EXPECTED = {
 }
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Series:
     codes: dict[str, int] = field(default_factory=dict)
     symbols: list[npt.NDArray[np.int32]] = field(default_factory=list)

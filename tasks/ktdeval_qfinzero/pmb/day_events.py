@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import NamedTuple
 
 import numpy as np
 
@@ -353,7 +352,8 @@ def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     )
 
 
-class _Effect(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Effect:
     """Effect of a split on a position."""
 
     becomes: str  #: id of what the position becomes; empty: it is closed

@@ -119,7 +119,7 @@ class Frame:
         }
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class BarFeed:
     """Reads bars some days ahead, so that stores are asked seldom; only frames, which are read tick
     by tick, see them.

@@ -35,7 +35,7 @@ _RECENT = 15 * DAY
 _RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Reference:
     """Reads a dataset for the broker. Rows of corporate actions are read once and filtered by when
     they became known.

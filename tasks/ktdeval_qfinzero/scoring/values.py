@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from ktdeval.values.jsonio import JsonValue
 
@@ -190,7 +190,8 @@ _INNER_PLACEHOLDER: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_]
 # ---- reference
 
 
-class ReferenceRules(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReferenceRules:
     """Differences between the two public scorers."""
 
     braces_are_placeholders: bool  # `{...}` counts as a placeholder as well as `<...>`
@@ -292,7 +293,8 @@ def _near(a: float, b: float) -> bool:
 # ---- paper
 
 
-class Comparison(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Comparison:
     """Outcome of a recursive comparison; `missing` (absent or null) and `wrong` are dotted
     paths.
     """

@@ -8,7 +8,7 @@ coins from midnight in UTC.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +66,8 @@ class BarQuery:
         return Span(max(self.span.start_ns, self.after[1] + 1), self.span.end_ns)
 
 
-class BarPage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BarPage:
     """A page of bars."""
 
     rows: Rows

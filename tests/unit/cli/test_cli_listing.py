@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import pytest
@@ -327,7 +327,8 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of
 def test_a_missing_command_module_is_an_error_only_when_called(
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
-    monkeypatch.setitem(COMMANDS, "card", COMMANDS["card"]._replace(module="ktdeval.cli.not_there"))
+    absent = replace(COMMANDS["card"], module="ktdeval.cli.not_there")
+    monkeypatch.setitem(COMMANDS, "card", absent)
     terminal.text("--help")
     assert (
         "command 'card' is missing from this installation (ktdeval.cli.not_there)"

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from paths import REPOSITORY as ROOT
+from source_trees import parts_of
+
 SOURCES = ("ktdeval", "tasks", "plugins")
 #: folders and files whose classes are not held to the rule yet
 NOT_YET = (
     "ktdeval/cards/fields/", "ktdeval/cli/", "plugins/ktdeval-inspect/", "plugins/ktdeval_data/reading/",
-    "plugins/ktdeval_pages/", "tasks/ktdeval_qfinzero/", "ktdeval/runner/remote_run.py",
+    "plugins/kits/ktdeval_pages/", "tasks/ktdeval_qfinzero/", "ktdeval/runner/remote_run.py",
     "ktdeval/runner/part.py", "ktdeval/runner/gather.py", "ktdeval/runner/watched.py",
     "ktdeval/runner/access.py", "ktdeval/calls/cache_admin.py", "ktdeval/plugins/registry.py", "ktdeval/runner/run_admin.py", "ktdeval/runner/remote_claim.py",
 )  # fmt: skip
@@ -106,7 +108,7 @@ def changeable() -> list[Class]:
 @cache
 def reached(path: Path) -> frozenset[str]:
     """Packages (two levels at most) that a module imports from, and its own."""
-    own = ".".join(path.relative_to(ROOT).parts).removeprefix("tasks.").removeprefix("plugins.")
+    own = ".".join(parts_of(path))
     names = [own]
     for node in ast.walk(modules()[path]):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -125,7 +127,7 @@ def _package(name: str) -> str:
 
 def knows(path: Path, of: Class) -> bool:
     """Whether a module is in the class's package, or imports from it."""
-    own = ".".join(of.path.relative_to(ROOT).parts).removeprefix("tasks.").removeprefix("plugins.")
+    own = ".".join(parts_of(of.path))
     return _package(own) in reached(path)
 
 

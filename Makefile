@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rest test-inspect test-qlib test-ray test-rl docs site fuzz public-api release-check test-schemas test-llm test-all lint format build worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rest test-inspect test-qlib test-ray test-rl docs site fuzz public-api release-check test-schemas test-llm test-all lint format floors build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
 	@echo "make test-llm    quick runs of a real, very small language model on this machine: a minute and a half, once llama.cpp is compiled; LLM= adds the long ones: up to an hour on two busy cores"
 	@echo "make lint     ruff, mypy and import-linter"
+	@echo "make floors   delete each package of tasks/ and plugins/ in turn from a copy, and try the rest: some four minutes"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
 	@echo "make site     the documentation as a site, in site/"
@@ -97,6 +98,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+floors: $(VENV)/.installed-dev
+	env $(MEMORY) $(BIN)/python .ci/floors $(FLOORS)
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

@@ -11,14 +11,14 @@ import re
 import sys
 from pathlib import Path
 
-VENDOR = Path(__file__).parent.parent / "plugins" / "ktdeval_pages" / "vendor"
+VENDOR = Path(__file__).parent.parent / "plugins" / "kits" / "ktdeval_pages" / "vendor"
 _INSIDE = re.compile(
     r"^(?P<name>[@\w./-]+) (?P<version>\d[\w.-]*) \((?P<licence>[\w.-]+)\)$", re.MULTILINE
 )
 
 
 def carried() -> list[dict[str, object]]:
-    """Return the scripts below plugins/ktdeval_pages/vendor as components, by name."""
+    """Return the scripts below plugins/kits/ktdeval_pages/vendor as components, by name."""
     parts = {}
     for each in json.loads((VENDOR / "versions.json").read_text(encoding="utf-8"))["files"]:
         parts[each["package"]] = (each["version"], each["licence"])

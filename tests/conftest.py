@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         "fuzz",
     ):
         item.add_marker("slow")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test about a package that was deleted."""
+    for marker in item.iter_markers("needs"):
+        missing = [name for name in marker.args if find_spec(name) is None]
+        if missing:
+            pytest.skip(f"needs {', '.join(missing)}, which is not here")
 
 
 def pytest_collection_finish() -> None:

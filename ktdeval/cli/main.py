@@ -92,7 +92,8 @@ class KtdevalGroup(LazyGroup):
 def shared_group(name: str, of_plugins: Mapping[str, Spec]) -> SharedGroup:
     """Return a group of `shared_groups` (hints.json) with its commands, built-in ones first.
 
-    `of_plugins`: the commands of plugins.
+    `of_plugins`: the commands of plugins. Default and examples that no installed plugin has are left
+    out.
     """
     members: dict[str, LazyCommand] = {}
     makers: dict[str, Callable[[], click.Command]] = {}
@@ -108,14 +109,34 @@ def shared_group(name: str, of_plugins: Mapping[str, Spec]) -> SharedGroup:
             makers[member] = partial(_command_of_plugin, words)
 
     settings = hints()["shared_groups"][name]
+    default = settings["default"]
+    words = settings["help"]
+    if default not in members:
+        words = settings["summary"] if default else words
+        default = ""
+
     return SharedGroup(
         f"ktdeval {name}",
         members,
         makers,
-        default=settings["default"],
-        help=settings["help"],
-        examples=settings["examples"],
+        default=default,
+        help=words,
+        examples=_examples_of(settings, list(members)) or [f"ktdeval {name} {min(members)} --help"],
     )
+
+
+def _examples_of(settings: Mapping[str, Any], members: Sequence[str]) -> list[str]:
+    """Return the examples of a shared group whose commands are there; one that names no command
+    calls the default.
+    """
+    found = []
+    for line in settings["examples"]:
+        word = line.split()[2]
+        calls_default = "/" in word  # no command has a slash in its name, as models and paths have
+        if word in members or (calls_default and settings["default"] in members):
+            found.append(line)
+
+    return found
 
 
 def command_groups(of_plugins: Mapping[str, Spec]) -> dict[str, list[str]]:

@@ -259,7 +259,7 @@ def _baselines(
                 args = {"coefficients": train_coefficients(snapshot, first)}
 
             plugins.make_model(model, args)
-        except ConfigError as error:
+        except (ConfigError, UsageError) as error:  # of a package that is not installed, too
             if new.baselines:
                 raise
 

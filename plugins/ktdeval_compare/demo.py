@@ -21,6 +21,7 @@ from ktdeval.cli import (
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunConfig
 
+RECALLING = "builtin/memory"
 MASKED = "ktdfin"
 RANKED = "blinded_open_research"
 MEMORY_WINDOWS = ("W3", "W4")
@@ -59,9 +60,10 @@ def demo(options: DemoOptions) -> None:
     from ktdeval_compare.paper_tables import paper_frame, table_of
     from ktdeval_compare.table_writing import write_table
 
-    click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
-    memory = _run("builtin/memory", MASKED, MEMORY_WINDOWS, options)
     plugins = load_plugins()
+    plugins.model_spec_name(RECALLING)  # refused before anything is printed
+    click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
+    memory = _run(RECALLING, MASKED, MEMORY_WINDOWS, options)
     modes = table_of("ktdfin-3", plugins)
     frame = paper_frame(modes, [memory], TableChoices(plugins=plugins))
     click.echo(write_table(modes, frame, "text", line_width()))

@@ -25,7 +25,15 @@ from ktdeval.runner import RunConfig
 from ktdeval.trading.types import TradingConfig
 from loops import not_empty
 from paths import REPOSITORY
-from source_trees import SOURCES, functions_in, imports_in, nodes_of, tree_of
+from source_trees import (
+    SOURCES,
+    functions_in,
+    imports_in,
+    is_kit,
+    nodes_of,
+    parts_of,
+    tree_of,
+)
 
 ROOT = REPOSITORY
 MANIFESTS = {
@@ -70,8 +78,8 @@ PUBLIC_PACKAGES = (
 )
 OPEN_PACKAGES = ("plugins", "secrets", "values")
 """Packages whose modules are public, each with names of its own."""
-KITS = ("ktdeval_memory", "ktdeval_pages")
-"""Packages under `plugins/` that register nothing, and that plugins may import."""
+KITS = {parts_of(path)[0] for path in SOURCES if is_kit(path)}
+"""Packages under `plugins/kits` that register nothing, and that plugins may import."""
 
 
 def name_of(path: Path) -> str:
@@ -161,8 +169,7 @@ def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
     """
     wrong = []
     for path in SOURCES:
-        parts = path.relative_to(ROOT).parts
-        own = parts[0] if parts[0] == "ktdeval" else parts[1]
+        own = parts_of(path)[0]
         for module in imports_in(nodes_of(path)):
             package, *inside = module.split(".")
             if package == "ktdeval" != own and len(inside) > 1 and inside[0] not in OPEN_PACKAGES:
@@ -279,8 +286,7 @@ def circles_in(graph: Mapping[str, set[str]]) -> set[str]:
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts if parts[0] == "ktdeval" else parts[1:]).removesuffix(".__init__")
+    return ".".join(parts_of(path.with_suffix(""))).removesuffix(".__init__")
 
 
 # ---- documented surfaces
@@ -351,7 +357,7 @@ def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     folders = [
         path.parent.name
-        for root in ("tasks", "plugins")
+        for root in ("tasks", "plugins", "plugins/kits")
         for path in sorted((ROOT / root).glob("*/__init__.py"))
     ]
     for name in not_empty(folders):

@@ -10,6 +10,7 @@ import yaml
 from fuzz_kit import Parser, outcome
 from fuzz_parsers import parsers
 from paths import REPOSITORY
+from source_trees import SOURCES, parts_of
 
 CALLS = re.compile(
     r"\b(loads_untrusted|loads_strict|loads_unique|decode_json|load_yaml|parse_yaml|json\.loads"
@@ -23,13 +24,9 @@ PARSERS = parsers()
 def parsing_modules() -> set[str]:
     """Paths of modules that parse, as imported."""
     found = set()
-    for root, base in (("ktdeval", ""), ("plugins", "plugins"), ("tasks", "tasks")):
-        for path in (REPOSITORY / root).rglob("*.py"):
-            # A package of its own, which is no part of an installation.
-            if "ktdeval-inspect" not in path.parts and CALLS.search(
-                path.read_text(encoding="utf-8")
-            ):
-                found.add(path.relative_to(REPOSITORY / base).as_posix())
+    for path in SOURCES:
+        if CALLS.search(path.read_text(encoding="utf-8")):
+            found.add("/".join(parts_of(path)))
     return found
 
 

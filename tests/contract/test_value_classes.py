@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from paths import REPOSITORY as ROOT
+from source_trees import parts_of
+
 SOURCES = ("ktdeval", "tasks", "plugins")
 TUPLE = "# a tuple: "  #: above a NamedTuple that nobody unpacks: why it is one
 TUPLES = "# tuples: "  #: likewise, of all in a module
@@ -97,7 +99,7 @@ def changeable() -> list[Class]:
 @cache
 def reached(path: Path) -> frozenset[str]:
     """Packages (two levels at most) that a module imports from, and its own."""
-    own = ".".join(path.relative_to(ROOT).parts).removeprefix("tasks.").removeprefix("plugins.")
+    own = ".".join(parts_of(path))
     names = [own]
     for node in ast.walk(modules()[path]):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -116,7 +118,7 @@ def _package(name: str) -> str:
 
 def knows(path: Path, of: Class) -> bool:
     """Whether a module is in the class's package, or imports from it."""
-    own = ".".join(of.path.relative_to(ROOT).parts).removeprefix("tasks.").removeprefix("plugins.")
+    own = ".".join(parts_of(of.path))
     return _package(own) in reached(path)
 
 

@@ -12,12 +12,31 @@ from pathlib import Path
 
 from paths import REPOSITORY
 
+#: Folders whose packages are imported by their own names, the innermost first
+ROOTS = ("plugins/kits", "plugins", "tasks")
+
 SOURCES = sorted(
     path
     for root in ("ktdeval", "tasks", "plugins")
     for path in (REPOSITORY / root).rglob("*.py")
     if "ktdeval-inspect" not in path.parts  # a package of its own
 )
+
+
+def parts_of(path: Path) -> tuple[str, ...]:
+    """Path of a file or module below the folder that it is imported from: `("ktdeval_pages",
+    "words.py")`.
+    """
+    for root in ROOTS:
+        if path.is_relative_to(REPOSITORY / root):
+            return path.relative_to(REPOSITORY / root).parts
+
+    return path.relative_to(REPOSITORY).parts
+
+
+def is_kit(path: Path) -> bool:
+    """Whether a file belongs to a library that plugins import."""
+    return path.is_relative_to(REPOSITORY / "plugins" / "kits")
 
 
 @functools.cache

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from docs_markdown import table
 from docs_project import project
-from paths import REPOSITORY
-from source_trees import SOURCES, imports_in, nodes_of
+from source_trees import SOURCES, imports_in, nodes_of, parts_of
 
 MODULE_OF = {
     "google-auth": "google.auth",
@@ -48,8 +47,8 @@ def importers() -> dict[str, set[str]]:
     """Imported module, at every length of its path -> packages of the product that import it."""
     modules: dict[str, set[str]] = defaultdict(set)
     for path in SOURCES:
-        parts = path.relative_to(REPOSITORY).with_suffix("").parts
-        package = ".".join(parts[:2]) if parts[0] == "ktdeval" else parts[1]
+        first, *inside = parts_of(path.with_suffix(""))
+        package = f"ktdeval.{inside[0]}" if first == "ktdeval" else first
         for module in imported(path):
             pieces = module.split(".")
             for length in range(1, len(pieces) + 1):

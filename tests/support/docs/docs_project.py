@@ -55,8 +55,8 @@ def rings_table() -> str:
             "3 plugins",
             "`tasks/*`, `plugins/*`",
             RINGS["3 plugins"],
-            "public names of rings 1 and 2; the kits `ktdeval_pages` and `ktdeval_memory`; packages"
-            " of their own extras",
+            "public names of rings 1 and 2; the kits of `plugins/kits`; packages of their own"
+            " extras",
         ),
         (
             "4 outside",

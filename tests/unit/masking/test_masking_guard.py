@@ -302,7 +302,7 @@ def test_folding_twice_changes_nothing_where_there_are_no_escapes(text):
 SHOWN = (
     "tasks/ktdeval_*/prompts/*.md",
     "tasks/ktdeval_markets/w*.yaml",
-    "plugins/ktdeval_memory/wording.yaml",
+    "plugins/kits/ktdeval_memory/wording.yaml",
     "tasks/ktdeval_deanon/*_form.yaml",
     "plugins/ktdeval_agents/teams/*.yaml",
     "plugins/ktdeval_agents/wording.yaml",

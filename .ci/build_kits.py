@@ -1,0 +1,24 @@
+"""Put the kits of plugins/kits at the top of the wheel, beside the plugins that import them.
+
+Hatchling strips one prefix from a path, and `plugins/` is the first that fits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class KitsHook(BuildHookInterface):
+    """Names the place of each kit in the wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Include the kits in a wheel; an editable installation finds them by `dev-mode-dirs`."""
+        if version != "standard":
+            return
+
+        for folder in sorted(Path(self.root, "plugins", "kits").iterdir()):
+            if folder.is_dir():
+                build_data["force_include"][str(folder)] = folder.name

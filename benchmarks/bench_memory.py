@@ -20,7 +20,7 @@ import numpy as np
 
 from ktdeval_memory.layers import (
     LayeredMemory,
-    Query,
+    MemoryQuery,
     best,
     parameter_set,
     scaled_scores,
@@ -66,11 +66,11 @@ def step(texts: int, repeats: int) -> tuple[float, float]:
                 f"asset_0001 raised its outlook by {number} % and spoke of strong demand for what"
                 " it makes",
             )
-        memory.recall([Query("news and reports about asset_0001")])
+        memory.recall([MemoryQuery("news and reports about asset_0001")])
 
     def further() -> None:
         memory.add("short", "asset_0001 opened an office")
-        memory.recall([Query("news and reports about asset_0001")])
+        memory.recall([MemoryQuery("news and reports about asset_0001")])
         memory.end_step()
 
     return least_ms(first, 1), least_ms(further, repeats)

@@ -33,7 +33,7 @@ from ktdeval.runner.seen import SeenBooks
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values.seeds import derive_seed
 from ktdeval_builtin.react import ReactAgent
-from ktdeval_ktdfin.step import Stage
+from ktdeval_ktdfin.step import EpisodeStage
 from ktdeval_ktdfin.task import KtdfinScene
 
 CHANNELS = (
@@ -397,7 +397,7 @@ class Field:
         lens, task = self.lens(base), self.task
         lens.recall(shown)
         scene = KtdfinScene(
-            task._config, lens, Stage.open(self.market, lens, (task.harness, task.trading))
+            task._config, lens, EpisodeStage.open(self.market, lens, (task.harness, task.trading))
         )
         parts = SessionParts(
             model,

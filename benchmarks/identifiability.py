@@ -46,7 +46,7 @@ from ktdeval_deanon.certificate.evidence import Field
 from ktdeval_deanon.certificate.history import PublicHistory
 from ktdeval_deanon.certificate.matching import RandomAttacker, field_sets, weigh
 from ktdeval_ktdfin.day import MEASURE_NAMES
-from ktdeval_ktdfin.step import Stage, Step
+from ktdeval_ktdfin.step import EpisodeStage, ResearchStep
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
 
@@ -163,20 +163,20 @@ class Shown:
     ) -> None:
         self.market, self.mask, self.seed = market, mask, seed
         self.task = task_of(mode)
-        self.stages: dict[int, Stage] = {}
+        self.stages: dict[int, EpisodeStage] = {}
 
-    def stage(self, base: int) -> Stage:
+    def stage(self, base: int) -> EpisodeStage:
         """The episode that begins at the close of a row."""
         if base not in self.stages:
             lens = Lens(self.mask, derive_seed(self.seed, base, "mask"), self.market, base)
-            self.stages[base] = Stage.open(
+            self.stages[base] = EpisodeStage.open(
                 self.market, lens, (self.task.harness, self.task.trading)
             )
         return self.stages[base]
 
-    def step(self, base: int, row: int) -> Step:
+    def step(self, base: int, row: int) -> ResearchStep:
         """A decision day with nothing held."""
-        return Step(
+        return ResearchStep(
             self.stage(base),
             row - base,
             self.market.as_of(row),

@@ -10,7 +10,7 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_deanon.certificate.matching import TOP, Guess, RandomAttacker
+from ktdeval_deanon.certificate.matching import TOP, AttackerGuess, RandomAttacker
 
 DATE_TOLERANCES = (5, 20, 60)
 """Trading days that a guessed date may be off (KTD-Fin §4.3, Appendix K); the first is that of
@@ -78,7 +78,7 @@ class Chances(NamedTuple):
     joint: float
 
 
-def judge(guess: Guess, gold: Gold, rows: Mapping[str, int]) -> Hits:
+def judge(guess: AttackerGuess, gold: Gold, rows: Mapping[str, int]) -> Hits:
     """Score one answer.
 
     Args:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.attribution.exposures import Note, NoteKind, daily_notes
+from ktdeval.attribution.exposures import ExposureNote, NoteKind, daily_notes
 from ktdeval.attribution.fit import Fit, Goodness, fit_factors
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
@@ -103,7 +103,7 @@ TRADING_LINES = ("timing", "fees", "rounding")
 
 
 @dataclass(frozen=True)
-class Linked:
+class LinkedContributions:
     """Contributions over the whole period (Carino), which add to `total_return`.
 
     They are None, with a reason, if they can't be linked.
@@ -124,7 +124,7 @@ class Attribution(Decomposition):
     timing: FloatArray  #: gain of the day's fills from fill to close, before fees
     fees: FloatArray  #: fees paid, negative
     rounding: FloatArray  #: the rest of the NAV's return
-    notes: tuple[Note, ...]  #: missing data
+    notes: tuple[ExposureNote, ...]  #: missing data
     goodness: Goodness  #: how well the fit explains the returns of the names in it
     has_industries: bool  #: whether the fit has an industry with a return of its own
     style_days: npt.NDArray[np.int64]  #: [K] days on which each style was fitted
@@ -184,13 +184,13 @@ class Attribution(Decomposition):
         return sums
 
     @cached_property
-    def linked(self) -> Linked:
+    def linked(self) -> LinkedContributions:
         """Contributions to the geometric total return."""
         total = float(np.prod(1.0 + self.returns) - 1.0)
         if not (self.returns > -1.0).all():
-            return Linked(total, None, RUIN)
+            return LinkedContributions(total, None, RUIN)
         values = self.linked_lines.sum(axis=0).tolist()
-        return Linked(total, dict(zip(self.line_names, values, strict=True)))
+        return LinkedContributions(total, dict(zip(self.line_names, values, strict=True)))
 
 
 def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
@@ -240,7 +240,7 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
     nav = ledger.nav
     offset = first - fitted.rows.start
     count = len(ledger.steps)
-    parts = _split(holdings, fitted, offset, count)
+    parts = _decompose_holdings(holdings, fitted, offset, count)
     returns = (nav[1:] - nav[:-1]) / nav[:-1]
     timing, fees = _trading(ledger, snapshot, first)
 
@@ -314,7 +314,7 @@ def _fills_at_previous_close(ledger: Ledger, code: str) -> bool:
     return ledger.fill(code) == "same_close"
 
 
-def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
+def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
     """Split `sum w r` over the positions, without a column for each asset that is not held."""
     at = (holdings.day + offset, holdings.asset)
     weight = holdings.weight
@@ -431,7 +431,7 @@ def _fills(step: StepRecord) -> Iterator[_Fill]:
             yield _Fill(charge.code, abs(charge.shares), charge.notional_minor, is_buy)
 
 
-def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:
+def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[ExposureNote]:
     """Return notes on holdings that the fit lacks."""
     at = (holdings.day + offset, holdings.asset)
     has_any: BoolArray = np.asarray(fitted.exposures.known[at[0], :, at[1]].any(axis=1))
@@ -440,7 +440,7 @@ def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> 
         "held_without_exposures": ~has_any,
         "held_without_return": ~fitted.has_return[at],
     }
-    notes: list[Note] = []
+    notes: list[ExposureNote] = []
     for kind, is_flagged in flags.items():
         counts = np.bincount(holdings.day[is_flagged], minlength=days)
         notes.extend(daily_notes(kind, counts))

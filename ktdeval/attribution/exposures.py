@@ -45,7 +45,7 @@ NOTE_MEANINGS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class ExposureNote:
     """One kind of shortfall."""
 
     kind: NoteKind  #: a key of `NOTE_MEANINGS`
@@ -67,14 +67,14 @@ def daily_notes(
     kind: NoteKind,
     counts: npt.NDArray[np.intp] | npt.NDArray[np.bool_],
     subjects: tuple[str, ...] = ("",),
-) -> list[Note]:
+) -> list[ExposureNote]:
     """Notes of one kind from [D] or [D, subjects] counts, one for each subject that has any."""
     table = counts.reshape(len(counts), -1)
     totals = table.sum(axis=0)
     days = np.count_nonzero(table, axis=0)
 
     return [
-        Note(kind, subject, int(totals[index]), int(days[index]))
+        ExposureNote(kind, subject, int(totals[index]), int(days[index]))
         for index, subject in enumerate(subjects)
         if days[index]
     ]
@@ -99,7 +99,7 @@ class Exposures:
     weights: FloatArray
     investable: BoolArray  #: [D, N] index members at the close of the day before
     known: BoolArray  #: [D, K, N] which exposures have a value; the others are 0 in `design`
-    notes: tuple[Note, ...]  #: undefined exposures and weights among the investable names
+    notes: tuple[ExposureNote, ...]  #: undefined exposures and weights among the investable names
 
     @property
     def defined(self) -> BoolArray:
@@ -123,7 +123,7 @@ def exposures(
     """
     check_rows(snapshot, rows, 1)
     names = FACTOR_NAMES if factors is None else factors
-    columns = _columns(names)
+    columns = _factor_columns(names)
     design = np.ones((len(rows), 1 + len(names), len(snapshot.codes)))
     missing = np.zeros((len(rows), len(names)), dtype=np.intp)
     known = np.zeros((len(rows), len(names), len(snapshot.codes)), dtype=np.bool_)
@@ -141,12 +141,12 @@ def exposures(
         np.copyto(z, 0.0, where=unknown)
         design[days, 1:] = z
 
-    weights, notes = _weights(snapshot, rows, investable)
+    weights, notes = _amount_weights(snapshot, rows, investable)
     all_notes = (*daily_notes("missing_exposure", missing, names), *notes)
     return Exposures(rows, names, design, weights, investable, known, all_notes)
 
 
-def _columns(names: tuple[str, ...]) -> list[int]:
+def _factor_columns(names: tuple[str, ...]) -> list[int]:
     for index, name in enumerate(names):
         if name not in FACTOR_NAMES:
             raise DataError(
@@ -159,9 +159,9 @@ def _columns(names: tuple[str, ...]) -> list[int]:
     return [FACTOR_NAMES.index(name) for name in names]
 
 
-def _weights(
+def _amount_weights(
     snapshot: MarketSnapshot, rows: range, investable: BoolArray
-) -> tuple[FloatArray, list[Note]]:
+) -> tuple[FloatArray, list[ExposureNote]]:
     """[D, N] square root of the trailing mean amount, over the investable names' median, which
     replaces an absent one.
     """
@@ -202,7 +202,7 @@ _SINGULAR = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class VifScreen:
     """Outcome of a screen."""
 
     kept: tuple[str, ...]  #: factors to use, in order
@@ -249,7 +249,7 @@ def variance_inflation(table: FloatArray) -> FloatArray:
 
 def vif_screen(
     snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit: float = VIF_LIMIT
-) -> Screen:
+) -> VifScreen:
     """Screen the nine factors on the return days `rows` (exposures of the days before), all before
     `evaluation_row`. Raises DataError if the window reaches into the evaluation, is not in the
     snapshot, or holds too few names.
@@ -283,7 +283,7 @@ def vif_screen(
         current = variance_inflation(table)
         worst = _worst(current, limit)
 
-    return Screen(
+    return VifScreen(
         kept=tuple(names),
         vif={name: _finite(value) for name, value in zip(exposed.names, everything, strict=True)},
         dropped=tuple(dropped),

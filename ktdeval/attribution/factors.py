@@ -251,7 +251,7 @@ def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArra
     return np.where(count > 0, low + (high - low) * (position - below), np.nan)
 
 
-def _number(flags: BoolArray) -> npt.NDArray[np.uint8]:
+def _true_counts(flags: BoolArray) -> npt.NDArray[np.uint8]:
     """Number of True over time, of a window: at most `YEAR` rows."""
     count: npt.NDArray[np.uint8] = flags.view(np.uint8).sum(axis=0, dtype=np.uint8)
     return count
@@ -262,7 +262,7 @@ def _counted(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
     NaN carries on).
     """
     finite = np.isfinite(values)
-    count = _number(finite).astype(np.float64)
+    count = _true_counts(finite).astype(np.float64)
     count[count < minimum] = np.nan
 
     return np.where(finite, values, 0.0).sum(axis=0) / count, count
@@ -280,7 +280,7 @@ def _sample_deviation(values: FloatArray, mean: FloatArray, count: FloatArray) -
 def _momentum(window: TrailingWindow) -> FloatArray:
     if len(window.close) < YEAR:
         return np.full(window.close.shape[1:], np.nan)
-    enough = _number(np.isfinite(window.close)) >= YEAR_MINIMUM
+    enough = _true_counts(np.isfinite(window.close)) >= YEAR_MINIMUM
     return np.where(
         enough, window.last_close[-MONTH_SKIPPED] / window.last_close[-YEAR] - 1.0, np.nan
     )
@@ -340,7 +340,7 @@ def _price_volume_correlation(window: TrailingWindow) -> FloatArray:
 def _year_high(window: TrailingWindow) -> FloatArray:
     finite = np.isfinite(window.high)
     high = np.where(finite, window.high, -np.inf).max(axis=0)
-    return np.where(_number(finite) >= YEAR_MINIMUM, window.last_close[-1] / high, np.nan)
+    return np.where(_true_counts(finite) >= YEAR_MINIMUM, window.last_close[-1] / high, np.nan)
 
 
 def _amount_variation(window: TrailingWindow) -> FloatArray:

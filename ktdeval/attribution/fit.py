@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.attribution.exposures import Exposures, Note, daily_notes, exposures
+from ktdeval.attribution.exposures import ExposureNote, Exposures, daily_notes, exposures
 from ktdeval.attribution.factors import filled_forward, last_known
 from ktdeval.attribution.panel import check_rows
 from ktdeval.attribution.regression import (
@@ -195,7 +195,7 @@ class Fit:
         return np.concatenate([np.full((len(errors), 1), np.nan), errors], axis=1)
 
     @cached_property
-    def notes(self) -> tuple[Note, ...]:
+    def notes(self) -> tuple[ExposureNote, ...]:
         """Notes on what was missing in the fit."""
         sections = self.cross_sections
         left_out = np.count_nonzero(

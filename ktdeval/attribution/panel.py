@@ -63,7 +63,7 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
             assets = slice(first_asset, first_asset + _BLOCK_ASSETS)
             part = _of_assets(market, assets)
             for start in range(0, len(rows), _BLOCK):
-                block = _Block(part, rows.start - first + start, min(_BLOCK, len(rows) - start))
+                block = _DayBlock(part, rows.start - first + start, min(_BLOCK, len(rows) - start))
                 for factor, kernel in enumerate(_BATCHED):
                     values[start : start + block.days, factor, assets] = kernel(block)
 
@@ -100,7 +100,7 @@ def check_rows(prices: MarketSnapshot | MarketView, rows: range, earliest: int) 
 
 
 @dataclass(frozen=True)
-class _Block:
+class _DayBlock:
     """Some consecutive days of a market, and what several factors read of them."""
 
     market: TrailingWindow  #: rows asked for and up to `YEAR` rows before them
@@ -194,7 +194,7 @@ def _zeroed(values: FloatArray, unknown: BoolArray) -> FloatArray:
     return values
 
 
-def _mean(values: FloatArray, minimum: int, width: int) -> FloatArray:
+def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
     """[days, N] means of the finite values, NaN where fewer than `minimum`; `values` is used up."""
     finite = np.isfinite(values)
     count = _at_least(trailing_count(finite, width), minimum)
@@ -204,7 +204,7 @@ def _mean(values: FloatArray, minimum: int, width: int) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moments:
+class _WindowMoments:
     """Window figures of a series, [days, N] each: NaN where there are too few values. `count,
     mean`: of the values.
     """
@@ -217,7 +217,7 @@ class _Moments:
     @classmethod
     def of(
         cls, values: FloatArray, count: FloatArray, width: int, squared: FloatArray | None = None
-    ) -> _Moments:
+    ) -> _WindowMoments:
         """Of [width - 1 + days, N] values that are 0 where there is none; `squared`: their squares,
         if the caller has them.
         """
@@ -251,7 +251,7 @@ class _Moments:
         return cancels
 
 
-def _momentum(block: _Block) -> FloatArray:
+def _momentum(block: _DayBlock) -> FloatArray:
     closes = block.market.last_close
     recent = block.trailing(closes, 1, MONTH_SKIPPED - 1)
     distant = block.trailing(closes, 1, YEAR - 1)
@@ -261,43 +261,43 @@ def _momentum(block: _Block) -> FloatArray:
     )
 
 
-def _realised_volatility(block: _Block) -> FloatArray:
-    moments = _Moments.of(np.log1p(block.known_returns), block.quarter_count, QUARTER)
+def _realised_volatility(block: _DayBlock) -> FloatArray:
+    moments = _WindowMoments.of(np.log1p(block.known_returns), block.quarter_count, QUARTER)
     values = moments.sample_deviation()
     values *= math.sqrt(TRADING_DAYS_PER_YEAR)
     return block.from_kernel(1, moments.cancels, values)
 
 
-def _illiquidity(block: _Block) -> FloatArray:
+def _illiquidity(block: _DayBlock) -> FloatArray:
     amount = block.trailing(block.market.amount, MONTH)
     ratio = np.abs(block.returns[QUARTER - MONTH :])
     ratio /= amount
     np.copyto(ratio, np.nan, where=~(amount > 0))
-    mean = _mean(ratio, MONTH_MINIMUM, MONTH)
+    mean = _trailing_means(ratio, MONTH_MINIMUM, MONTH)
     np.copyto(mean, np.nan, where=~(mean > 0))
 
     return np.log(mean, out=mean)
 
 
-def _overnight_return(block: _Block) -> FloatArray:
+def _overnight_return(block: _DayBlock) -> FloatArray:
     market = block.market
     returns = block.trailing(market.open, MONTH) / block.trailing(market.last_close, MONTH, 1)
     returns -= 1.0
-    return _mean(returns, MONTH_MINIMUM, MONTH)
+    return _trailing_means(returns, MONTH_MINIMUM, MONTH)
 
 
-def _intraday_return(block: _Block) -> FloatArray:
+def _intraday_return(block: _DayBlock) -> FloatArray:
     market = block.market
     returns = block.trailing(market.close, MONTH) / block.trailing(market.open, MONTH)
     returns -= 1.0
-    return _mean(returns, MONTH_MINIMUM, MONTH)
+    return _trailing_means(returns, MONTH_MINIMUM, MONTH)
 
 
-def _negative_skewness(block: _Block) -> FloatArray:
+def _negative_skewness(block: _DayBlock) -> FloatArray:
     returns = block.known_returns
     count = block.quarter_count
     squared = returns * returns
-    moments = _Moments.of(returns, count, QUARTER, squared)
+    moments = _WindowMoments.of(returns, count, QUARTER, squared)
     squared *= returns
     cubes = trailing_sum(squared, QUARTER)
     # Expanded around zero, not the mean: sum (x - m)^3 = sum x^3 - m (3 sum x^2 - 2 n m^2).
@@ -318,7 +318,7 @@ def _negative_skewness(block: _Block) -> FloatArray:
     return block.from_kernel(5, moments.cancels, values)
 
 
-def _price_volume_correlation(block: _Block) -> FloatArray:
+def _price_volume_correlation(block: _DayBlock) -> FloatArray:
     # The logarithm of no volume is no finite number, nor is a change from or to it.
     volume = np.log(block.trailing(block.market.volume, MONTH + 1))
     y = volume[1:] - volume[:-1]
@@ -328,8 +328,8 @@ def _price_volume_correlation(block: _Block) -> FloatArray:
     neither = np.logical_not(both, out=both)
     x = _zeroed(block.known_returns[QUARTER - MONTH :].copy(), neither)
     y = _zeroed(y, neither)
-    of_x = _Moments.of(x, count, MONTH)
-    of_y = _Moments.of(y, count, MONTH)
+    of_x = _WindowMoments.of(x, count, MONTH)
+    of_y = _WindowMoments.of(y, count, MONTH)
     x *= y
     values = trailing_sum(x, MONTH)
     of_means = count * of_x.mean
@@ -341,7 +341,7 @@ def _price_volume_correlation(block: _Block) -> FloatArray:
     return block.from_kernel(6, of_x.cancels | of_y.cancels, values)
 
 
-def _year_high(block: _Block) -> FloatArray:
+def _year_high(block: _DayBlock) -> FloatArray:
     market = block.market
     high = block.trailing(market.high, YEAR).copy()
     finite = np.isfinite(high)
@@ -353,18 +353,18 @@ def _year_high(block: _Block) -> FloatArray:
     return values
 
 
-def _amount_variation(block: _Block) -> FloatArray:
+def _amount_variation(block: _DayBlock) -> FloatArray:
     amount = block.trailing(block.market.amount, MONTH)
     usable = block.has_bar[YEAR - MONTH :] & (amount > 0)
     count = _at_least(trailing_count(usable, MONTH), MONTH_MINIMUM)
-    moments = _Moments.of(_zeroed(amount.copy(), ~usable), count, MONTH)
+    moments = _WindowMoments.of(_zeroed(amount.copy(), ~usable), count, MONTH)
     values = moments.sample_deviation()
     values /= moments.mean
 
     return block.from_kernel(8, moments.cancels, values)
 
 
-_BATCHED: tuple[Callable[[_Block], FloatArray], ...] = (
+_BATCHED: tuple[Callable[[_DayBlock], FloatArray], ...] = (
     _momentum,
     _realised_volatility,
     _illiquidity,

@@ -63,12 +63,12 @@ def weighted_least_squares(
     gram, moment = _normal_equations(design, returns, weights)
     count = np.count_nonzero(weights, axis=1)
     before = np.zeros_like(count) if taken_out is None else taken_out
-    factor = _Factor.of(gram)
+    factor = _CholeskyFactor.of(gram)
     too_few = count <= factor.kept.sum(axis=0) + before
 
     if too_few.any():
         gram[np.ix_(too_few, np.arange(design.shape[1]) >= (taken_out is None))] = 0.0
-        factor = _Factor.of(gram)
+        factor = _CholeskyFactor.of(gram)
 
     coefficients = factor.solve(moment)
     weak = np.flatnonzero(factor.weakest < _REFINE_BELOW)
@@ -164,7 +164,7 @@ def _normal_equations(
 
 
 @dataclass(frozen=True, slots=True)
-class _Factor:
+class _CholeskyFactor:
     """Cholesky factors of many Gram matrices, days on the last axis so that every operation runs
     along contiguous memory.
     """
@@ -176,7 +176,7 @@ class _Factor:
     weakest: FloatArray  #: [D] smallest pivot among the columns kept
 
     @classmethod
-    def of(cls, gram: FloatArray) -> _Factor:
+    def of(cls, gram: FloatArray) -> _CholeskyFactor:
         """Factor [D, P, P] matrices."""
         matrix = np.ascontiguousarray(gram.transpose(1, 2, 0))
         columns = len(matrix)
@@ -203,9 +203,9 @@ class _Factor:
 
         return cls(matrix, np.where(kept, scale, 1.0), kept, weakest)
 
-    def of_days(self, days: np.ndarray[tuple[int], np.dtype[np.intp]]) -> _Factor:
+    def of_days(self, days: np.ndarray[tuple[int], np.dtype[np.intp]]) -> _CholeskyFactor:
         """Return the factors of some days."""
-        return _Factor(
+        return _CholeskyFactor(
             self.lower[:, :, days], self.scale[:, days], self.kept[:, days], self.weakest[days]
         )
 

@@ -28,14 +28,14 @@ from ktdeval.calls.batches import (
 )
 from ktdeval.calls.budget import Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
-from ktdeval.calls.client import Asker, Call, ClientSettings, EpisodeModel, ModelClient
+from ktdeval.calls.client import CallSource, ClientSettings, EpisodeModel, ModelClient, PendingCall
 from ktdeval.calls.context import ContextExceeded
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
 from ktdeval.calls.retry import RETRYABLE, Notify, is_retryable
 from ktdeval.calls.stop import Fence, StopSignal, no_fence
-from ktdeval.calls.wanted import Wanted
+from ktdeval.calls.wanted import WantedReply
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, sound
 
@@ -65,11 +65,11 @@ class BatchUnanswered(KtdevalError):
 
 
 @dataclass
-class _Sent:
+class _SentBatch:
     """Batch at the provider, or about to be."""
 
     number: int  #: in the file of batches
-    wanted: Sequence[Wanted]
+    wanted: Sequence[WantedReply]
     reservations: Sequence[Reservation]
     done: int = 0
 
@@ -130,7 +130,7 @@ class BatchClient(ModelClient):
         if episode_id in NO_EPISODE:
             return super().for_episode(episode_id, notify, fence)
 
-        asker = Asker(episode_id, self._opening(episode_id), fence=fence)
+        asker = CallSource(episode_id, self._opening(episode_id), fence=fence)
         return EpisodeModel(self, asker, notify)
 
     def _opening(self, episode: str) -> int:
@@ -139,7 +139,7 @@ class BatchClient(ModelClient):
             self._openings[episode] = self._log.new_opening(episode)
         return self._openings[episode]
 
-    def _reuse(self, call: Call, reply: Reply, began: float) -> Reply:
+    def _reuse(self, call: PendingCall, reply: Reply, began: float) -> Reply:
         """Return a reply; one of this session's batches stands on record already."""
         if call.position not in self._fresh:
             return super()._reuse(call, reply, began)
@@ -150,7 +150,7 @@ class BatchClient(ModelClient):
 
         return reply
 
-    def _ask(self, call: Call) -> Reply:
+    def _ask(self, call: PendingCall) -> Reply:
         """Ask a check of the run; refuse the call of an episode, whose requests are asked by
         `ask` only.
         """
@@ -202,11 +202,11 @@ class BatchClient(ModelClient):
 
     # ---- what is to be asked
 
-    def wanted(self, episode: str, step: int, request: ModelRequest) -> Wanted:
+    def wanted(self, episode: str, step: int, request: ModelRequest) -> WantedReply:
         """Return a request with its key."""
-        return Wanted(episode, step, request_key(self._model, request), request)
+        return WantedReply(episode, step, request_key(self._model, request), request)
 
-    def known(self, wanted: Wanted) -> Reply | None:
+    def known(self, wanted: WantedReply) -> Reply | None:
         """Return the reply to a request, without a record; None where there is none, or it is
         still to come with a batch.
         """
@@ -220,7 +220,7 @@ class BatchClient(ModelClient):
         """Whether a request is in a batch whose results are not recorded."""
         return position in self._awaited
 
-    def can_ask(self, wanted: Wanted) -> bool:
+    def can_ask(self, wanted: WantedReply) -> bool:
         """Whether a request is to be asked: not where it failed in this session, or its prompt is
         known not to fit.
         """
@@ -240,7 +240,7 @@ class BatchClient(ModelClient):
 
     def ask(
         self,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[WantedReply],
         tell: Tell = lambda *_: None,
         notify: Notify = lambda *_: None,
         fence: Fence = no_fence,
@@ -267,7 +267,7 @@ class BatchClient(ModelClient):
         for part in self._parts(rest):
             fence()
             own = list(islice(reservations, len(part)))
-            batch = _Sent(self._written_down(part), part, own)
+            batch = _SentBatch(self._written_down(part), part, own)
             self._submit(batch, notify, is_new=True)
             sent.append(batch)
 
@@ -276,10 +276,10 @@ class BatchClient(ModelClient):
     def _numbers_open(self) -> list[int]:
         return [number for number, entry in enumerate(self._file.entries) if not entry.is_over]
 
-    def _is_unasked(self, wanted: Wanted) -> bool:
+    def _is_unasked(self, wanted: WantedReply) -> bool:
         return wanted.position not in self._failed and self.known(wanted) is None
 
-    def _found(self, number: int, by_position: dict[CallPosition, Wanted]) -> _Sent:
+    def _found(self, number: int, by_position: dict[CallPosition, WantedReply]) -> _SentBatch:
         """Return a batch of an earlier session, with its requests."""
         entry = self._file.entries[number]
         wanted = []
@@ -295,11 +295,11 @@ class BatchClient(ModelClient):
 
         requests = [each.request for each in wanted]
         reserved = self._budget.reserve_batch(requests, self._batch_price, is_sent=True)
-        return _Sent(number, wanted, reserved)
+        return _SentBatch(number, wanted, reserved)
 
-    def _parts(self, wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+    def _parts(self, wanted: Sequence[WantedReply]) -> Iterator[list[WantedReply]]:
         """Yield the requests of one batch after another, each within the provider's limits."""
-        part: list[Wanted] = []
+        part: list[WantedReply] = []
         size = 0
         for each in wanted:
             own = self._batches.size(each.request)
@@ -314,7 +314,7 @@ class BatchClient(ModelClient):
         if part:
             yield part
 
-    def _written_down(self, wanted: Sequence[Wanted]) -> int:
+    def _written_down(self, wanted: Sequence[WantedReply]) -> int:
         """Write a batch down before it is submitted; return its number."""
         number = len(self._file.entries)
         digest = sha256(f"{self._log.identity.id} {number}".encode()).hexdigest()
@@ -339,10 +339,10 @@ class BatchClient(ModelClient):
             if request.failed is not None:
                 self._refusals[request.position, request.failed] += 1
 
-    def _entry(self, batch: _Sent) -> BatchEntry:
+    def _entry(self, batch: _SentBatch) -> BatchEntry:
         return self._file.entries[batch.number]
 
-    def _submit(self, batch: _Sent, notify: Notify, *, is_new: bool = False) -> None:
+    def _submit(self, batch: _SentBatch, notify: Notify, *, is_new: bool = False) -> None:
         """Submit a batch, unless the provider has it; write down what it calls it. `is_new`: nobody
         has tried to submit it before.
         """
@@ -398,7 +398,9 @@ class BatchClient(ModelClient):
 
         return found
 
-    def _settle(self, batches: Sequence[_Sent], tell: Tell, notify: Notify, fence: Fence) -> None:
+    def _settle(
+        self, batches: Sequence[_SentBatch], tell: Tell, notify: Notify, fence: Fence
+    ) -> None:
         """Wait for batches and record their results."""
         total = sum(len(batch.wanted) for batch in batches)
         left = list(batches)
@@ -420,7 +422,7 @@ class BatchClient(ModelClient):
             else:
                 tell(total, total, 0.0)
 
-    def _is_settled(self, batch: _Sent, notify: Notify) -> bool:
+    def _is_settled(self, batch: _SentBatch, notify: Notify) -> bool:
         """Look at a batch; record its results where it is over, and return whether it is."""
         entry = self._entry(batch)
         batch_id = entry.id or ""
@@ -451,7 +453,7 @@ class BatchClient(ModelClient):
         batch.done = len(batch.wanted)
         return True
 
-    def _give_up(self, batch: _Sent, problem: str) -> None:
+    def _give_up(self, batch: _SentBatch, problem: str) -> None:
         """Close a batch that the provider did not do; raise ProviderError."""
         for reservation in batch.reservations:
             self._budget.release(reservation)
@@ -471,7 +473,7 @@ class BatchClient(ModelClient):
             if number:
                 _LOG.warning("%s: batch %s has %s results %s", self.name, batch_id, number, what)
 
-    def _record_results(self, batch: _Sent, found: BatchResults) -> None:
+    def _record_results(self, batch: _SentBatch, found: BatchResults) -> None:
         """Record what became of each request, durably, then close the batch."""
         began = self._entry(batch).name.begun_at
         took_s = max((datetime.now(UTC) - began).total_seconds(), 0.0)
@@ -488,7 +490,7 @@ class BatchClient(ModelClient):
         self._close(batch, failures)
 
     def _record_result(
-        self, wanted: Wanted, reservation: Reservation, result: Result, took_s: float
+        self, wanted: WantedReply, reservation: Reservation, result: Result, took_s: float
     ) -> str | None:
         """Record what became of one request; return the kind of its failure, None of a reply."""
         position = wanted.position
@@ -497,8 +499,8 @@ class BatchClient(ModelClient):
             return None
 
         self._attempts[position] += 1
-        asker = Asker(wanted.episode, self._opening(wanted.episode), wanted.step)
-        call = Call(
+        asker = CallSource(wanted.episode, self._opening(wanted.episode), wanted.step)
+        call = PendingCall(
             wanted.request,
             asker,
             wanted.key,
@@ -536,7 +538,7 @@ class BatchClient(ModelClient):
         self._log.record(self._record(call, kind, held_usd=held_usd), durable=False)
         return kind
 
-    def _close(self, batch: _Sent, failures: Sequence[str | None]) -> None:
+    def _close(self, batch: _SentBatch, failures: Sequence[str | None]) -> None:
         """Write down that all results of a batch are recorded, and which requests failed."""
         requests = self._entry(batch).requests
         closed = tuple(

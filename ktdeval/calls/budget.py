@@ -123,7 +123,7 @@ class Allowance(Protocol):
 
 
 @dataclass(slots=True)
-class _Use:
+class _BudgetUse:
     """What a run has used of its budget, and reserved, over all its models."""
 
     spent_usd: float
@@ -163,7 +163,7 @@ class Budget:
         self._has_limits = max_cost is not None or max_tokens is not None
         self._queue = FairQueue(stop.check)  # its lock guards all fields that follow
         tokens = spent.input_tokens + spent.output_tokens
-        self._use = _Use(spent.cost_usd, tokens, spent.possibly_usd)
+        self._use = _BudgetUse(spent.cost_usd, tokens, spent.possibly_usd)
 
     @property
     def _is_bounded(self) -> bool:

@@ -60,7 +60,7 @@ class PruneRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PrunedReplies:
     """Number of replies that were, or would be, removed, and their bytes."""
 
     replies: int
@@ -68,7 +68,7 @@ class Pruned:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CacheFinding:
     """Problem of a cache."""
 
     key: str  #: key of the damaged reply; empty if the file itself is damaged
@@ -76,15 +76,15 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedReplies:
     """Number of replies that were checked, and the findings."""
 
     replies: int
-    findings: tuple[Finding, ...]
+    findings: tuple[CacheFinding, ...]
 
 
 # a tuple: sorted
-class _Candidate(NamedTuple):
+class _PruneCandidate(NamedTuple):
     created_at: str
     row: int
     bytes: int
@@ -107,7 +107,7 @@ class CacheAdmin(Closing):
         with self._file.explained():
             return [ModelUse(*row) for row in self._file.rows(_MODELS)]
 
-    def verify(self) -> Checked:
+    def verify(self) -> CheckedReplies:
         """Check the file and every reply in it; damage is a finding, not an error.
 
         Raises StoreError if the file can't be read for another reason.
@@ -118,23 +118,23 @@ class CacheAdmin(Closing):
             try:
                 for (text,) in self._file.rows(f"PRAGMA integrity_check({_MOST_PROBLEMS})"):
                     if text != "ok":
-                        findings.append(Finding("", " ".join(str(text).split())))
+                        findings.append(CacheFinding("", " ".join(str(text).split())))
 
                 for row in self._rows():
                     count += 1
                     try:
                         unpack(row)
                     except DamagedError as error:
-                        findings.append(Finding(str(row.key), str(error)))
+                        findings.append(CacheFinding(str(row.key), str(error)))
             except sqlite3.DatabaseError as error:
                 if primary_code(error) != sqlite3.SQLITE_CORRUPT:
                     raise
 
-                findings.append(Finding("", f"{error}, after {count} replies"))
+                findings.append(CacheFinding("", f"{error}, after {count} replies"))
 
-        return Checked(count, tuple(findings))
+        return CheckedReplies(count, tuple(findings))
 
-    def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> Pruned:
+    def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> PrunedReplies:
         """Remove the replies that a rule chooses and shrink the file; with `dry_run` only count.
 
         `now` must have a time zone.
@@ -143,7 +143,7 @@ class CacheAdmin(Closing):
             chosen = _choose(sorted(self._candidates(rule.model)), rule, now)
             if not dry_run:
                 self._remove(chosen)
-        return Pruned(len(chosen), sum(candidate.bytes for candidate in chosen))
+        return PrunedReplies(len(chosen), sum(candidate.bytes for candidate in chosen))
 
     def close(self) -> None:
         """Release the file."""
@@ -160,15 +160,15 @@ class CacheAdmin(Closing):
             for _, *columns in page:
                 yield ReplyRow(*columns)
 
-    def _candidates(self, glob: str) -> Iterator[_Candidate]:
+    def _candidates(self, glob: str) -> Iterator[_PruneCandidate]:
         for use in self.models():
             if not fnmatchcase(f"{use.provider}/{use.model}", glob):
                 continue
 
             for row, created_at, size in self._file.rows(_OF_MODEL, use.provider, use.model):
-                yield _Candidate(str(created_at), row, size)
+                yield _PruneCandidate(str(created_at), row, size)
 
-    def _remove(self, chosen: list[_Candidate]) -> None:
+    def _remove(self, chosen: list[_PruneCandidate]) -> None:
         """Delete rows and give their space back, in small steps."""
         self._file.rows("PRAGMA query_only=OFF")
         for first in range(0, len(chosen), _AT_ONCE):
@@ -193,7 +193,9 @@ class CacheAdmin(Closing):
         return int(self._file.rows("PRAGMA freelist_count")[0][0])
 
 
-def _choose(candidates: list[_Candidate], rule: PruneRule, now: datetime) -> list[_Candidate]:
+def _choose(
+    candidates: list[_PruneCandidate], rule: PruneRule, now: datetime
+) -> list[_PruneCandidate]:
     """Return the candidates to remove; `candidates` are sorted from the oldest to the newest."""
     if rule.older_than_days is None and rule.max_bytes is None:
         return candidates

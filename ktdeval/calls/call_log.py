@@ -51,7 +51,7 @@ def read_calls(folder: Path) -> Iterator[CallRecord]:
 
 
 @dataclass(frozen=True)
-class Resumed:
+class ResumedCounts:
     """State that earlier sessions of a run left."""
 
     #: money and tokens used; replies without a price when they were recorded count at today's price
@@ -65,7 +65,7 @@ class Resumed:
 
 
 @dataclass(slots=True)
-class _Group:
+class _PendingCalls:
     """Calls that arrived while the disk was busy, written in one transaction."""
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
@@ -105,10 +105,10 @@ class CallLog(Closing):
         self._openings: Counter[str] = Counter()  #: how often each episode was opened
         self._paid: dict[str, float | None] = {}  #: as of `paid`
 
-        self._group = _Group()  # gathers new calls
-        self._writing = _Group()  # is being written, or was the last to be
+        self._group = _PendingCalls()  # gathers new calls
+        self._writing = _PendingCalls()  # is being written, or was the last to be
         self._writing.is_done.set()
-        self._left = _Group()  # could not be written
+        self._left = _PendingCalls()  # could not be written
         self._is_closing = False
         self._is_closed = False
         self._has_work = threading.Condition()
@@ -117,7 +117,7 @@ class CallLog(Closing):
         )
         self._thread.start()
 
-    def resume(self, price: Price | None, model: str | None = None) -> Resumed:
+    def resume(self, price: Price | None, model: str | None = None) -> ResumedCounts:
         """Read the state that earlier sessions left, as the client of a model needs it: `price` is
         that of `model`, PROVIDER/NAME (None: the only one). Raises StoreError for an unreadable
         record.
@@ -146,7 +146,7 @@ class CallLog(Closing):
             self._paid = paid
 
         total = structs.replace(spent, cost_usd=spent.cost_usd + unpriced)
-        return Resumed(total, was_answered, kept, unpriced)
+        return ResumedCounts(total, was_answered, kept, unpriced)
 
     def new_opening(self, episode: str) -> int:
         """Count and return an opening of an episode; earlier ones count if they made a call."""
@@ -278,7 +278,7 @@ class CallLog(Closing):
         self._is_closed = True
         try:
             if self._left.calls:
-                self._commit(_Group())  # try once more to write `_left`
+                self._commit(_PendingCalls())  # try once more to write `_left`
 
             if self._parts is not None:
                 self._parts.flush()
@@ -287,7 +287,7 @@ class CallLog(Closing):
 
     def _write_all(self) -> None:
         """Write group after group until the log is closed; the body of the thread."""
-        group: _Group | None = None
+        group: _PendingCalls | None = None
         try:
             while (group := self._next_group()) is not None:
                 try:
@@ -309,20 +309,20 @@ class CallLog(Closing):
                         )
                         left.is_done.set()
 
-    def _next_group(self) -> _Group | None:
+    def _next_group(self) -> _PendingCalls | None:
         """Wait for calls and return them; None when the log is closing and nothing is left."""
         with self._has_work:
             self._has_work.wait_for(lambda: self._group.calls or self._is_closing)
             self._has_work.wait_for(lambda: self._group.is_awaited or self._is_closing, _LATEST_S)
             group = self._group
-            self._group = _Group()
+            self._group = _PendingCalls()
             if not group.calls:
                 return None
 
             self._writing = group
             return group
 
-    def _commit(self, group: _Group) -> None:
+    def _commit(self, group: _PendingCalls) -> None:
         """Write a group together with all calls that could not be written before.
 
         If the write fails, they all stay in `_left` for the next one: their replies are paid.
@@ -333,7 +333,7 @@ class CallLog(Closing):
         self._own.write(replies, self._left.calls)
         self._keys.update(entry.key for entry in self._left.entries)
         calls = self._left.calls
-        self._left = _Group()
+        self._left = _PendingCalls()
         if self._parts is not None:
             self._parts.add(replies, calls)
 
@@ -351,7 +351,7 @@ def _add_paid(paid: dict[str, float | None], call: CallRecord) -> None:
     paid[call.episode] = (before or 0.0) + (call.cost_usd or 0.0) if is_known else None
 
 
-def _wait_for(group: _Group) -> None:
+def _wait_for(group: _PendingCalls) -> None:
     group.is_done.wait()
     if group.problem:
         raise StoreError(group.problem)  # a new error per thread: each adds its own traceback

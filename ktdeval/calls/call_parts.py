@@ -75,7 +75,7 @@ class CallGroup(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _CallFile:
     """A file with the groups `first` to `last`, both included."""
 
     first: int
@@ -184,7 +184,7 @@ class CallParts:
         """Put a group of calls to the store; durable once this returns. Where it raises StoreError,
         the group stays here and is put before the next one, or by `flush`.
         """
-        data = _encoded(CallGroup(tuple(replies), tuple(map(PackedRow.of, calls))))
+        data = _encoded_group(CallGroup(tuple(replies), tuple(map(PackedRow.of, calls))))
         with self._putting:
             if self._next is None:
                 self._next = self._next_number()
@@ -242,7 +242,7 @@ class CallParts:
                 calls += group.calls
 
             key = f"{self._folder}/{batch[0].first:06}-{batch[-1].last:06}.bin"
-            data = _encoded(CallGroup(tuple(replies), tuple(calls)))
+            data = _encoded_group(CallGroup(tuple(replies), tuple(calls)))
             self._mirror.put_new(key, data, "the run's calls")
             leftovers += [part.stat.key for part in batch]
 
@@ -261,13 +261,13 @@ class CallParts:
             return None
         return decode_json(data, Identity, f"{self._where}/{_IDENTITY}: not readable")
 
-    def _parts(self) -> tuple[list[_Part], list[str]]:
+    def _parts(self) -> tuple[list[_CallFile], list[str]]:
         """Return the files that together hold every group once, in order, and the keys of those
         that they replace. Raises StoreError: a group is in none.
         """
         gap = 0
         for _ in range(_LISTINGS):
-            every = _parsed(self._mirror.stats(self._folder).values())
+            every = _parts_from_stats(self._mirror.stats(self._folder).values())
             parts, leftovers, gap = _covering(every)
             if not gap:
                 return parts, leftovers
@@ -281,7 +281,7 @@ class CallParts:
         parts, _ = self._parts()
         return parts[-1].last + 1 if parts else 1
 
-    def _read_groups(self, parts: Sequence[_Part]) -> Iterator[CallGroup]:
+    def _read_groups(self, parts: Sequence[_CallFile]) -> Iterator[CallGroup]:
         """Yield groups in their order; some are read ahead, not all, since they may be large."""
         ahead = 64
         for start in range(0, len(parts), ahead):
@@ -314,23 +314,23 @@ def call_record(folder: Path) -> Path:
     return folder / LOG_FILE
 
 
-def _parsed(stats: Iterable[Stat]) -> list[_Part]:
+def _parts_from_stats(stats: Iterable[Stat]) -> list[_CallFile]:
     parts = []
     for stat in stats:
         match = _NAME.fullmatch(stat.key.rpartition("/")[2])
         if match is not None:
             first = int(match[1])
             last = first if match[2] is None else int(match[2])
-            parts.append(_Part(first, last, stat))
+            parts.append(_CallFile(first, last, stat))
 
     return parts
 
 
-def _covering(parts: Iterable[_Part]) -> tuple[list[_Part], list[str], int]:
+def _covering(parts: Iterable[_CallFile]) -> tuple[list[_CallFile], list[str], int]:
     """Return files that hold all groups from the first on, the keys of others, and the number of
     the first group that is missing before a later one (0: none is).
     """
-    chosen: list[_Part] = []
+    chosen: list[_CallFile] = []
     leftovers: list[str] = []
     end = 0
     for part in sorted(parts, key=lambda part: (part.first, -part.last)):
@@ -346,9 +346,9 @@ def _covering(parts: Iterable[_Part]) -> tuple[list[_Part], list[str], int]:
     return chosen, leftovers, 0
 
 
-def _batches(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
+def _batches(parts: Sequence[_CallFile]) -> Iterator[list[_CallFile]]:
     """Yield neighbouring files that are small enough together to become one."""
-    batch: list[_Part] = []
+    batch: list[_CallFile] = []
     size = 0
     for part in parts:
         if batch and size + part.stat.size > _PACK_BYTES:
@@ -363,7 +363,7 @@ def _batches(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
         yield batch
 
 
-def _encoded(group: CallGroup) -> bytes:
+def _encoded_group(group: CallGroup) -> bytes:
     body = msgspec.msgpack.encode(group)
     return _MAGIC + sha256(body).digest() + body
 

@@ -48,7 +48,7 @@ _TELLING = frozenset({"bad_request", "bad_response", "server"})
 _LONGEST_PROBLEM = 160
 
 
-class _Unfit(Exception):
+class _UnfitProtocol(Exception):
     """Raised where a protocol did not work; says why."""
 
 
@@ -105,7 +105,7 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
     for attempt in range(ATTEMPTS):
         try:
             _rehearse(ask, replace(params, seed=params.seed + attempt, tool_protocol=protocol))
-        except _Unfit as error:
+        except _UnfitProtocol as error:
             problem = str(error)
         except ModelError as error:
             if error.kind not in _TELLING:
@@ -125,35 +125,35 @@ def _rehearse(ask: Ask, params: CallParams) -> None:
     """Run a step of one look-up and one forced call. Raises _Unfit or ModelError where it fails."""
     messages = [Message("system", _SYSTEM), Message("user", _LOOK_UP)]
     reply = _asked(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
-    _check(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
+    _check_tool_call(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
     messages.append(Message("assistant", reply.content, reply.tool_calls))
     result = dumps_canonical({"place": _PLACE, "level": _LEVEL})
     messages += [Message("tool", result, tool_call_id=call.id) for call in reply.tool_calls]
     messages.append(Message("user", _RECORD))
     reply = _asked(ask, ModelRequest(tuple(messages), (_RECORD_TOOL,), _RECORD_TOOL.name, params))
-    _check(reply, _RECORD_TOOL.name, {"place": _PLACE, "level": _LEVEL})
+    _check_tool_call(reply, _RECORD_TOOL.name, {"place": _PLACE, "level": _LEVEL})
 
 
 def _asked(ask: Ask, request: ModelRequest) -> Reply:
     return decode(ask(encode(request)), request)
 
 
-def _check(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> None:
+def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> None:
     if not reply.tool_calls:
         outcomes = {
             "length": "the reply was cut at --max-output-tokens",
             "stop": "a reply without a call",
         }
-        raise _Unfit(outcomes.get(reply.finish_reason, reply.finish_reason))
+        raise _UnfitProtocol(outcomes.get(reply.finish_reason, reply.finish_reason))
 
     call = reply.tool_calls[0]
     if call.name != name:
-        raise _Unfit("a call of another tool")
+        raise _UnfitProtocol("a call of another tool")
 
     try:
         arguments = loads_strict(call.arguments)
     except ValueError:
-        raise _Unfit("a call whose arguments are no JSON") from None
+        raise _UnfitProtocol("a call whose arguments are no JSON") from None
 
     if arguments != expected:
-        raise _Unfit("a call with other arguments than asked for")
+        raise _UnfitProtocol("a call with other arguments than asked for")

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from ktdeval.calls.budget import Allowance, Budget, Reservation
-from ktdeval.calls.call_log import CallLog, CallPosition, Resumed
+from ktdeval.calls.call_log import CallLog, CallPosition, ResumedCounts
 from ktdeval.calls.context import ContextExceeded, ContextWindow, given_context, stated_context
-from ktdeval.calls.limiter import ProviderLimiter, Slot
+from ktdeval.calls.limiter import CallSlot, ProviderLimiter
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import PromptBytes, prompt_bytes
 from ktdeval.calls.record import (
@@ -66,7 +66,7 @@ class ClientSettings:
 
 
 @dataclass(slots=True)
-class Asker:
+class CallSource:
     """Source of a call: a step of an episode, or a check of the run."""
 
     label: str  #: id of the episode, or one of `NO_EPISODE`
@@ -76,11 +76,11 @@ class Asker:
 
 
 @dataclass(slots=True)
-class Call:
+class PendingCall:
     """Call under way: its request, source and key, and its attempts so far."""
 
     request: ModelRequest
-    asker: Asker
+    asker: CallSource
     key: str
     notify: Notify
     is_cached: bool
@@ -102,7 +102,7 @@ class Call:
         return self.asker.label, self.key[:KEY_DIGITS]
 
 
-class _Flight:
+class _SharedCall:
     """Call under way, for threads with the same request that wait for its reply."""
 
     def __init__(self) -> None:
@@ -165,13 +165,13 @@ class ModelClient:
         other._begin(resumed)
         return other
 
-    def _begin(self, resumed: Resumed) -> None:
+    def _begin(self, resumed: ResumedCounts) -> None:
         """Set up what belongs to this client's model alone."""
         settings = self._settings
         self.context = ContextWindow(given_context(settings.context_tokens))  #: what fits the model
 
         self._lock = threading.Lock()  # guards the two fields that follow
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, _SharedCall] = {}
         self._failures = 0
         self.sent = 0  #: attempts made by this client
         self._paid_replies = resumed.kept
@@ -214,7 +214,7 @@ class ModelClient:
         failed for good, RunStop or KeyboardInterrupt if the run is over, FencedError if the episode
         is another process's.
         """
-        asker = Asker(episode_id, self._log.new_opening(episode_id), fence=fence)
+        asker = CallSource(episode_id, self._log.new_opening(episode_id), fence=fence)
         return EpisodeModel(self, asker, notify)
 
     def ask_fresh(
@@ -229,18 +229,18 @@ class ModelClient:
         The reply is stored in this run's log, so a resumed run need not pay for it again.
         """
         key = request_key(self._model, request)
-        call = Call(request, Asker(label, fence=fence), key, notify, is_cached=False)
+        call = PendingCall(request, CallSource(label, fence=fence), key, notify, is_cached=False)
         paid = self._paid_replies.get(call.position)
         if paid is not None:
             return self._reuse(call, paid, time.perf_counter())
 
         return self._stopping(lambda: self._ask(call))
 
-    def reply(self, request: ModelRequest, asker: Asker, notify: Notify) -> Reply:
+    def reply(self, request: ModelRequest, asker: CallSource, notify: Notify) -> Reply:
         """Answer from the cache or by the provider; see `for_episode`."""
         key = request_key(self._model, request)
         # a copy: the asker goes on to the next step while this call is recorded
-        call = Call(request, replace(asker), key, notify, is_cached=True)
+        call = PendingCall(request, replace(asker), key, notify, is_cached=True)
         return self._stopping(lambda: self._look_up(call))
 
     def _stopping(self, ask: Callable[[], Reply]) -> Reply:
@@ -252,14 +252,14 @@ class ModelClient:
             self._stop.stop(error)
             raise
 
-    def _look_up(self, call: Call) -> Reply:
+    def _look_up(self, call: PendingCall) -> Reply:
         """Return the reply from the cache, from an equal call under way, or from the provider."""
         while True:
             began = time.perf_counter()
             with self._lock:
                 other = self._flights.get(call.key)
                 if other is None:
-                    own = self._flights[call.key] = _Flight()
+                    own = self._flights[call.key] = _SharedCall()
 
             if other is None:
                 return self._fly(call, own, began)
@@ -271,7 +271,7 @@ class ModelClient:
             # The other call failed, or its reply may not be shared: try again as the one that asks.
             self._stop.check()
 
-    def _fly(self, call: Call, flight: _Flight, began: float) -> Reply:
+    def _fly(self, call: PendingCall, flight: _SharedCall, began: float) -> Reply:
         """Look into the cache, then ask the provider, while threads with the same key wait."""
         try:
             paid = self._paid_replies.get(call.position)
@@ -294,14 +294,14 @@ class ModelClient:
 
             flight.landed.set()
 
-    def _reuse(self, call: Call, reply: Reply, began: float) -> Reply:
+    def _reuse(self, call: PendingCall, reply: Reply, began: float) -> Reply:
         """Record a reply that cost nothing, and return it."""
         call.attempts_made = 1
         call.latency_s = time.perf_counter() - began
         self._log.record(self._record(call, CACHED, reply, 0.0), durable=False)
         return reply
 
-    def _ask(self, call: Call) -> Reply:
+    def _ask(self, call: PendingCall) -> Reply:
         """Ask the provider, with retries."""
         try:
             self._check_context(call)
@@ -320,7 +320,7 @@ class ModelClient:
         self._is_answered = True
         return reply
 
-    def _counts(self, call: Call) -> bool:
+    def _counts(self, call: PendingCall) -> bool:
         """Whether a call that failed for good counts against `max_failures`.
 
         The check of tool protocols may fail on purpose, so it never counts. Questions of the canary
@@ -332,7 +332,7 @@ class ModelClient:
             return not self._is_answered
         return call.asker.label not in NO_EPISODE
 
-    def _check_context(self, call: Call) -> None:
+    def _check_context(self, call: PendingCall) -> None:
         """Raise ContextExceeded if the prompt is known not to fit; record it as a failed
         attempt.
         """
@@ -362,7 +362,7 @@ class ModelClient:
                 " to resume (--max-failures, --max-retries and --max-wait-s say how patient to be)"
             ) from error
 
-    def _attempt(self, call: Call) -> Reply:
+    def _attempt(self, call: PendingCall) -> Reply:
         """Make one attempt: reserve, wait for a slot, ask, and record.
 
         However it ends, limiter, budget and log each learn of its end exactly once.
@@ -394,7 +394,7 @@ class ModelClient:
         self._keep(call, reservation, reply)
         return reply
 
-    def _send(self, call: Call, slot: Slot) -> Reply:
+    def _send(self, call: PendingCall, slot: CallSlot) -> Reply:
         """Send the request once; tell the limiter and the context how it ended."""
         call.attempts_made += 1
         self.sent += 1
@@ -459,7 +459,7 @@ class ModelClient:
         return hide_keys(text, self._model.secrets())
 
     def _fail(
-        self, call: Call, reservation: Reservation, error: BaseException, was_sent: bool
+        self, call: PendingCall, reservation: Reservation, error: BaseException, was_sent: bool
     ) -> None:
         """Settle and record an attempt that raised `error`."""
         if was_sent and isinstance(error, ModelError):
@@ -494,7 +494,7 @@ class ModelClient:
                 f"{where}{error}; check the address (--base-url) and the network, then run it again"
             ) from error
 
-    def _check_readable(self, call: Call, error: ModelError) -> None:
+    def _check_readable(self, call: PendingCall, error: ModelError) -> None:
         """Raise ProviderError if no response of the server in this run could be read.
 
         Each such response may be billed, so the client gives up sooner than with a server that has
@@ -508,7 +508,7 @@ class ModelClient:
                 " (--base-url) and the provider in --model, then run it again"
             ) from error
 
-    def _keep(self, call: Call, reservation: Reservation, reply: Reply) -> None:
+    def _keep(self, call: PendingCall, reservation: Reservation, reply: Reply) -> None:
         """Settle and record an attempt that was answered."""
         cost_usd = None
         held_usd = 0.0
@@ -539,7 +539,7 @@ class ModelClient:
 
     def _record(
         self,
-        call: Call,
+        call: PendingCall,
         outcome: str,
         reply: Reply | None = None,
         cost_usd: float | None = None,
@@ -574,7 +574,7 @@ class EpisodeModel:
     """Model for one opening of an episode. Its steps run one after another, never in parallel."""
 
     client: ModelClient
-    asker: Asker
+    asker: CallSource
     notify: Notify
 
     def beside(self, client: ModelClient) -> EpisodeModel:

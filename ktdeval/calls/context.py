@@ -102,7 +102,7 @@ def read_context_refusal(
     codes: its code and type, in lower case; message: its words; numbers: further fields of the
     error, such as llama.cpp's `n_ctx`.
     """
-    words = _words()
+    words = _read_context_words()
     is_named = bool(words["codes"] & set(codes))
     if not is_named and not any(pattern.search(message) for pattern in words["words"]):
         return None
@@ -124,7 +124,7 @@ def read_context_refusal(
 
 
 @cache
-def _words() -> Mapping[str, Any]:
+def _read_context_words() -> Mapping[str, Any]:
     content = load_yaml(Path(__file__).with_name("context_words.yaml"))
     read: dict[str, Any] = {"codes": frozenset(content.pop("codes"))}
     for name, patterns in content.items():
@@ -139,15 +139,15 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _first_number(patterns: list[re.Pattern[str]], message: str) -> int | None:
-    return _number(patterns, message, 0)
+    return _matched_number(patterns, message, 0)
 
 
 def _last_number(patterns: list[re.Pattern[str]], message: str) -> int | None:
     """Return the last number of the first pattern that fits: in a comparison, that is the limit."""
-    return _number(patterns, message, -1)
+    return _matched_number(patterns, message, -1)
 
 
-def _number(patterns: list[re.Pattern[str]], message: str, which: int) -> int | None:
+def _matched_number(patterns: list[re.Pattern[str]], message: str, which: int) -> int | None:
     for pattern in patterns:
         if match := pattern.search(message):
             digits = match.groups()[which].replace(",", "")

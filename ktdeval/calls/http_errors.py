@@ -343,11 +343,11 @@ def _is_moderated(refusal: Refusal) -> bool:
 
 def _says(meaning: str, message: str) -> bool:
     """Whether a message has words of this meaning in `refusal_words.yaml`."""
-    return _words()[meaning].search(message) is not None
+    return _read_refusal_patterns()[meaning].search(message) is not None
 
 
 @cache
-def _words() -> Mapping[str, re.Pattern[str]]:
+def _read_refusal_patterns() -> Mapping[str, re.Pattern[str]]:
     patterns = load_yaml(Path(__file__).with_name("refusal_words.yaml"))
     return {name: re.compile("|".join(each), re.IGNORECASE) for name, each in patterns.items()}
 

@@ -144,7 +144,7 @@ class AimdWindow:
 
 
 @dataclass(slots=True)
-class Slot:
+class CallSlot:
     """Permission for one call to a provider.
 
     The caller sets how the call ended; the limit adapts to that when the slot is released.
@@ -180,12 +180,12 @@ class ProviderLimiter:
         return max(0.0, self._window.paused_until - self._clock())
 
     @contextlib.contextmanager
-    def slot(self, on_wait: Callable[[], None] | None = None) -> Iterator[Slot]:
+    def slot(self, on_wait: Callable[[], None] | None = None) -> Iterator[CallSlot]:
         """Occupy a slot during one call; raises what `check` raises.
 
         `on_wait` is called once if the call can't start immediately.
         """
-        slot = Slot()
+        slot = CallSlot()
 
         def take() -> float:
             now = self._clock()

@@ -51,7 +51,7 @@ def packaged_price(package: Package, full_name: str, day: date) -> dict[str, Any
     if named is None:
         return None
 
-    snapshot = _snapshot()
+    snapshot = _packaged_snapshot()
     version = installed_version()
     if snapshot is None or version is None:
         return None
@@ -70,7 +70,7 @@ def packaged_price(package: Package, full_name: str, day: date) -> dict[str, Any
 
 
 @cache
-def _snapshot() -> Any:
+def _packaged_snapshot() -> Any:
     """Return the package's own data; None where it is not installed."""
     try:
         from genai_prices.data import providers  # noqa: PLC0415 - slow, and of an extra
@@ -113,15 +113,15 @@ def _rates(prices: Any) -> dict[str, Any] | None:
     for value in whole.values():
         starts |= {tier.start for tier in getattr(value, "tiers", ())}
 
-    rates: dict[str, Any] = dict(_at(whole, 0))
+    rates: dict[str, Any] = dict(_rates_at_tokens(whole, 0))
     if starts:
         rates["tiers"] = [
-            {"above": start, **dict(_at(whole, start + 1))} for start in sorted(starts)
+            {"above": start, **dict(_rates_at_tokens(whole, start + 1))} for start in sorted(starts)
         ]
     return rates
 
 
-def _at(whole: Mapping[str, Any], tokens: int) -> Iterator[tuple[str, float | None]]:
+def _rates_at_tokens(whole: Mapping[str, Any], tokens: int) -> Iterator[tuple[str, float | None]]:
     """Yield the rates of a call by the tokens of its prompt."""
     for name, value in whole.items():
         rate = getattr(value, "base", value)

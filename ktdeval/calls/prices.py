@@ -202,24 +202,24 @@ def _specificity(pattern: str) -> tuple[bool, int, str]:
 
 
 @dataclass(frozen=True)
-class _Tier(_Rates):
+class _TableTier(_Rates):
     above: int = option(1, help="tokens of the prompt above which these rates hold", minimum=1)
 
 
 @dataclass(frozen=True)
-class _Entry(_Rates):
+class _TableEntry(_Rates):
     match: str | tuple[str, ...] = option((), help="pattern of PROVIDER/NAME, or a list of them")
     as_of: str | None = option(None, help="day of the look-up, where it differs from the table's")
     source: str | None = option(
         None, help="where it was found, where that differs from the table's"
     )
-    tiers: tuple[_Tier, ...] = option(
+    tiers: tuple[_TableTier, ...] = option(
         (), help="rates of calls with long prompts, the shortest first"
     )
 
 
 @dataclass(frozen=True)
-class _Package:
+class _TablePackage:
     name: Literal["genai-prices"] = option(help="package that is asked before the table's rows")
     providers: Mapping[str, str] = option(help="its name of each provider, by ours")
     looked_up: Mapping[str, str] = option(
@@ -228,12 +228,12 @@ class _Package:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _PriceTable:
     as_of: str = option(help="day of the look-up")
     source: str = option(help="where the prices were found")
-    models: tuple[_Entry, ...] = option(help="prices by model")
+    models: tuple[_TableEntry, ...] = option(help="prices by model")
     currency: Literal["USD"] = option("USD", help="of all prices")
-    package: _Package | None = option(None, help="package whose prices come before the rows")
+    package: _TablePackage | None = option(None, help="package whose prices come before the rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def read_price_table(path: Path | str) -> PriceTable:
     `load_price_table`.
     """
     table = _read_table(path)
-    rows = _rows(table, path)
+    rows = _prices_by_pattern(table, path)
     if table.package is None:
         return PriceTable(rows)
     return PriceTable(rows, Package(table.package.providers, table.package.looked_up))
@@ -273,11 +273,11 @@ def load_price_table(path: Path | str) -> dict[str, Price]:
     from the defaults, the other fields of `Price`. Raises ConfigError for a field that is unknown,
     missing, wrong or repeated.
     """
-    return _rows(_read_table(path), path)
+    return _prices_by_pattern(_read_table(path), path)
 
 
-def _read_table(path: Path | str) -> _Table:
-    table = build(_Table, load_yaml(user_path(path)), str(path))
+def _read_table(path: Path | str) -> _PriceTable:
+    table = build(_PriceTable, load_yaml(user_path(path)), str(path))
     parse_day(table.as_of, f"{path}: as_of: ", ConfigError)
     if table.package is not None:
         for version, day in table.package.looked_up.items():
@@ -286,7 +286,7 @@ def _read_table(path: Path | str) -> _Table:
     return table
 
 
-def _rows(table: _Table, path: Path | str) -> dict[str, Price]:
+def _prices_by_pattern(table: _PriceTable, path: Path | str) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     owners: dict[str, int] = {}
 
@@ -308,7 +308,7 @@ def _rows(table: _Table, path: Path | str) -> dict[str, Price]:
     return prices
 
 
-def _entry_price(entry: _Entry, table: _Table) -> Price:
+def _entry_price(entry: _TableEntry, table: _PriceTable) -> Price:
     """Return the price of an entry, with the table's day and source unless it has its own."""
     return Price(
         input=entry.input,
@@ -344,7 +344,7 @@ def choose_price(
     return read_price_table(path).price_of(full_name, day or datetime.now(UTC).date())
 
 
-def _patterns(entry: _Entry, where: str) -> tuple[str, ...]:
+def _patterns(entry: _TableEntry, where: str) -> tuple[str, ...]:
     """Return the patterns of an entry. Raises ConfigError for none, or a malformed one."""
     patterns = entry.match
     if isinstance(patterns, str):

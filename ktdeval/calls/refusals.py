@@ -174,7 +174,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
     Reads `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date; None without both.
     """
-    milliseconds = _number(headers.get("retry-after-ms"))
+    milliseconds = _nonnegative_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
 
@@ -182,7 +182,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     if text is None:
         return None
 
-    seconds = _number(text)
+    seconds = _nonnegative_number(text)
     if seconds is not None:
         return seconds
 
@@ -197,7 +197,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def _number(text: str | None) -> float | None:
+def _nonnegative_number(text: str | None) -> float | None:
     try:
         value = float(text or "")
     except ValueError:

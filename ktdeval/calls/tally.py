@@ -38,7 +38,7 @@ Any other outcome is a kind of `ModelError`.
 ANSWERS = frozenset({ANSWERED, BATCHED})  #: Outcomes of an attempt that the provider answered
 
 
-class Row(Protocol):
+class CallRow(Protocol):
     """A row of the record of calls (`ktdeval.calls.record.CallRecord`)."""
 
     @property
@@ -107,15 +107,15 @@ class CallCounter:
     calls: Callable[[], EpisodeCalls | None] = lambda: None
 
 
-def tally_calls(records: Iterable[Row]) -> dict[str, EpisodeCalls]:
+def tally_calls(records: Iterable[CallRow]) -> dict[str, EpisodeCalls]:
     """Return the counts of each episode (or `canary`, `check`) that made calls, by its id."""
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[CallRow]] = {}
     for record in records:
         rows.setdefault(record.episode, []).append(record)
     return {episode: tally_episode(own) for episode, own in rows.items()}
 
 
-def tally_episode(records: Sequence[Row]) -> EpisodeCalls:
+def tally_episode(records: Sequence[CallRow]) -> EpisodeCalls:
     """Return the counts of one episode from all of its rows, in their order."""
     attempts = [record for record in records if record.outcome != CACHED]
     answers = [record for record in attempts if record.outcome in ANSWERS]
@@ -132,11 +132,11 @@ def tally_episode(records: Sequence[Row]) -> EpisodeCalls:
         unused=len(answers) + cached - _replies_of_last_openings(records),
         failed_attempts=dict(sorted(failed.items())),
         tokens=tokens.to_json(),
-        sha256=_digest(records),
+        sha256=_records_digest(records),
     )
 
 
-def _count_cached(records: Iterable[Row]) -> tuple[int, int]:
+def _count_cached(records: Iterable[CallRow]) -> tuple[int, int]:
     """Return the numbers of cached replies to new requests, and to requests of a repeated step."""
     cached = 0
     repeated = 0
@@ -156,7 +156,7 @@ def _count_cached(records: Iterable[Row]) -> tuple[int, int]:
     return cached, repeated
 
 
-def _replies_of_last_openings(records: Sequence[Row]) -> int:
+def _replies_of_last_openings(records: Sequence[CallRow]) -> int:
     """Return the number of replies that each step received at its last opening, summed."""
     last: dict[int | None, int] = {}
     for record in records:
@@ -166,7 +166,7 @@ def _replies_of_last_openings(records: Sequence[Row]) -> int:
     return sum(record.opening == last[record.step] for record in replies)
 
 
-def _digest(records: Iterable[Row]) -> str:
+def _records_digest(records: Iterable[CallRow]) -> str:
     """Return the SHA-256 of records, each as a line of canonical JSON.
 
     A reply stored in the record is represented by its own SHA-256.

@@ -16,7 +16,7 @@ class NotAsked(KtdevalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedReply:
     """A request without a reply, and who makes it."""
 
     episode: str
@@ -33,16 +33,16 @@ class Wanted:
 class KnowsReplies(Protocol):
     """Client that knows which requests have a reply (`ktdeval.calls.batch_client.BatchClient`)."""
 
-    def wanted(self, episode: str, step: int, request: ModelRequest) -> Wanted:
+    def wanted(self, episode: str, step: int, request: ModelRequest) -> WantedReply:
         """Return a request with its key."""
 
-    def known(self, wanted: Wanted) -> Reply | None:
+    def known(self, wanted: WantedReply) -> Reply | None:
         """Return the reply to a request; None where there is none."""
 
     def awaits(self, position: CallPosition) -> bool:
         """Whether the reply to a request is on its way."""
 
-    def can_ask(self, wanted: Wanted) -> bool:
+    def can_ask(self, wanted: WantedReply) -> bool:
         """Whether a request can be asked."""
 
 
@@ -52,13 +52,13 @@ class WantedRequests:
     def __init__(self, client: KnowsReplies) -> None:
         self._client = client
         self._keys: set[str] = set()
-        self.found: list[Wanted] = []
+        self.found: list[WantedReply] = []
 
     def of(self, episode: str) -> WantingModel:
         """Return the model that collects those of an episode."""
         return WantingModel(self._client, self, episode)
 
-    def add(self, wanted: Wanted) -> None:
+    def add(self, wanted: WantedReply) -> None:
         """Add a request that can be asked."""
         is_awaited = self._client.awaits(wanted.position)
         if not self._client.can_ask(wanted) or (wanted.key in self._keys and not is_awaited):

@@ -222,7 +222,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
         raise CardError(f"{where}: is not strict JSON: {error}") from error
 
     def at(path: JsonPath, problem: str) -> str:
-        return _at(dumps_pretty(card) if text is None else text, path, problem)
+        return _located_problem(dumps_pretty(card) if text is None else text, path, problem)
 
     # A card without a kind is checked against the schema of trading cards, which requires it.
     name = card.get("kind") if isinstance(card, Mapping) else None
@@ -231,7 +231,9 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
 
     if name not in kinds:
         expected = " or ".join(kinds)
-        raise CardError(f"{where}: {at(('kind',), f'expected {expected}, was {_short(name)}')}")
+        raise CardError(
+            f"{where}: {at(('kind',), f'expected {expected}, was {_shortened_repr(name)}')}"
+        )
 
     line = line_of(text or dumps_pretty(card), ("schema_version",))
     stated_at = f"{where}: line {line}: schema_version"
@@ -264,7 +266,7 @@ def derive_card(card: SomeCard) -> SomeCard:
     return cast("SomeCard", card_kinds(card.kind)[card.kind].derive(card))
 
 
-def _at(text: str, path: JsonPath, problem: str) -> str:
+def _located_problem(text: str, path: JsonPath, problem: str) -> str:
     return f"line {line_of(text, path)}: {path_text(path)}: {problem}"
 
 
@@ -291,9 +293,11 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
     if first.validator == "additionalProperties":
         fields = first.schema.get("properties", {})
         unknown = sorted(set(first.instance) - set(fields))[0]
-        return _at(text, [*path, unknown], f"unknown field{near_matches(unknown, fields)}")
+        return _located_problem(
+            text, [*path, unknown], f"unknown field{near_matches(unknown, fields)}"
+        )
 
-    return _at(text, path, _schema_message(first))
+    return _located_problem(text, path, _schema_message(first))
 
 
 def _nearness(error: ValidationError) -> tuple[int, bool]:
@@ -313,16 +317,16 @@ def _schema_message(error: ValidationError) -> str:
         case "required":
             return f"field {next(name for name in expected if name not in instance)!r} is missing"
         case "pattern":
-            return f"{_short(instance)} does not have the form {expected}"
+            return f"{_shortened_repr(instance)} does not have the form {expected}"
         case "enum" | "const":
             allowed = expected if isinstance(expected, list) else [expected]
-            return f"expected {' or '.join(map(str, allowed))}, was {_short(instance)}"
+            return f"expected {' or '.join(map(str, allowed))}, was {_shortened_repr(instance)}"
         case "not":
             return "has a reason though it has a value"
 
     return error.message if len(error.message) <= 160 else f"{error.message[:157]}…"
 
 
-def _short(value: object) -> str:
+def _shortened_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

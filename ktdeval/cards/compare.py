@@ -180,7 +180,7 @@ def _first_path(
     if not path and is_same_json(left, right):
         return None
 
-    pairs = _members(left, right)
+    pairs = _paired_members(left, right)
     if pairs is None:
         if (is_same or _is_same)(left, right):
             return None
@@ -194,7 +194,7 @@ def _first_path(
     return None
 
 
-def _members(left: object, right: object) -> list[tuple[str | int, object, object]] | None:
+def _paired_members(left: object, right: object) -> list[tuple[str | int, object, object]] | None:
     """Return the members of two objects or of two arrays, by key or index; None of other values."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         # Files are written with sorted keys, so this is their order.

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.basics import Problem
-from ktdeval.cards.fields.facts import Basis, ScoringFacts, TradingFacts
+from ktdeval.cards.fields.facts import DerivationBasis, ScoringFacts, TradingFacts
 from ktdeval.cards.fields.order import AnyField, fields_of
 from ktdeval.cards.fields.parts import Definition
-from ktdeval.cards.fields.sources import Sources
+from ktdeval.cards.fields.sources import CardSources
 from ktdeval.cards.table import Row
 
 AnyCard = TradingCard | ScoringCard
@@ -52,7 +52,7 @@ def _extended(declared: type[C], further: tuple[AnyField, ...]) -> type[C]:
 def assemble_card(
     declared: type[C],
     facts_type: type[TradingFacts] | type[ScoringFacts],
-    sources: Sources,
+    sources: CardSources,
     definitions: Mapping[str, Definition] | None = None,
 ) -> C:
     """Return a card: its facts gathered from the records of a run, its other fields derived from
@@ -65,7 +65,7 @@ def assemble_card(
             gathered[field.name] = field.gather(sources)
 
     facts = facts_type(**{name: gathered[name] for name in facts_type.__struct_fields__})
-    basis = Basis(facts, sources.inputs.price, definitions or {})
+    basis = DerivationBasis(facts, sources.inputs.price, definitions or {})
     return card_type(declared)(**gathered, **_derived(fields, basis))
 
 
@@ -77,11 +77,11 @@ def derive_fields(card: C) -> C:
     if isinstance(card, TradingCard):
         definitions = card.metrics
 
-    basis = Basis(card, card.cost.price or None, definitions)
+    basis = DerivationBasis(card, card.cost.price or None, definitions)
     return replace(card, **_derived(fields_of(card.kind), basis))
 
 
-def _derived(fields: list[AnyField], basis: Basis[Any]) -> dict[str, Any]:
+def _derived(fields: list[AnyField], basis: DerivationBasis[Any]) -> dict[str, Any]:
     return {field.name: field.derive(basis) for field in fields if field.derive is not None}
 
 

@@ -20,7 +20,7 @@ from ktdeval.cards.fields.failures import FAILURE_WORDS
 from ktdeval.cards.fields.labels import LABEL_WORDS
 from ktdeval.cards.fields.order import FIELDS
 from ktdeval.cards.fields.units import OTHER_DECIMALS, UNITS
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.stats.metric import metric_rows
 from ktdeval.values.jsonio import JsonValue
 
@@ -43,9 +43,9 @@ def card_words() -> Mapping[str, Any]:
 # ---- made from the fields
 
 
-def field_words() -> dict[str, Words]:
+def field_words() -> dict[str, FieldWords]:
     """Return the words of all fields by path. Raises ValueError: two fields have one path."""
-    words: dict[str, Words] = {}
+    words: dict[str, FieldWords] = {}
     for field in FIELDS:
         for path, own in field.words.items():
             if words.setdefault(path, own) != own:
@@ -74,7 +74,7 @@ def words_text() -> str:
     return json.dumps(words, ensure_ascii=False, indent=1) + "\n"
 
 
-def _as_json(words: Mapping[Any, Words]) -> dict[str, JsonValue]:
+def _as_json(words: Mapping[Any, FieldWords]) -> dict[str, JsonValue]:
     return {str(name): asdict(entry) for name, entry in words.items()}
 
 
@@ -105,17 +105,19 @@ def docs_tables() -> dict[str, str]:
     figures = {path: entry for path, entry in words.items() if entry.unit}
 
     return {
-        "fields": _table(("field", "cards", "what it holds"), _field_rows(words)),
-        "figures": _table(
+        "fields": _markdown_table(("field", "cards", "what it holds"), _field_rows(words)),
+        "figures": _markdown_table(
             ("field", "in tables", "unit", "what it is"),
             (
                 (f"`{path}`", entry.label, entry.unit, _meaning(entry))
                 for path, entry in figures.items()
             ),
         ),
-        "labels": _table(("label", "meaning"), _named_rows(LABEL_WORDS)),
-        "decisions": _table(("decided by", "in tables", "meaning"), _kind_rows(PROVENANCE_WORDS)),
-        "failures": _table(("failure", "meaning"), _named_rows(FAILURE_WORDS)),
+        "labels": _markdown_table(("label", "meaning"), _named_rows(LABEL_WORDS)),
+        "decisions": _markdown_table(
+            ("decided by", "in tables", "meaning"), _kind_rows(PROVENANCE_WORDS)
+        ),
+        "failures": _markdown_table(("failure", "meaning"), _named_rows(FAILURE_WORDS)),
     }
 
 
@@ -135,30 +137,30 @@ def with_tables(text: str) -> str:
     return text
 
 
-def _field_rows(words: Mapping[str, Words]) -> Iterator[tuple[str, ...]]:
+def _field_rows(words: Mapping[str, FieldWords]) -> Iterator[tuple[str, ...]]:
     for name, kinds in card_fields().items():
         of = "both" if len(kinds) == len(_KINDS) else kinds[0]
         yield f"`{name}`", of, _meaning(words[name])
 
 
-def _named_rows(words: Mapping[Any, Words]) -> Iterator[tuple[str, ...]]:
+def _named_rows(words: Mapping[Any, FieldWords]) -> Iterator[tuple[str, ...]]:
     for name, entry in words.items():
         yield f"`{name}`", _meaning(entry)
 
 
-def _kind_rows(words: Mapping[Any, Words]) -> Iterator[tuple[str, ...]]:
+def _kind_rows(words: Mapping[Any, FieldWords]) -> Iterator[tuple[str, ...]]:
     for name, entry in words.items():
         yield f"`{name}`", entry.label, _meaning(entry)
 
 
-def _meaning(words: Words) -> str:
+def _meaning(words: FieldWords) -> str:
     """Return the meaning with a link to the details."""
     if not words.section:
         return words.meaning
     return f"{words.meaning} ([details]({words.section.removeprefix('cards.md')}))"
 
 
-def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def _markdown_table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [_table_line(heads), "|---" * len(heads) + "|"]
     lines += map(_table_line, rows)
     return "".join(f"{line}\n" for line in lines)

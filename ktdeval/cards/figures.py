@@ -296,7 +296,7 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
     for name in _ordered_names(figures):
         lines = [card_figures.get(name) for card_figures in figures]
         unit = next(line.unit for line in lines if line is not None)
-        cells = [UNDEFINED if line is None else _cell(name, line) for line in lines]
+        cells = [UNDEFINED if line is None else _figure_cell(name, line) for line in lines]
         rows.append((clean(name), unit_word(unit), *cells))
 
     what = "medians over episodes" if isinstance(cards[0], TradingCard) else "scores"
@@ -325,7 +325,7 @@ def _ordered_names(figures: Iterable[Mapping[str, object]]) -> list[str]:
     return sorted(names, key=lambda name: (places.get(name, len(fixed)), name))
 
 
-def _cell(name: str, line: MetricLine | ScoreLine) -> str:
+def _figure_cell(name: str, line: MetricLine | ScoreLine) -> str:
     if isinstance(line, MetricLine) and line.ordered == math.inf:
         return NEVER_SHOWN
     return number(name, line.unit, line.value)
@@ -341,7 +341,7 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
         spread = f"{number(name, unit, ends.low)} … {number(name, unit, ends.high)}"
 
     better = "" if metric.better == "neither" else metric.better
-    row = (clean(name), _cell(name, metric), unit_word(unit), better, spread)
+    row = (clean(name), _figure_cell(name, metric), unit_word(unit), better, spread)
     if not several:
         return row
 

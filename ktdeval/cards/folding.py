@@ -39,7 +39,7 @@ def folded_lines(table: Sequence[Row], left: Sequence[bool], width: int) -> list
         return aligned_lines(table, left)
 
     names = _leading(left)
-    groups = _groups(table[0], names)
+    groups = _column_groups(table[0], names)
     for group in groups:
         together = [*range(names), *group]
         if row_width([widths[column] for column in together]) > width:
@@ -144,7 +144,7 @@ def _leading(left: Sequence[bool]) -> int:
     return len(left)
 
 
-def _groups(heads: Row, names: int) -> list[list[int]]:
+def _column_groups(heads: Row, names: int) -> list[list[int]]:
     """Return the columns after the names; one without a head, a unit, stays with that before it."""
     groups: list[list[int]] = []
     for column in range(names, len(heads)):

@@ -33,21 +33,21 @@ _LONGEST_UNIT = 6
 
 def trading_report(card: TradingCard) -> Report:
     """Return the report of a valid trading card."""
-    report = assemble_report(card, (*panel(card), _windows(card)), _trading_notes(card))
+    report = assemble_report(card, (*panel(card), _windows_grid(card)), _trading_notes(card))
     sentences = (memory_claim(card), return_claim(card))
     return replace(report, claims=tuple(map(clean, sentences)))
 
 
 def scoring_report(card: ScoringCard) -> Report:
     """Return the report of a scoring card."""
-    report = assemble_report(card, (_scores(card),), _scoring_notes(card))
+    report = assemble_report(card, (_scores_grid(card),), _scoring_notes(card))
     return replace(report, claims=tuple(map(clean, score_bounds_notes(card))))
 
 
 # ---- trading cards
 
 
-def _windows(card: TradingCard) -> Grid:
+def _windows_grid(card: TradingCard) -> Grid:
     """Return for each window the model's median over seeds, and the benchmark below it."""
     rows: list[tuple[str, ...]] = []
     for window in card.windows:
@@ -271,7 +271,7 @@ def _short_names(names: Sequence[str]) -> list[str]:
     return short
 
 
-def _scores(card: ScoringCard) -> Grid:
+def _scores_grid(card: ScoringCard) -> Grid:
     """Return a row for each score: the headlines first, the others below a heading of their own."""
     scores = card.scores
     headlines = [name for name in card.score_order if scores[name].headline]

@@ -44,7 +44,8 @@ def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
     )
     types = struct_types(card_type)
     definitions = {
-        key: _described(_simple(part), types[key]) for key, part in schema.pop("$defs").items()
+        key: _described_schema(_simple(part), types[key])
+        for key, part in schema.pop("$defs").items()
     }
     own = definitions.pop(schema.pop("$ref").rpartition("/")[2])
     own.pop("title")
@@ -108,7 +109,7 @@ def field_docs(part: type) -> Mapping[str, str]:
     }
 
 
-def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
+def _described_schema(schema: dict[str, Any], part: type) -> dict[str, Any]:
     """Return a schema with the sentences of the type's docstring, and the rule of figures."""
     schema["description"] = " ".join((inspect.getdoc(part) or "").partition("\n\n")[0].split())
     for field, sentence in field_docs(part).items():

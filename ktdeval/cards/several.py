@@ -59,7 +59,9 @@ def _grid_html(grid: Grid) -> str:
     """Return a table; numbers are flush right, and a row of one cell spans all columns."""
     lines = ["<table>", f"<caption>{escape(grid.title)}</caption>"]
     if any(grid.columns):
-        heads = "".join(_cell("th", text, index, grid) for index, text in enumerate(grid.columns))
+        heads = "".join(
+            _html_cell("th", text, index, grid) for index, text in enumerate(grid.columns)
+        )
         lines.append(f"<thead><tr>{heads}</tr></thead>")
 
     lines.append("<tbody>")
@@ -68,7 +70,7 @@ def _grid_html(grid: Grid) -> str:
             span = len(grid.columns)
             cells = f'<th colspan="{span}" style="text-align:left">{escape(row[0])}</th>'
         else:
-            cells = "".join(_cell("td", text, index, grid) for index, text in enumerate(row))
+            cells = "".join(_html_cell("td", text, index, grid) for index, text in enumerate(row))
 
         lines.append(f"<tr>{cells}</tr>")
 
@@ -76,7 +78,7 @@ def _grid_html(grid: Grid) -> str:
     return "\n".join(lines)
 
 
-def _cell(tag: str, text: str, column: int, grid: Grid) -> str:
+def _html_cell(tag: str, text: str, column: int, grid: Grid) -> str:
     side = "left" if column < grid.left else "right"
     return f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'
 

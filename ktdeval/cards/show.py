@@ -62,12 +62,12 @@ def summaries(cards: Sequence[Card]) -> Iterator[tuple[Grid, list[str]]]:
     """Yield the table of the cards of each kind, and what these say of ranking."""
     trading = [card for card in cards if isinstance(card, TradingCard)]
     if trading:
-        notes = _notes(_task_names(trading), trading, with_figures=False)
+        notes = _notes_with_cards(_task_names(trading), trading, with_figures=False)
         yield trading_summary(trading), list(notes)
 
     scoring = [card for card in cards if isinstance(card, ScoringCard)]
     if scoring:
-        notes = _notes(_task_names(scoring), scoring, with_figures=False)
+        notes = _notes_with_cards(_task_names(scoring), scoring, with_figures=False)
         yield scoring_summary(scoring), list(notes)
 
 
@@ -84,10 +84,12 @@ def side_by_side(cards: Sequence[Card], width: int | None = None) -> Iterable[Te
         if several:
             grid = columns_of(several)
             yield from _grid_lines(grid, width)
-            yield from _note_lines(_notes(grid.columns[2:], several, with_figures=True), width)
+            yield from _note_lines(
+                _notes_with_cards(grid.columns[2:], several, with_figures=True), width
+            )
 
 
-def _notes(
+def _notes_with_cards(
     heads: Sequence[str], cards: Sequence[TradingCard | ScoringCard], *, with_figures: bool
 ) -> Iterable[str]:
     """Yield labels, reasons against ranking and, where asked for, notes on figures, each with the

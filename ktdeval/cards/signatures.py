@@ -198,7 +198,7 @@ def sign_file(path: Path, predicate: Predicate, key: PrivateKey) -> Path:
     signatures = {own.keyid: own}
     target = signature_path(path)
     if target.is_file():
-        earlier = parse_envelope(_read(target), str(target))
+        earlier = parse_envelope(_read_signature_file(target), str(target))
         if earlier.payload == payload:
             signatures = {each.keyid: each for each in earlier.signatures} | signatures
 
@@ -220,10 +220,10 @@ def check_signature(
     if not target.is_file():
         raise SignatureError(f"{path}: is not signed ({target.name} is missing)")
 
-    return check_envelope(_read(target), sha256, predicate, trusted, str(target))
+    return check_envelope(_read_signature_file(target), sha256, predicate, trusted, str(target))
 
 
-def _read(path: Path) -> bytes:
+def _read_signature_file(path: Path) -> bytes:
     with explained(f"{path}: can't read the signature", kind=SignatureError):
         return read_plain(path, MOST_BYTES)
 

@@ -138,7 +138,7 @@ def read_public_key(path: Path) -> PublicKey:
     """Read the file of a public key. Raises SignatureError: it can't be read, or is no Ed25519
     public key.
     """
-    data = _read(path)
+    data = _read_key_file(path)
     if b"PRIVATE KEY" in data:
         raise SignatureError(
             f"{path}: is a private key; name the public one, which `ktdeval card keygen` writes to"
@@ -177,7 +177,7 @@ def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
     Raises SignatureError: others may read the file, it can't be read, it is no Ed25519 key, or the
     passphrase is wrong. No message holds any part of the key.
     """
-    data = _read(path)
+    data = _read_key_file(path)
     with explained(f"{path}: can't read", kind=SignatureError):
         mode = stat.S_IMODE(path.stat().st_mode)
 
@@ -227,12 +227,12 @@ def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
     return public_path
 
 
-def _read(path: Path) -> bytes:
+def _read_key_file(path: Path) -> bytes:
     with explained(f"{path}: can't read the key", kind=SignatureError):
         return read_plain(path, MOST_KEY_BYTES)
 
 
-class _Library:
+class _CryptographyParts:
     """Parts of `cryptography` that are used here."""
 
     def __init__(self) -> None:
@@ -249,8 +249,8 @@ class _Library:
         self.ed25519 = ed25519
 
 
-def _library() -> _Library:
+def _library() -> _CryptographyParts:
     try:
-        return _Library()
+        return _CryptographyParts()
     except ImportError as error:
         raise UsageError("signatures need the extra `sign`: pip install 'ktdeval[sign]'") from error

@@ -129,7 +129,7 @@ class System:
         """
         return any(self._fits(reading) for reading in _readings(pattern))
 
-    def _fits(self, reading: _Reading) -> bool:
+    def _fits(self, reading: _PatternReading) -> bool:
         return (
             fnmatchcase(self.model, reading.model)
             and _have(self.model_args, reading.model_args)
@@ -155,7 +155,7 @@ def system_labels(systems: Iterable[System]) -> dict[System, str]:
     counts = Counter(labels.values())
     for system, name in labels.items():
         if counts[name] > 1:
-            labels[system] = f"{name} #{_digest(repr(system))}"
+            labels[system] = f"{name} #{_short_digest(repr(system))}"
 
     return labels
 
@@ -228,7 +228,7 @@ def _bare(value: str) -> str:
     return decoded if isinstance(decoded, str) else value
 
 
-def _shortened(value: str) -> str:
+def _shortened_value(value: str) -> str:
     """Return a value as labels have it: a text without quotes unless it reads as a number, and of a
     long one its beginning with a digest of the whole, so that no two values look alike.
     """
@@ -239,30 +239,30 @@ def _shortened(value: str) -> str:
     if len(word) <= _LONGEST_VALUE:
         return word
 
-    return f"{word[: _LONGEST_VALUE - 10]}…{_digest(value)}"
+    return f"{word[: _LONGEST_VALUE - 10]}…{_short_digest(value)}"
 
 
-def _digest(text: str) -> str:
+def _short_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-def _listed(settings: Settings) -> str:
-    return ",".join(f"{name}={_shortened(value)}" for name, value in settings)
+def _listed_settings(settings: Settings) -> str:
+    return ",".join(f"{name}={_shortened_value(value)}" for name, value in settings)
 
 
 def _with_args(name: str, args: Settings) -> str:
-    return f"{name}({_listed(args)})" if args else name
+    return f"{name}({_listed_settings(args)})" if args else name
 
 
 def _braced(call: Settings) -> str:
-    return f"{{{_listed(call)}}}"
+    return f"{{{_listed_settings(call)}}}"
 
 
 # ---- patterns
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _PatternReading:
     """One way to read a pattern; None: anything fits."""
 
     model: str
@@ -275,18 +275,18 @@ class _Reading:
 _ENDING = re.compile(r"(?s)(?P<rest>.*)(?P<open>[({])(?P<inside>[^(){}]*)(?P<close>[)}])\s*")
 
 
-def _readings(pattern: str) -> Iterator[_Reading]:
+def _readings(pattern: str) -> Iterator[_PatternReading]:
     """Yield the ways to read a pattern: names of models may have parentheses or an @ themselves."""
-    yield _Reading(pattern.strip(), None, None, None, None)
+    yield _PatternReading(pattern.strip(), None, None, None, None)
     rest, call = _take(pattern.strip(), "{")
     at = [index for index, letter in enumerate(rest) if letter == "@"]
     whole, args = _take(rest, "(")
-    yield _Reading(whole, args, None, None, call)
+    yield _PatternReading(whole, args, None, None, call)
 
     for index in at:
         model, model_args = _take(rest[:index], "(")
         agent, agent_args = _take(rest[index + 1 :], "(")
-        yield _Reading(model, model_args, agent, agent_args, call)
+        yield _PatternReading(model, model_args, agent, agent_args, call)
 
 
 def _take(text: str, opening: str) -> tuple[str, Settings | None]:

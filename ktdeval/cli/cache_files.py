@@ -22,7 +22,7 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.values.fields import near_matches
 
 if TYPE_CHECKING:
-    from ktdeval.calls.cache_admin import CacheAdmin, Checked, ModelUse
+    from ktdeval.calls.cache_admin import CacheAdmin, CheckedReplies, ModelUse
     from ktdeval.cli.files import PruneOptions
     from ktdeval.market.array_cache import ArrayCache
 
@@ -56,7 +56,7 @@ def list_cache(file: Path | None, as_json: bool) -> None:
         return
 
     if uses:
-        print_table(_HEADER, map(_row, uses))
+        print_table(_HEADER, map(_model_row, uses))
 
     replies = sum(use.replies for use in uses)
     click.echo(f"{path}: {count(replies, 'reply')}, {size:,} bytes on disk")
@@ -85,7 +85,7 @@ def _bytes_on_disk(path: Path) -> int:
     return sum(part.stat().st_size for part in (path, log) if part.exists())
 
 
-def _row(use: ModelUse) -> tuple[str, ...]:
+def _model_row(use: ModelUse) -> tuple[str, ...]:
     """Return the listing's row of a model, its numbers flush right below their titles."""
     numbers = (use.replies, use.bytes, use.input_tokens, use.output_tokens)
     cells = [f"{number:>{len(title)},}" for number, title in zip(numbers, _HEADER[1:])]
@@ -96,7 +96,7 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
     """Remove the replies that options select. Raises UsageError: they don't go together."""
     from datetime import UTC, datetime
 
-    from ktdeval.calls.cache_admin import Pruned, PruneRule
+    from ktdeval.calls.cache_admin import PrunedReplies, PruneRule
 
     selected = (options.older_than, options.model, options.max_size)
     is_selected = any(value is not None for value in selected)
@@ -117,7 +117,7 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
         max_bytes = round(options.max_size * _MEGABYTE)
 
     rule = PruneRule(options.model or "*", options.older_than, max_bytes)
-    pruned = Pruned(0, 0)
+    pruned = PrunedReplies(0, 0)
     with _opened(file) as (path, admin):
         if admin is not None:
             _warn_of_glob(options.model, admin.models())
@@ -153,9 +153,9 @@ def check_cache(file: Path | None, as_json: bool) -> int:
 
     A damaged reply is never used: its call is made again, and the new reply replaces it.
     """
-    from ktdeval.calls.cache_admin import Checked
+    from ktdeval.calls.cache_admin import CheckedReplies
 
-    checked = Checked(0, ())
+    checked = CheckedReplies(0, ())
     with _opened(file) as (path, admin):
         if admin is not None:
             checked = admin.verify()
@@ -170,7 +170,7 @@ def check_cache(file: Path | None, as_json: bool) -> int:
     return exit_code
 
 
-def _print_checked(path: Path, checked: Checked) -> None:
+def _print_checked(path: Path, checked: CheckedReplies) -> None:
     """Print the problems that a check of a cache file found, and how many replies it checked."""
     findings = checked.findings
     for finding in findings[:_SHOWN_FINDINGS]:

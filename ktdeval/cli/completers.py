@@ -34,7 +34,7 @@ def complete_names(kind: str) -> Completer:
     data, runners, windows. The last name of a list with commas is completed.
     """
     if kind == "windows":
-        return _completer(_windows)
+        return _completer(_windows_of_tasks)
 
     return _completer(lambda _context: names_of(load_plugins(), kind))
 
@@ -90,7 +90,7 @@ def _completer(words: Callable[[click.Context], Words]) -> Completer:
     return complete
 
 
-def _windows(context: click.Context) -> Words:
+def _windows_of_tasks(context: click.Context) -> Words:
     """Return the windows of the tasks that the line names so far, or of all tasks."""
     plugins = load_plugins()
     specs = plugins.specs("tasks")

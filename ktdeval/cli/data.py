@@ -125,7 +125,7 @@ def info(context: click.Context, folder: Path, options: JsonOptions) -> None:
     if form is None:
         from ktdeval.market.storage import load_snapshot
 
-        facts = _facts(load_snapshot(folder), folder)
+        facts = _snapshot_facts(load_snapshot(folder), folder)
     else:
         facts = dict(form.facts(folder))
 
@@ -146,26 +146,26 @@ def _fact_text(value: Any) -> str:
     return str(value)
 
 
-def _counts(labels: Iterable[str]) -> dict[str, int]:
+def _label_counts(labels: Iterable[str]) -> dict[str, int]:
     """Return how often each label occurs, in the order of the labels."""
     return {str(label): number for label, number in sorted(Counter(labels).items())}
 
 
-def _kinds(snapshot: MarketSnapshot) -> dict[str, Any]:
+def _kind_facts(snapshot: MarketSnapshot) -> dict[str, Any]:
     """Return the boards of a market of A-shares; kinds, venues and units of any other."""
     if not snapshot.instruments:
-        return {"boards": _counts(snapshot.boards)}
+        return {"boards": _label_counts(snapshot.boards)}
 
     return {
-        "kinds": _counts(snapshot.kinds),
-        "venues": _counts(snapshot.venues),
+        "kinds": _label_counts(snapshot.kinds),
+        "venues": _label_counts(snapshot.venues),
         "currency": snapshot.currency,
         "days_a_year": snapshot.days_a_year,
         "assets_with_closes_only": int(snapshot.close_only.sum()),
     }
 
 
-def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
+def _snapshot_facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
     """Return the facts that `data info` shows, by name."""
     meta = snapshot.meta
     members = snapshot.member.sum(axis=1)
@@ -183,7 +183,7 @@ def _facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
         "first_day": str(snapshot.days[0]),
         "last_day": str(snapshot.days[-1]),
         "assets": len(snapshot.codes),
-        **_kinds(snapshot),
+        **_kind_facts(snapshot),
         "industries": len(set(snapshot.industries)),
         "members_a_day": {"smallest": int(members.min()), "largest": int(members.max())},
         "bars": int((snapshot.close == snapshot.close).sum()),

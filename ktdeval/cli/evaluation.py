@@ -82,7 +82,7 @@ def evaluate(
 
     for option in ("windows", "plugin"):
         if option in given:
-            given[option] = tuple(_texts(given[option], option))
+            given[option] = tuple(_option_values(given[option], option))
 
     config = load_config(None, given)
     plugins = load_plugins(config.plugin)
@@ -175,7 +175,7 @@ class Evaluation:
         rows = []
         for spec, ledger in self._ledgers(episode):
             for step in ledger.steps:
-                row = _named(spec)
+                row = _episode_columns(spec)
                 row["step"] = step.step
                 row["decided_on"] = step.decided_on
                 row["filled_on"] = step.filled_on
@@ -202,7 +202,7 @@ class Evaluation:
         for spec, ledger in self._ledgers(episode):
             for step in ledger.steps:
                 for order in step.orders:
-                    row = _named(spec)
+                    row = _episode_columns(spec)
                     row["filled_on"] = step.filled_on
                     row |= _order_row(order, ledger)
                     rows.append(row)
@@ -255,7 +255,7 @@ class Evaluation:
             if spec.task not in trading or not run.is_complete(spec):
                 continue
 
-            if chosen.items() <= _named(spec).items():
+            if chosen.items() <= _episode_columns(spec).items():
                 any_match = True
                 yield spec, run.load_ledger(spec)
 
@@ -308,7 +308,7 @@ def _order_row(order: OrderRecord, ledger: Ledger) -> dict[str, Any]:
     return row
 
 
-def _named(spec: EpisodeSpec) -> dict[str, Any]:
+def _episode_columns(spec: EpisodeSpec) -> dict[str, Any]:
     """Return the columns that name an episode."""
     return {"task": spec.task, "window": spec.window_name, "seed": spec.seed}
 
@@ -323,7 +323,7 @@ def _dated(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     return frame.assign(**dated)
 
 
-def _texts(values: Any, where: str) -> list[Any]:
+def _option_values(values: Any, where: str) -> list[Any]:
     """Return a list from one value, several, or names separated by commas."""
     if isinstance(values, str):
         return list(names_in([values], where))
@@ -365,7 +365,7 @@ class _ObjectPlugin:
         """Return the names of tasks or metrics; objects are offered under them."""
         method, expected = _EXPECTED[kind]
         names = []
-        for value in _texts(values, kind):
+        for value in _option_values(values, kind):
             if isinstance(value, str):
                 names.append(value)
                 continue

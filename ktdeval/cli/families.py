@@ -23,7 +23,7 @@ _OF_ALL = {**MASK_SUFFIXES, COMPACT: "any task in fewer tokens"}
 
 
 @dataclass(frozen=True)
-class Family:
+class TaskFamily:
     """Tasks that belong together, as one line of a listing."""
 
     name: str  #: what `--tasks` takes for all of them
@@ -40,7 +40,7 @@ def family_of(spec: Spec) -> str:
     return next(iter(spec.groups), spec.name)
 
 
-def families(specs: Iterable[Spec]) -> list[Family]:
+def families(specs: Iterable[Spec]) -> list[TaskFamily]:
     """Return the families of tasks by name; each task is in one."""
     by_name: dict[str, list[Spec]] = {}
     for spec in specs:
@@ -55,12 +55,12 @@ def families(specs: Iterable[Spec]) -> list[Family]:
                 groups.setdefault(group, []).append(spec)
 
         narrower = {group: tuple(groups[group]) for group in sorted(groups)}
-        found.append(Family(name, _summary(own), tuple(own), narrower))
+        found.append(TaskFamily(name, _family_summary(own), tuple(own), narrower))
 
     return found
 
 
-def _summary(specs: Sequence[Spec]) -> str:
+def _family_summary(specs: Sequence[Spec]) -> str:
     """Return the line of a family: that of its task file, else of its first task."""
     for spec in specs:
         lineage = spec.extra.get("lineage", ())
@@ -119,7 +119,7 @@ def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
         "Tasks of a family: ktdeval tasks FAMILY; all: --all",
         "A task in full: ktdeval tasks TASK",
     ]
-    return [_cut(line, width) for line in lines]
+    return [_shortened_line(line, width) for line in lines]
 
 
 def _aligned(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _in_columns(meanings: Sequence[tuple[str, str]], width: int) -> Iterator[str
         yield f"{_GAP}{left:<{room}}{right}".rstrip()
 
 
-def _cut(line: str, width: int) -> str:
+def _shortened_line(line: str, width: int) -> str:
     """Return a line of at most `width` columns."""
     if len(line) <= width:
         return line

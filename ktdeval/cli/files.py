@@ -26,7 +26,7 @@ _MOST_DAYS = 36_500
 _MOST_MEGABYTES = 1_000_000_000
 
 
-class Place(RunPath):
+class FilesPlace(RunPath):
     """Run, folder of runs, URL or cache file; the word `cache` is the shared cache."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
@@ -40,7 +40,7 @@ class Place(RunPath):
         return path
 
 
-_PLACE = click.argument("place", type=Place(), metavar=f"RUN|{CACHE}|FILE")
+_PLACE = click.argument("place", type=FilesPlace(), metavar=f"RUN|{CACHE}|FILE")
 
 
 @example("ktdeval files list ktdeval-runs", "ktdeval files list cache")

@@ -93,7 +93,7 @@ def _complete_kinds(
     _context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
     """Complete the kinds of listings, those of plugins included."""
-    kinds = _kinds(load_plugins())
+    kinds = _kind_summaries(load_plugins())
     return [CompletionItem(kind, help=kinds[kind]) for kind in kinds if kind.startswith(text)]
 
 
@@ -109,25 +109,25 @@ def list_(kind: str | None, names: tuple[str, ...], options: TaskListingOptions)
     one that a plugin adds; without it the kinds are listed. `ktdeval tasks`, `models` and `agents`
     are short forms.
     """
-    plugins = _loaded(kind, options)
-    kinds = _kinds(plugins)
+    plugins = _loaded_plugins(kind, options)
+    kinds = _kind_summaries(plugins)
     if kind is None:
         _print_kinds(kinds, options.as_json)
     elif kind in kinds:
-        _list(kind, plugins, names, options)
+        _list_kind(kind, plugins, names, options)
     else:
         near = near_matches(kind, kinds)
         raise UsageError(f"list: no kind {kind!r}{near}; kinds are {', '.join(kinds)}")
 
 
-def _loaded(kind: str | None, options: ListingOptions) -> Plugins:
+def _loaded_plugins(kind: str | None, options: ListingOptions) -> Plugins:
     """Return the plugins; a listing of them shows itself what is broken, without warnings."""
     if kind == "plugins":
         return load_plugins(options.plugin or ())
     return open_plugins(options.plugin or ())
 
 
-def _kinds(plugins: Plugins) -> dict[str, str]:
+def _kind_summaries(plugins: Plugins) -> dict[str, str]:
     """Return what is listed of each kind, also of those that plugins add."""
     kinds = {kind: row["summary"] for kind, row in _ROWS.items()}
     for words, spec in plugins.specs("commands").items():
@@ -159,7 +159,7 @@ def tasks(names: tuple[str, ...], options: TaskListingOptions) -> None:
     With NAME, the tasks of a family, group or glob, or one task: its resolved config, with its data
     card and its sources. The word `show` before NAME may be left out.
     """
-    _list("tasks", _loaded("tasks", options), names, options)
+    _list_kind("tasks", _loaded_plugins("tasks", options), names, options)
 
 
 @example("ktdeval models", "ktdeval models show builtin/momentum")
@@ -174,7 +174,7 @@ def models(names: tuple[str, ...], options: ListingOptions) -> None:
     With NAME, its parameters with type, default and meaning. The word `show` before NAME may be
     left out.
     """
-    _list("models", _loaded("models", options), names, options)
+    _list_kind("models", _loaded_plugins("models", options), names, options)
 
 
 @example("ktdeval agents", "ktdeval agents show react")
@@ -189,7 +189,7 @@ def agents(names: tuple[str, ...], options: ListingOptions) -> None:
     With NAME, its parameters with type, default and meaning. The word `show` before NAME may be
     left out.
     """
-    _list("agents", _loaded("agents", options), names, options)
+    _list_kind("agents", _loaded_plugins("agents", options), names, options)
 
 
 # ---- one in full
@@ -298,7 +298,7 @@ def _list_plugins(plugins: Plugins, names: Sequence[str], as_json: bool) -> None
             offers[plugins.owner(kind, name)].append(f"{kind}:{name}")
 
     listed = {info.name: info for info in [*plugins.info.values(), *_unloaded(plugins)]}
-    chosen = _chosen("plugin", listed, names)
+    chosen = _chosen_entries("plugin", listed, names)
     if as_json:
         print_json(
             [
@@ -331,14 +331,14 @@ def _list_commands(plugins: Plugins, names: Sequence[str], as_json: bool) -> Non
         for name in members:
             rows[name] = (name, group, summaries[name])
 
-    chosen = _chosen("command", rows, names)
+    chosen = _chosen_entries("command", rows, names)
     if as_json:
         print_json([dict(zip(("name", "group", "summary"), row, strict=True)) for row in chosen])
     else:
         print_table(("COMMAND", "GROUP", "SUMMARY"), chosen)
 
 
-def _chosen(kind: str, listed: Mapping[str, T], names: Sequence[str]) -> list[T]:
+def _chosen_entries(kind: str, listed: Mapping[str, T], names: Sequence[str]) -> list[T]:
     """Return what is listed under names, or all. Raises UsageError: nothing is called so."""
     for name in names:
         if name not in listed:
@@ -384,7 +384,7 @@ def _plugin_row(info: PluginInfo, offers: Sequence[str], error: str | None) -> t
     return info.name, origin or "--plugin", ", ".join(parts) or "nothing"
 
 
-def _list(kind: str, plugins: Plugins, given: Sequence[str], options: ListingOptions) -> None:
+def _list_kind(kind: str, plugins: Plugins, given: Sequence[str], options: ListingOptions) -> None:
     """Print what there is of a kind; with one name that thing in full, with several these.
 
     The word `show` before names says nothing more.

@@ -303,12 +303,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return answer(os.environ[COMPLETION], cli)
 
-        return _run(arguments)
+        return _run_command(arguments)
     finally:
         sys.stdout, sys.stderr = streams
 
 
-def _run(arguments: list[str]) -> int:
+def _run_command(arguments: list[str]) -> int:
     # To find the width itself, click would import shutil with all compression formats.
     width = max(60, min(terminal_width(), 120))
     try:
@@ -414,12 +414,12 @@ def _fail(message: str, exit_code: int, how: str = "error") -> int:
 
     # A message may quote a file, an address or a server's reply, which may contain a key.
     words = redact_secrets(message, os.environ).split()
-    line = " ".join(_shortened(word) for word in words)
+    line = " ".join(_shortened_word(word) for word in words)
     click.echo(f"ktdeval: {how}: {line}", err=True)
     return exit_code
 
 
-def _shortened(word: str) -> str:
+def _shortened_word(word: str) -> str:
     """Return a word of a message, its middle left out if it is too long for a line."""
     if len(word) <= _LONGEST_WORD:
         return word

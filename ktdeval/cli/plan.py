@@ -121,7 +121,7 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
         print_json(to_plain(estimate))
         return
 
-    for name, text in _facts(estimate):
+    for name, text in _estimate_facts(estimate):
         click.echo(f"{name:<10}{text}")
 
     for task in estimate.tasks:
@@ -156,7 +156,7 @@ def _print_task(task: TaskEstimate, max_output_tokens: int) -> None:
         )
 
 
-def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
+def _estimate_facts(estimate: RunEstimate) -> list[tuple[str, str]]:
     """Return the names and texts of the lines above the tables."""
     model = estimate.model
     facts = [("model", model)]
@@ -168,7 +168,7 @@ def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
 
         facts.append(("context", context))
 
-    facts.append(("price", _price(estimate)))
+    facts.append(("price", _price_text(estimate)))
     folder = str(estimate.folder)
     done = sum(task.finished.steps for task in estimate.tasks)
     if done:
@@ -188,7 +188,7 @@ def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
     return facts
 
 
-def _price(estimate: RunEstimate) -> str:
+def _price_text(estimate: RunEstimate) -> str:
     """Return the model's price with its day and source, if they are known."""
     price = estimate.price
     if price is None:

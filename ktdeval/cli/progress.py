@@ -48,7 +48,7 @@ _CHECKS = {
 
 
 @dataclass(slots=True)
-class _Tally:
+class _EpisodeTotals:
     """Running totals of one episode, as shown."""
 
     total: int
@@ -91,7 +91,7 @@ class _Tally:
         return " · ".join(parts)
 
 
-class _Bars(Progress):
+class _EpisodeBars(Progress):
     """Progress bars, each with its status on a line below, so that a narrow terminal shows both."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -106,7 +106,7 @@ class _Bars(Progress):
                 yield Text(f"  {status}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def _columns(console: Console) -> list[ProgressColumn]:
+def _bar_columns(console: Console) -> list[ProgressColumn]:
     """Return the columns of a bar: each bar is its own table, so fixed widths keep them aligned."""
     title_width = 39
     bar_width = 12
@@ -145,7 +145,9 @@ def work_shown(console: Console | None = None) -> Iterator[Tell]:
         return
 
     # rich would write what is printed meanwhile to stderr, even into a pipe's place.
-    bars = _Bars(*_columns(console), console=console, transient=True, redirect_stdout=False)
+    bars = _EpisodeBars(
+        *_bar_columns(console), console=console, transient=True, redirect_stdout=False
+    )
     bar = bars.add_task("", status="", visible=False)
 
     def tell(name: str, done: int, total: int) -> None:
@@ -186,11 +188,13 @@ class ProgressObserver:
         self._live = console.is_terminal
         # Events of parallel episodes come from several threads.
         self._lock = threading.Lock()
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, _EpisodeTotals] = {}
         self._bars: dict[str, TaskID] = {}
         self._batch_text = ""  # as it was shown last
 
-        self._progress = _Bars(*_columns(console), console=console, disable=not self._live)
+        self._progress = _EpisodeBars(
+            *_bar_columns(console), console=console, disable=not self._live
+        )
         self._overall = self._progress.add_task(
             "episodes", total=episodes, status="", visible=episodes > 1
         )
@@ -229,7 +233,7 @@ class ProgressObserver:
                     self._say(event.spec, f"{state}: {event.error}")
 
     def _start(self, event: events.EpisodeStarted) -> None:
-        tally = _Tally(event.total_steps, event.done_steps)
+        tally = _EpisodeTotals(event.total_steps, event.done_steps)
         self._tallies[event.spec.id] = tally
         for step in event.recorded:
             tally.add(step)

@@ -24,7 +24,7 @@ def resume_line(
         raised = 2 * max(before, least)
         text = str(math.ceil(raised)) if name == "max_tokens" else _rounded_up(raised)
         option = "--" + name.replace("_", "-")
-        resumed = [*_without(resumed, option), option, text]
+        resumed = [*_without_option(resumed, option), option, text]
 
     return shlex.join(["ktdeval", *resumed])
 
@@ -39,7 +39,7 @@ def _rounded_up(dollars: float) -> str:
     return f"{math.ceil(dollars / step) * step:.{max(digits, 0)}f}"
 
 
-def _without(words: Sequence[str], option: str) -> list[str]:
+def _without_option(words: Sequence[str], option: str) -> list[str]:
     """Return words without an option and its value."""
     kept = []
     skips_value = False

@@ -189,7 +189,7 @@ def run(context: click.Context, /, config: RunConfig, options: JsonOptions) -> N
         resume = resume_line(context.meta[WORDS], limits, result.stopped.needed)
 
     if options.as_json:
-        print_json(_outcome(result, folder, cards, resume))
+        print_json(_run_outcome(result, folder, cards, resume))
     else:
         print_cards(cards)
         if cards:
@@ -200,7 +200,7 @@ def run(context: click.Context, /, config: RunConfig, options: JsonOptions) -> N
     check_finished(result)
 
 
-def _outcome(
+def _run_outcome(
     result: RunResult, folder: Path, cards: Sequence[Path], resume: str | None
 ) -> dict[str, JsonValue]:
     """Return what `run --json` prints: the folder, the paths of its cards, what did not finish,

@@ -15,7 +15,7 @@ from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import VerificationError
 
 if TYPE_CHECKING:
-    from ktdeval.runner.run_admin import EpisodeRow, Finding
+    from ktdeval.runner.run_admin import EpisodeRow, RunFinding
 
 _HEADER = ("EPISODE", "STATE", "TASK", "MODEL", "AGENT", "WINDOW", "SEED", "BYTES")
 _SHOWN_FINDINGS = 100
@@ -40,7 +40,7 @@ def list_runs(place: Path, as_json: bool, chosen: Mapping[str, Any]) -> None:
         return
 
     if listed:
-        print_table(_HEADER, map(_cells, listed))
+        print_table(_HEADER, map(_episode_cells, listed))
 
     complete = sum(row.state == "complete" for row in listed)
     size = sum(row.bytes for row in listed)
@@ -50,7 +50,7 @@ def list_runs(place: Path, as_json: bool, chosen: Mapping[str, Any]) -> None:
     )
 
 
-def _cells(row: EpisodeRow) -> tuple[str, ...]:
+def _episode_cells(row: EpisodeRow) -> tuple[str, ...]:
     return (
         row.id,
         row.state,
@@ -70,7 +70,7 @@ def check_runs(place: Path, as_json: bool) -> None:
     from ktdeval.runner.run_admin import check_run
     from ktdeval.runner.trials import run_folders
 
-    found: list[tuple[Path, Finding]] = []
+    found: list[tuple[Path, RunFinding]] = []
     for run in run_folders([place]):
         found += [(run.path, finding) for finding in check_run(run)]
 
@@ -88,7 +88,7 @@ def check_runs(place: Path, as_json: bool) -> None:
         )
 
 
-def _print_findings(place: Path, found: list[tuple[Path, Finding]]) -> None:
+def _print_findings(place: Path, found: list[tuple[Path, RunFinding]]) -> None:
     for path, finding in found[:_SHOWN_FINDINGS]:
         click.echo(f"{path}/{finding.key}: {finding.kind}: {finding.problem}")
 

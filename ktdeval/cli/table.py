@@ -35,7 +35,7 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
     table = [pick(header), *map(pick, rows)]
     widths = [max(map(len, cells)) for cells in zip(*table)]
     if sys.stdout.isatty():
-        widths = _fit(widths, terminal_width())
+        widths = _fitted_widths(widths, terminal_width())
 
     for row in table:
         for line in _wrapped(row, widths):
@@ -139,7 +139,7 @@ def _picker(columns: Sequence[int]) -> Callable[[Sequence[str]], list[str]]:
     return pick
 
 
-def _fit(widths: Sequence[int], room: int) -> list[int]:
+def _fitted_widths(widths: Sequence[int], room: int) -> list[int]:
     """Narrow the widest columns, never the first, until a row fits into `room`."""
     fitted = list(widths)
     gaps = len(_GAP) * (len(fitted) - 1)

@@ -23,7 +23,7 @@ from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
 from ktdeval.observation.state import ObservedState
 from ktdeval.observation.tables import as_object
-from ktdeval.trading.constraints import Breach
+from ktdeval.trading.constraints import RuleBreach
 from ktdeval.trading.executor import REJECTIONS
 from ktdeval.trading.types import Order, Scale
 from ktdeval.values.jsonio import DoubledFieldError, JsonValue, loads_unique
@@ -67,7 +67,7 @@ def action_schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SubmissionReading:
     """A submission with what was counted while reading it."""
 
     submission: Submission  #: the orders, or the feedback
@@ -84,7 +84,7 @@ class SubmissionForm(ABC):
     tool: ToolSpec
 
     @abstractmethod
-    def read(self, text: str) -> Reading:
+    def read(self, text: str) -> SubmissionReading:
         """Return the submission in `text`. Any text gives a Reading."""
 
     def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
@@ -132,11 +132,11 @@ class ActionForm(SubmissionForm):
             return self.tool
         return with_schema(self.tool, orders_of(self.tool.parameters, state, shorts=self._shorts))
 
-    def read(self, text: str) -> Reading:
+    def read(self, text: str) -> SubmissionReading:
         """Return the submission in `text`, with counts. Any text gives a Reading."""
         value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
-            return Reading(feedback, count_attempts(value, "orders", self._lens))
+            return SubmissionReading(feedback, count_attempts(value, "orders", self._lens))
 
         orders = []
         shown_ids = []
@@ -155,7 +155,7 @@ class ActionForm(SubmissionForm):
             orders.append(self._order(asset, item))
 
         submission = Submission(tuple(orders), encodable(value["overall_reason"]), tuple(shown_ids))
-        return Reading(submission, attempts, unknown)
+        return SubmissionReading(submission, attempts, unknown)
 
     def _order(self, asset: int | None, item: Mapping[str, Any]) -> Order:
         """Return an order of a valid submission; `asset` is None for an unknown stock."""
@@ -247,7 +247,7 @@ def read_valid(
     return None, problem("bad_json", "(whole)", rule)
 
 
-def breaking(breaches: Sequence[Breach]) -> Submission:
+def breaking(breaches: Sequence[RuleBreach]) -> Submission:
     """Return the feedback to an action that breaks rules known at the decision.
 
     It names order and rule of the first breaches.

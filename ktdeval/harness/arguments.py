@@ -23,7 +23,7 @@ from ktdeval.values.records import kind_of
 
 
 @dataclass(frozen=True, slots=True)
-class Handle(Kind):
+class HandleKind(Kind):
     """Marks an argument that the model writes as a handle and the function gets as a column or
     row.
     """
@@ -56,12 +56,12 @@ class Handle(Kind):
         return {"type": "string"}
 
 
-AssetArg = Annotated[int, Handle("asset")]
+AssetArg = Annotated[int, HandleKind("asset")]
 """A handle of an asset in the call, its snapshot column in the function. May stand inside list[...]
 and as key of dict[...].
 """
 #: A handle of a trading day in the call, its snapshot row in the function
-DayArg = Annotated[int, Handle("day")]
+DayArg = Annotated[int, HandleKind("day")]
 
 
 class ToolArgumentError(KtdevalError):
@@ -102,4 +102,4 @@ def read_argument(kind: Kind, value: JsonValue, lens: Lens, where: str) -> Any:
 
 def holds_handle(hint: Any) -> bool:
     """Whether an annotation holds an AssetArg or DayArg."""
-    return any(isinstance(part, Handle) or holds_handle(part) for part in get_args(hint))
+    return any(isinstance(part, HandleKind) or holds_handle(part) for part in get_args(hint))

@@ -13,7 +13,7 @@ from ktdeval.observation.tables import as_object
 from ktdeval.values.jsonio import dumps_canonical, loads_strict
 
 
-class Clearance:
+class LeakClearance:
     """What of a step's messages and tools has passed the leak guard, and in which form."""
 
     def __init__(self, parts: SessionParts) -> None:

@@ -75,7 +75,7 @@ def _explained(error: ValidationError, parents: Sequence[str | int] = ()) -> Ite
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _ObjectChoice:
     """Choice between alternative objects; each has one required field that the others lack."""
 
     names: tuple[str, ...]  #: the distinguishing field of each alternative
@@ -92,7 +92,7 @@ class _Choice:
         return len(value.keys() & set(self.names)) == 1
 
 
-def _choice_of(error: ValidationError) -> _Choice | None:
+def _choice_of(error: ValidationError) -> _ObjectChoice | None:
     """Return the choice between objects that failed; None if the error is of another kind."""
     branches: Any = error.validator_value
     if error.validator not in _CHOICES or not all(map(_is_closed_object, branches)):
@@ -114,7 +114,7 @@ def _choice_of(error: ValidationError) -> _Choice | None:
         "required": [name for name in branches[0]["required"] if name in common],
         "additionalProperties": False,
     }
-    choice = _Choice(names, together)
+    choice = _ObjectChoice(names, together)
     if choice.is_made_in(error.instance) and Draft202012Validator(together).is_valid(
         error.instance
     ):

@@ -147,14 +147,14 @@ def _needs_encoding(request: ModelRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class _ToolOffer:
     """Tools of a request as this protocol offers them."""
 
     rules: str  #: added to the prompt
     response_schema: Mapping[str, JsonValue] | None  #: schema of the reply, if it needs one
 
 
-def _offer(request: ModelRequest, protocol: ToolProtocol) -> _Offer:
+def _offer(request: ModelRequest, protocol: ToolProtocol) -> _ToolOffer:
     tools: list[JsonValue] = [
         [tool.name, tool.description, tool.parameters] for tool in request.tools
     ]
@@ -162,7 +162,7 @@ def _offer(request: ModelRequest, protocol: ToolProtocol) -> _Offer:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _make_offer(key: str, protocol: ToolProtocol) -> _Offer:
+def _make_offer(key: str, protocol: ToolProtocol) -> _ToolOffer:
     """Return the offer of some tools.
 
     The key of the cache is their text. Objects would not do: each episode creates its own equal
@@ -185,7 +185,7 @@ def _make_offer(key: str, protocol: ToolProtocol) -> _Offer:
     if protocol == "json_schema":
         reply_schema = _envelope_schema(tools, forced, schema) if tools else schema
 
-    return _Offer("\n\n".join(rules), reply_schema)
+    return _ToolOffer("\n\n".join(rules), reply_schema)
 
 
 def _description(tool: ToolSpec) -> str:

@@ -23,7 +23,7 @@ from ktdeval.harness.agent import (
     ToolResult,
     decision_problem,
 )
-from ktdeval.harness.clearance import Clearance
+from ktdeval.harness.clearance import LeakClearance
 from ktdeval.harness.messages import (
     Message,
     Model,
@@ -43,7 +43,7 @@ from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.harness.tools import call
 from ktdeval.harness.traits import model_traits
 from ktdeval.observation.state import NOTHING_SHOWN, ObservedState
-from ktdeval.trading.constraints import Breach
+from ktdeval.trading.constraints import RuleBreach
 from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, CountsRecord
 from ktdeval.trading.types import DECIDED, Action
 from ktdeval.values.fields import near_matches
@@ -120,7 +120,7 @@ class GuardedSession:
         parts: SessionParts,
         step: int,
         context: Any,
-        breaches: Callable[[Action], Sequence[Breach]] | None = None,
+        breaches: Callable[[Action], Sequence[RuleBreach]] | None = None,
         teach: Callable[[], Iterable[Lesson]] | None = None,
         history: Callable[[int], FactorHistory] | None = None,
     ) -> None:
@@ -132,7 +132,7 @@ class GuardedSession:
         self._history = history
         self._tools = {tool.name: tool for tool in parts.tools}
         self._submit_tool = parts.form.tool
-        self._clearance = Clearance(parts)
+        self._clearance = LeakClearance(parts)
         self._budget = parts.harness.max_tool_calls
         self._calls = 0
         self._observed: ObservedState | None = None

@@ -74,7 +74,7 @@ class StepSignals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _RecordedMessage:
     """A recorded message."""
 
     role: str
@@ -89,7 +89,7 @@ def step_signals(talk: TranscriptEntry) -> StepSignals:
     """
     held: dict[str, float] = {}
     replies: dict[str, str] = {}
-    messages: list[_Turn] = []
+    messages: list[_RecordedMessage] = []
 
     for exchange in talk.exchanges:
         messages = _conversation(messages, exchange)
@@ -102,7 +102,7 @@ def step_signals(talk: TranscriptEntry) -> StepSignals:
     return StepSignals(held, answers)
 
 
-def _asks_signals(messages: Sequence[_Turn]) -> bool:
+def _asks_signals(messages: Sequence[_RecordedMessage]) -> bool:
     """Whether the instructions of a conversation ask for signals: its system message, or the role's
     own part of its first user message. Reports before that part may quote the form.
     """
@@ -116,7 +116,9 @@ def _asks_signals(messages: Sequence[_Turn]) -> bool:
     return False
 
 
-def _conversation(before: Sequence[_Turn], exchange: Mapping[str, Any]) -> list[_Turn]:
+def _conversation(
+    before: Sequence[_RecordedMessage], exchange: Mapping[str, Any]
+) -> list[_RecordedMessage]:
     """Return the messages of a recorded call: the first ones of the call before, then new ones."""
     number_before = exchange.get("kept")
     if not isinstance(number_before, int):
@@ -128,12 +130,12 @@ def _conversation(before: Sequence[_Turn], exchange: Mapping[str, Any]) -> list[
 
     messages = list(before[:number_before])
     for message in map(as_object, sent):
-        messages.append(_Turn(str(message.get("role")), str(message.get("content"))))
+        messages.append(_RecordedMessage(str(message.get("role")), str(message.get("content"))))
 
     return messages
 
 
-def _shares(messages: Iterable[_Turn]) -> dict[str, float]:
+def _shares(messages: Iterable[_RecordedMessage]) -> dict[str, float]:
     """Return shares by label of the assets that recorded messages show; 0 if nothing is held."""
     for message in messages:
         if message.role != "user":

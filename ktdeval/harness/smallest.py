@@ -57,21 +57,21 @@ def _of_alternatives(schema: Mapping[str, Any]) -> JsonValue:
 
 def _of_type(kind: str, schema: Mapping[str, Any]) -> JsonValue:
     if kind == "object":
-        return _object(schema)
+        return _smallest_object(schema)
     if kind == "array":
         item = _smallest(schema.get("items", True))
         return [item] * int(schema.get("minItems", 0))
     if kind == "string":
-        return _text(int(schema.get("minLength", 0)), schema.get("maxLength"))
+        return _filler_text(int(schema.get("minLength", 0)), schema.get("maxLength"))
     if kind in ("number", "integer"):
-        return _number(kind, schema)
+        return _smallest_number(kind, schema)
     if kind == "boolean":
         return False
 
     return None
 
 
-def _object(schema: Mapping[str, Any]) -> JsonValue:
+def _smallest_object(schema: Mapping[str, Any]) -> JsonValue:
     """Return the required fields; those of the first fitting alternative where it adds some."""
     fields = schema.get("properties", {})
     required = list(schema.get("required", ()))
@@ -90,7 +90,7 @@ def _object(schema: Mapping[str, Any]) -> JsonValue:
     return made
 
 
-def _text(least: int, most: int | None) -> str:
+def _filler_text(least: int, most: int | None) -> str:
     length = max(least, len(_FILLER.strip()))
     if most is not None:
         length = max(least, min(length, most))
@@ -98,7 +98,7 @@ def _text(least: int, most: int | None) -> str:
     return (_FILLER * (length // len(_FILLER) + 1))[:length].rstrip() or "x" * length
 
 
-def _number(kind: str, schema: Mapping[str, Any]) -> JsonValue:
+def _smallest_number(kind: str, schema: Mapping[str, Any]) -> JsonValue:
     """Return the number within the bounds that is nearest to 0."""
     step = 1 if kind == "integer" else 0.5
     low = schema.get("minimum", -math.inf)

@@ -16,8 +16,8 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness.action import (
     SUBMIT_TOOL,
-    Reading,
     SubmissionForm,
+    SubmissionReading,
     count_attempts,
     problem,
     read_valid,
@@ -64,7 +64,7 @@ NOTHING_HELD = Standing()
 
 
 @dataclass(frozen=True, slots=True)
-class _Trade:
+class _StanceOrder:
     """Order that a decision comes to."""
 
     asset: int
@@ -203,11 +203,11 @@ class StanceForm(SubmissionForm):
         """Labels of the assets shown at this step, in the order shown."""
         return [self._lens.asset_handle(asset) for asset in self._assets]
 
-    def read(self, text: str) -> Reading:
+    def read(self, text: str) -> SubmissionReading:
         """Return the submission in `text`, or the feedback that says why there is none."""
         value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
-            return Reading(feedback, count_attempts(value, "decisions", self._lens))
+            return SubmissionReading(feedback, count_attempts(value, "decisions", self._lens))
 
         decisions: dict[int, Mapping[str, Any]] = {}
         named: list[int | None] = []
@@ -222,11 +222,13 @@ class StanceForm(SubmissionForm):
                 hidden += 1
 
         if Counter(named) != Counter(self._assets):
-            return Reading(problem("schema", "decisions", self._miscounted(named)), hidden)
+            return SubmissionReading(
+                problem("schema", "decisions", self._miscounted(named)), hidden
+            )
 
         orders = tuple(self._orders(decisions))
         overall_reason = encodable(value["overall_reason"])
-        return Reading(Submission(orders, overall_reason, ("",) * len(orders)), hidden)
+        return SubmissionReading(Submission(orders, overall_reason, ("",) * len(orders)), hidden)
 
     def _miscounted(self, named: Sequence[int | None]) -> str:
         """Return the rule that decisions on these assets break, and where: which assets lack one,
@@ -243,9 +245,9 @@ class StanceForm(SubmissionForm):
 
         faults: list[str] = []
         if lacking:
-            faults.append(f"lacks {_listed(lacking)}")
+            faults.append(f"lacks {_listed_labels(lacking)}")
         if repeated:
-            faults.append(f"has more than one for {_listed(repeated)}")
+            faults.append(f"has more than one for {_listed_labels(repeated)}")
 
         others = sum(count for asset, count in counts.items() if asset not in self._assets)
         if others:
@@ -279,25 +281,27 @@ class StanceForm(SubmissionForm):
         steps = self._held.get(asset, 0)
         return (steps > 0) - (steps < 0)
 
-    def _trades(self, sides: Mapping[int, int]) -> list[_Trade]:
+    def _trades(self, sides: Mapping[int, int]) -> list[_StanceOrder]:
         """Return what has to be traded for the sides decided on."""
         if self._rebuild is not None:
             return self._rebuilding(sides, self._rebuild(sides))
 
-        trades: list[_Trade] = []
+        trades: list[_StanceOrder] = []
         for asset, side in sides.items():
             standing = self._standing.get(asset, NOTHING_HELD)
             change = self._rule.trade(side, self._side(asset), standing)
             if change is not None:
-                trades.append(_Trade(asset, *change))
+                trades.append(_StanceOrder(asset, *change))
 
         return trades
 
-    def _rebuilding(self, sides: Mapping[int, int], targets: Mapping[int, Target]) -> list[_Trade]:
+    def _rebuilding(
+        self, sides: Mapping[int, int], targets: Mapping[int, Target]
+    ) -> list[_StanceOrder]:
         """Return what has to be traded to reach the targets, in the order decided; short sales come
         last.
         """
-        trades: list[_Trade] = []
+        trades: list[_StanceOrder] = []
         for asset in sides:
             if asset not in targets:
                 continue
@@ -305,12 +309,12 @@ class StanceForm(SubmissionForm):
             target = targets[asset]
             move = target.steps - self._held.get(asset, 0)
             if move:
-                trades.append(_Trade(asset, _direction(move), target.weight))
+                trades.append(_StanceOrder(asset, _direction(move), target.weight))
 
         return sorted(trades, key=lambda trade: trade.weight < 0.0)
 
 
-def _listed(labels: Sequence[str]) -> str:
+def _listed_labels(labels: Sequence[str]) -> str:
     """Return labels in words, the first ones of many."""
     text = ", ".join(labels[:_MOST_NAMED])
     if len(labels) > _MOST_NAMED:

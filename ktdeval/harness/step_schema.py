@@ -149,7 +149,7 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
         bound = math.ceil(round(limit * scale, 6)) / scale
 
     # The first of the ranges is the widest, and both signs follow it outwards.
-    inner, *outer = _cut(min(field["maximum"], bound))
+    inner, *outer = _truncated_bounds(min(field["maximum"], bound))
     can_be_short = field["minimum"] < 0
     ranges = [(-inner if can_be_short else field["minimum"], inner)]
     for low, high in itertools.pairwise([inner, *outer]):
@@ -167,7 +167,7 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
     field["anyOf"] = alternatives
 
 
-def _cut(bound: float) -> list[float]:
+def _truncated_bounds(bound: float) -> list[float]:
     """Return a bound cut off after each of its decimals, such as 0.2 and 0.25: llguidance 1.9
     refuses 0.2 in a range that ends at 0.25, and takes it where one ends there.
     """

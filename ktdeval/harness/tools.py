@@ -38,7 +38,7 @@ from ktdeval.values.typed import joined_lines
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class ToolArgument:
     """One argument of a tool, compiled from its annotation."""
 
     name: str
@@ -57,7 +57,7 @@ class Tool:
     #: arguments)`; returns a payload, or a Refusal
     function: Callable[..., Payload | Refusal]
     #: the compiled arguments; None where the function reads the JSON object itself
-    arguments: tuple[Argument, ...] | None
+    arguments: tuple[ToolArgument, ...] | None
 
     @property
     def spec(self) -> ToolSpec:
@@ -74,7 +74,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class ArgumentFault:
     """What is wrong with the arguments of a call. It quotes nothing of what the model wrote."""
 
     kind: str
@@ -97,7 +97,9 @@ class ToolOutcome:
     #: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None when the function ran
     failure: str | None = None
     unmask_attempts: int = 0  #: hidden identities found among the arguments
-    complaint: Complaint | None = None  #: what is wrong with the arguments; None for other outcomes
+    complaint: ArgumentFault | None = (
+        None  #: what is wrong with the arguments; None for other outcomes
+    )
 
 
 def tool(function: Callable[..., Payload | Refusal]) -> Tool:
@@ -126,7 +128,7 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
 
         properties[parameter.name] = schema
         is_required = parameter.default is parameter.empty
-        arguments.append(Argument(parameter.name, kind, is_required))
+        arguments.append(ToolArgument(parameter.name, kind, is_required))
 
     for described in lines:
         if described not in properties:
@@ -196,22 +198,22 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
     try:
         arguments = {} if is_no_arguments(arguments_text) else loads_unique(arguments_text)
     except DoubledFieldError:
-        return _refused(Complaint("bad_json", "arguments", "each field once in an object"))
+        return _refused(ArgumentFault("bad_json", "arguments", "each field once in an object"))
     except ValueError:
         rule = "one JSON object, without NaN or Infinity"
-        return _refused(Complaint("bad_json", "arguments", rule))
+        return _refused(ArgumentFault("bad_json", "arguments", rule))
 
     if not isinstance(arguments, dict):
-        return _refused(Complaint("bad_arguments", "arguments", "one JSON object"))
+        return _refused(ArgumentFault("bad_arguments", "arguments", "one JSON object"))
 
-    attempts = sum(lens.is_hidden_identity(text) for text in _texts(arguments))
+    attempts = sum(lens.is_hidden_identity(text) for text in _nested_texts(arguments))
     try:
         if tool.arguments is None:
             result = tool.function(context, arguments)
         else:
             result = tool.function(context, **_convert_all(tool.arguments, arguments, lens))
     except ToolArgumentError as error:
-        return _refused(Complaint(error.kind, error.argument, error.expected), attempts)
+        return _refused(ArgumentFault(error.kind, error.argument, error.expected), attempts)
 
     if isinstance(result, Refusal):
         return ToolOutcome(result.payload, result.failure, attempts)
@@ -219,12 +221,12 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
     return ToolOutcome(result, None, attempts)
 
 
-def _refused(complaint: Complaint, unmask_attempts: int = 0) -> ToolOutcome:
+def _refused(complaint: ArgumentFault, unmask_attempts: int = 0) -> ToolOutcome:
     return ToolOutcome(complaint.payload, complaint.kind, unmask_attempts, complaint)
 
 
 def _convert_all(
-    declared: tuple[Argument, ...], values: Mapping[str, JsonValue], lens: Lens
+    declared: tuple[ToolArgument, ...], values: Mapping[str, JsonValue], lens: Lens
 ) -> dict[str, Any]:
     by_name = {argument.name: argument for argument in declared}
     for name in values:
@@ -245,7 +247,7 @@ def _convert_all(
     return arguments
 
 
-def _texts(value: JsonValue) -> Iterator[str]:
+def _nested_texts(value: JsonValue) -> Iterator[str]:
     """Yield every text inside a JSON value, keys included: where a hidden identity may be
     offered.
     """

@@ -49,7 +49,7 @@ class ParsedReply:
 
 
 @dataclass(frozen=True, slots=True)
-class _Object:
+class _WrittenObject:
     """JSON object in a text."""
 
     spans: dict[str, list[slice]]  #: spans of the values, by key; several if a key is repeated
@@ -140,7 +140,7 @@ def read_envelope(text: str) -> ParsedReply:
         calls.extend(_read_list(whole, span.start + 1))
 
     rest = whole[envelope.end :].strip()
-    content = f"{_content(whole, envelope)}\n\n{rest}".strip()
+    content = f"{_envelope_content(whole, envelope)}\n\n{rest}".strip()
     return ParsedReply(content, tuple(calls))
 
 
@@ -234,7 +234,7 @@ def _read_objects(text: str, offset: int, limit: int) -> tuple[list[WrittenCall]
         offset = item.end
 
 
-def _content(text: str, envelope: _Object) -> str:
+def _envelope_content(text: str, envelope: _WrittenObject) -> str:
     """Return the text under `content`.
 
     A schema in the request may allow another type, which is returned as the JSON text.
@@ -276,7 +276,7 @@ def _read_list(text: str, offset: int) -> tuple[WrittenCall, ...]:
     return tuple(calls)
 
 
-def _sound_call(text: str, item: _Object, key: str) -> WrittenCall | None:
+def _sound_call(text: str, item: _WrittenObject, key: str) -> WrittenCall | None:
     """Return the call in a well-formed object; None if it has no name.
 
     If a name or the arguments are repeated, the arguments are the text from the first to the last
@@ -348,7 +348,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _object_at(text: str, offset: int) -> _Object | None:
+def _object_at(text: str, offset: int) -> _WrittenObject | None:
     """Return the JSON object that begins at `offset`; None if there is none."""
     try:
         return _scan(text, offset)
@@ -356,12 +356,12 @@ def _object_at(text: str, offset: int) -> _Object | None:
         return None
 
 
-def _scan(text: str, offset: int) -> _Object:
+def _scan(text: str, offset: int) -> _WrittenObject:
     """Find the values of the JSON object at `offset`. Raises ValueError if it is malformed."""
     spans: dict[str, list[slice]] = {}
     offset = _after(text, offset, "{")
     if text.startswith("}", offset):
-        return _Object(spans, offset + 1)
+        return _WrittenObject(spans, offset + 1)
 
     while True:
         key, end = _DECODER.raw_decode(text, offset)
@@ -373,7 +373,7 @@ def _scan(text: str, offset: int) -> _Object:
         spans.setdefault(key, []).append(slice(start, end))
         offset = _skip(text, end)
         if text.startswith("}", offset):
-            return _Object(spans, offset + 1)
+            return _WrittenObject(spans, offset + 1)
 
         offset = _after(text, offset, ",")
 

@@ -37,7 +37,7 @@ def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row
         keys.append(scores)
 
     for name in columns:
-        keys.append([-_number(row.get(name)) for row in rows])
+        keys.append([-_number_or_nan(row.get(name)) for row in rows])
 
     return grouped(rows, places(keys))
 
@@ -51,7 +51,7 @@ def places_of(groups: Iterable[Iterable[Row]]) -> Mapping[str, int]:
     return placed
 
 
-def _number(value: object) -> float:
+def _number_or_nan(value: object) -> float:
     """Return a figure of a table; NaN for a word, a flag, or what is not defined."""
     if isinstance(value, bool) or not isinstance(value, float | int):
         return math.nan

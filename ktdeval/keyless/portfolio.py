@@ -203,7 +203,7 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
 
     vacant = max(0, sizing.positions - len(stays))
     names = int(state["constraints"]["max_positions"]) - len(stays)
-    room = Room(state, vacant, names, cash, certain)
+    room = BuyingRoom(state, vacant, names, cash, certain)
     held_ids = {row["stock_id"] for row in held}
     fresh = _fresh(ranking, held_ids, state, sizing.target)
     buys = _buys(fresh, sizing, room, ranking.label)
@@ -252,7 +252,7 @@ def _raises(group: Sequence[Row], weight: float) -> list[Intent]:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BuyingRoom:
     """What there is to buy with."""
 
     state: Mapping[str, Any]  # as shown
@@ -298,7 +298,7 @@ def worth(row: Row) -> tuple[float, float]:
 
 
 def _buys(
-    groups: Sequence[Sequence[Row]], sizing: Sizing, room: Room, label: str
+    groups: Sequence[Sequence[Row]], sizing: Sizing, room: BuyingRoom, label: str
 ) -> list[list[Intent]]:
     """Buy names in equal parts of the cash, at most to the target weight; fewer names where the
     parts would be crumbs. A group of equal names for which fewer positions are left shares these.
@@ -320,7 +320,7 @@ def _buys(
         weight = int(part * 10_000) / 10_000
         confidence = round(0.6 - 0.1 * rank / count, 3)
         rank += taken
-        if len(group) > 1 and (len(group) > names or not _fits(group, weight, room)):
+        if len(group) > 1 and (len(group) > names or not _is_group_affordable(group, weight, room)):
             continue
 
         names -= len(group)
@@ -333,7 +333,7 @@ def _buys(
     return bought
 
 
-def _fits(group: Sequence[Row], weight: float, room: Room) -> bool:
+def _is_group_affordable(group: Sequence[Row], weight: float, room: BuyingRoom) -> bool:
     """True where all of a group can be bought at the weight from what is certain."""
     affordable = all(is_affordable(row, room.state, weight) for row in group)
     return affordable and room.certain.takes(weight * len(group), len(group))

@@ -40,7 +40,7 @@ class TopModel(KeylessModel):
         """Return the market, and the status and close of the names predicted best; they are known
         by their predictions alone.
         """
-        groups = _groups(_places(conversation))
+        groups = _groups_by_place(_places(conversation))
         most = min(2 * self.top.positions, MOST_COMPARED)
         best: list[JsonValue] = [*first_of(groups, most)]
 
@@ -77,7 +77,7 @@ class TopModel(KeylessModel):
         return rebalance(conversation, ranking, sizing)
 
 
-def _groups(placed: Mapping[str, int]) -> list[list[str]]:
+def _groups_by_place(placed: Mapping[str, int]) -> list[list[str]]:
     return grouped([*placed], [*placed.values()])
 
 

@@ -44,7 +44,7 @@ class _Manifest(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArrayCacheEntry:
     """Entry of a cache, as listed."""
 
     path: Path
@@ -99,7 +99,7 @@ class ArrayCache:
         try:
             sweep_new_folder(path)
             with new_folder(path) as content:
-                _write(content, title, made)
+                _write_arrays(content, title, made)
         except OSError:
             # The disk is full, or read-only; or another process has written the same entry.
             return self.find(key)
@@ -107,17 +107,17 @@ class ArrayCache:
         self._make_room(path)
         return self.find(key)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ArrayCacheEntry]:
         """Return all entries, those used latest first."""
         listed = []
         with suppress(OSError):
             for path in self.folder.iterdir():
                 if path.is_dir() and not path.name.startswith("."):
-                    listed.append(_listed(path))
+                    listed.append(_read_entry(path))
 
         return sorted(listed, key=lambda entry: (-entry.used_s, entry.path.name))
 
-    def clear(self) -> list[Entry]:
+    def clear(self) -> list[ArrayCacheEntry]:
         """Remove all entries and return them. Processes that have mapped them keep theirs."""
         removed = self.entries()
         for entry in removed:
@@ -144,12 +144,12 @@ def _read_only(arrays: Arrays) -> Arrays:
     return arrays
 
 
-def _write(folder: Path, title: str, arrays: Arrays) -> None:
+def _write_arrays(folder: Path, title: str, arrays: Arrays) -> None:
     sums = {}
     for name, array in arrays.items():
         path = folder / f"{name}.npy"
         np.save(path, np.ascontiguousarray(array), allow_pickle=False)
-        sums[name] = _sum(path)
+        sums[name] = _file_sha256(path)
 
     (folder / _MANIFEST).write_bytes(msgspec.json.encode(_Manifest(title=title, sums=sums)))
 
@@ -165,7 +165,7 @@ def _opened(folder: Path) -> Arrays:
             raise ValueError(f"{name!r} is no name of an array")
         path = folder / f"{name}.npy"
         try:
-            if _sum(path) != expected:
+            if _file_sha256(path) != expected:
                 raise ValueError(f"{path}: damaged")
         except FileNotFoundError as error:
             raise ValueError(f"{path}: missing") from error
@@ -176,12 +176,12 @@ def _opened(folder: Path) -> Arrays:
     return arrays
 
 
-def _sum(path: Path) -> str:
+def _file_sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _listed(path: Path) -> Entry:
+def _read_entry(path: Path) -> ArrayCacheEntry:
     title = ""
     size = 0
     used_s = 0.0
@@ -191,7 +191,7 @@ def _listed(path: Path) -> Entry:
         used_s = manifest.stat().st_mtime
         title = msgspec.json.decode(manifest.read_bytes(), type=_Manifest).title
 
-    return Entry(path, title, size, used_s)
+    return ArrayCacheEntry(path, title, size, used_s)
 
 
 _BLOCK_SIZE = 1 << 14  # assets times days of what is kept in one entry

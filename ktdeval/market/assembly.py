@@ -350,7 +350,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
 def _price_limits(raw: RawMarket) -> PriceLimits:
     """Return the source's price limits, as [T, N] arrays of the snapshot's days and codes."""
     table = raw.table
-    columns = _columns(raw)[table.column]
+    columns = _snapshot_columns(raw)[table.column]
     shape = (len(table.days), len(raw.codes))
     grids: dict[str, Any] = {}
 
@@ -411,7 +411,7 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
     )
 
 
-def _columns(raw: RawMarket) -> IntArray:
+def _snapshot_columns(raw: RawMarket) -> IntArray:
     """[codes of the table] column of each code in the snapshot, which also has members without
     bars.
     """
@@ -422,7 +422,7 @@ def _columns(raw: RawMarket) -> IntArray:
 def _grids(raw: RawMarket) -> dict[str, Any]:
     """[T, N] arrays of the bar fields."""
     table = raw.table
-    columns = _columns(raw)
+    columns = _snapshot_columns(raw)
     grids = {name: np.full((len(table.days), len(raw.codes)), np.nan) for name in BAR_FIELDS}
 
     for part in table.parts():

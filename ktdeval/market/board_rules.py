@@ -148,7 +148,7 @@ def _delisting(snapshot: MarketSnapshot) -> dict[str, list[NameSpell]]:
     """Return the delisting periods of each code that has any, by its dated names."""
     periods: dict[str, list[NameSpell]] = {}
     for spell in snapshot.spells:
-        if _DELISTING.fullmatch(_plain(spell.name)):
+        if _DELISTING.fullmatch(_normalised_name(spell.name)):
             periods.setdefault(spell.code, []).append(spell)
 
     return periods
@@ -160,12 +160,12 @@ def _free_first_days(
     """Take the limit from the first days of a delisting period, in place. Of a period that began
     before the market they are not known.
     """
-    first = _day(spell.first)
+    first = _parse_day(spell.first)
     if first < days[0]:
         return
 
     free_days = int(_in_force(board, "delisting_free_days", np.array([first]))[0])
-    traded = np.flatnonzero(has_bar & (days >= first) & (days <= _day(spell.last)))
+    traded = np.flatnonzero(has_bar & (days >= first) & (days <= _parse_day(spell.last)))
     limits[traded[: max(0, free_days)]] = -1
 
 
@@ -183,8 +183,8 @@ def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
         special = given.copy()
 
     for spell in snapshot.spells:
-        name = _plain(spell.name)
-        inside = (days >= _day(spell.first)) & (days <= _day(spell.last))
+        name = _normalised_name(spell.name)
+        inside = (days >= _parse_day(spell.first)) & (days <= _parse_day(spell.last))
         asset = snapshot.asset_index[spell.code]
 
         if _DELISTING.fullmatch(name):
@@ -196,14 +196,14 @@ def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listing:
+class _AssetListing:
     """Listing of an asset within the days of a market, or shortly before them."""
 
     day: np.datetime64
     before: int  #: days of trade since it that the market has no record of
 
 
-def _listings(snapshot: MarketSnapshot) -> list[_Listing | None]:
+def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
     """[N] listing of each asset; None where it was listed long before the market's first day.
 
     The day of listing is the one that the data give. Else it is that of the first record, unless
@@ -213,21 +213,21 @@ def _listings(snapshot: MarketSnapshot) -> list[_Listing | None]:
     given = snapshot.price_limits.listed
     # A suspended day before the first bar is a record of an asset that was listed earlier.
     has_record = np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)
-    listings: list[_Listing | None] = []
+    listings: list[_AssetListing | None] = []
 
     for column in range(len(snapshot.codes)):
         text = given[column] if given else ""
         first_record = int(has_record[:, column].argmax())
-        if text and _day(text) >= start:
+        if text and _parse_day(text) >= start:
             # Days without a record count as days of trade: rather a limit too many than one too few.
-            listed = int(np.searchsorted(snapshot.days, _day(text)))
-            listings.append(_Listing(_day(text), max(0, first_record - listed)))
+            listed = int(np.searchsorted(snapshot.days, _parse_day(text)))
+            listings.append(_AssetListing(_parse_day(text), max(0, first_record - listed)))
         elif text:
             # Holidays are counted too: rather a day with a limit too many than one too few.
-            before = int(np.busday_count(_day(text), start))
-            listings.append(_Listing(_day(text), before))
+            before = int(np.busday_count(_parse_day(text), start))
+            listings.append(_AssetListing(_parse_day(text), before))
         elif first_record > 0:
-            listings.append(_Listing(snapshot.days[first_record], 0))
+            listings.append(_AssetListing(snapshot.days[first_record], 0))
         else:
             listings.append(None)
 
@@ -235,7 +235,7 @@ def _listings(snapshot: MarketSnapshot) -> list[_Listing | None]:
 
 
 def _is_free(
-    listing: _Listing | None, board: Board, days: DayArray, has_bar: BoolArray
+    listing: _AssetListing | None, board: Board, days: DayArray, has_bar: BoolArray
 ) -> BoolArray:
     """[T] days of a listing on which the asset has no price limit."""
     if listing is None:
@@ -262,10 +262,10 @@ def _in_force(board: Board, name: RuleName, days: DayArray) -> FloatArray:
     return values
 
 
-def _plain(name: str) -> str:
+def _normalised_name(name: str) -> str:
     """Return a name with its full-width letters and signs as usual ones."""
     return unicodedata.normalize("NFKC", name).strip()
 
 
-def _day(text: str) -> np.datetime64:
+def _parse_day(text: str) -> np.datetime64:
     return np.datetime64(text, "D")

@@ -22,7 +22,7 @@ _HELP = "write a unit, or CODE=UNIT, BOARD=UNIT, FIRST..LAST=UNIT or CODE@FIRST.
 
 
 @dataclass(frozen=True)
-class Scope:
+class UnitScope:
     """Bars for which a unit holds: of a code, a board or all, from one day to another."""
 
     name: str = ""  #: a code, a board (main, chinext, star, bse), or empty: all
@@ -51,7 +51,7 @@ class Unit:
     """Unit of one column: a scale for all bars, and those of scopes that differ from it."""
 
     scale: float = 1.0
-    scopes: tuple[tuple[Scope, float], ...] = ()  #: a later one counts where two hold for a bar
+    scopes: tuple[tuple[UnitScope, float], ...] = ()  #: a later one counts where two hold for a bar
 
     @classmethod
     def parse(cls, text: str, units: Mapping[str, float], where: str) -> Unit:
@@ -111,7 +111,7 @@ def _scale(word: str, units: Mapping[str, float], where: str) -> float:
     return scale
 
 
-def _scope(text: str, where: str) -> Scope:
+def _scope(text: str, where: str) -> UnitScope:
     match = _SCOPE.fullmatch(text.strip())
     name = (match["name"] if match else "").strip()
     first = (match and match["first"]) or ""
@@ -123,7 +123,7 @@ def _scope(text: str, where: str) -> Scope:
     for day in filter(None, (first, last)):
         _check_day(day, where)
 
-    return Scope(name, first, last)
+    return UnitScope(name, first, last)
 
 
 def _check_day(text: str, where: str) -> None:

@@ -16,7 +16,7 @@ from ktdeval.market.close import Close
 from ktdeval.market.documents import Document, Documents, Entity, EntityKind
 from ktdeval.market.sentiment import MOST_CHARACTERS, sentiment_text, split_sentiment
 from ktdeval.market.snapshot import parse_code, parse_symbol
-from ktdeval.values.tables.rows import Shape, Table, read_rows
+from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
 # Ours first, then those of vendors (Alpha Vantage: overall_…); labels before scores
@@ -58,7 +58,7 @@ def read_documents(
     elif entities is not None:
         named = list(entities)
 
-    items = (_document(row, where) for where, row in _rows(path, _FIELDS))
+    items = (_document(row, where) for where, row in _read_located_rows(path, _FIELDS))
     return Documents.of(items, close, named)
 
 
@@ -66,7 +66,7 @@ def read_entities(path: Path) -> list[Entity]:
     """Read entities from a .jsonl, .csv (both also .gz) or .parquet file with code, kind, text.
     Raises as `read_documents`.
     """
-    return [entity_of(row, where) for where, row in _rows(path, Entity._fields)]
+    return [entity_of(row, where) for where, row in _read_located_rows(path, Entity._fields)]
 
 
 def faults(documents: Documents, codes: frozenset[str]) -> Iterator[tuple[str, int, list[str]]]:
@@ -115,22 +115,22 @@ def _label(documents: Documents, row: int) -> str:
 # --- rows of files
 
 
-def _rows(path: Path, fields: tuple[str, ...]) -> Rows:
+def _read_located_rows(path: Path, fields: tuple[str, ...]) -> Rows:
     """Return the location (for messages) and the cells of each row; cells that the file lacks are
     absent.
     """
-    table = Table(path, Shape(fields))
+    table = TableFile(path, TableShape(fields))
     for row in read_rows(table):
         yield table.place(row.line), row.cells
 
 
 def _document(row: Mapping[str, Any], where: str) -> Document:
-    published = _moment(row.get("published_at"), f"{where}: published_at")
-    texts = {name: _text(row, name, where) for name in ("source", "kind", "title", "text")}
+    published = _parse_moment(row.get("published_at"), f"{where}: published_at")
+    texts = {name: _text_cell(row, name, where) for name in ("source", "kind", "title", "text")}
 
     known = published
     if row.get("known_at") not in (None, ""):
-        known = _moment(row["known_at"], f"{where}: known_at")
+        known = _parse_moment(row["known_at"], f"{where}: known_at")
 
     stated = _stated_sentiment(row, where)
     labelled = split_sentiment(texts["text"])
@@ -139,7 +139,7 @@ def _document(row: Mapping[str, Any], where: str) -> Document:
         texts["text"] = labelled.text
 
     sentiment = stated or labelled.sentiment
-    return Document(published, known, assets=_codes(row, where), sentiment=sentiment, **texts)
+    return Document(published, known, assets=_asset_codes(row, where), sentiment=sentiment, **texts)
 
 
 def _stated_sentiment(row: Mapping[str, Any], where: str) -> str:
@@ -171,9 +171,9 @@ def entity_of(row: Mapping[str, Any], where: str) -> Entity:
     """Return the entity of a row with code, kind, text. Raises DataError, which begins with `where`:
     a cell is empty, no text or an unknown kind.
     """
-    code = _text(row, "code", where).strip()
-    kind = _text(row, "kind", where).strip().lower()
-    text = _text(row, "text", where).strip()
+    code = _text_cell(row, "code", where).strip()
+    kind = _text_cell(row, "kind", where).strip().lower()
+    text = _text_cell(row, "text", where).strip()
 
     kinds = get_args(EntityKind)
     if kind not in kinds:
@@ -186,7 +186,7 @@ def entity_of(row: Mapping[str, Any], where: str) -> Entity:
     return Entity(document_code(code), kind, text)  # type: ignore[arg-type]
 
 
-def _moment(value: Any, where: str) -> datetime:
+def _parse_moment(value: Any, where: str) -> datetime:
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -198,7 +198,7 @@ def _moment(value: Any, where: str) -> datetime:
     return moment
 
 
-def _text(row: Mapping[str, Any], name: str, where: str) -> str:
+def _text_cell(row: Mapping[str, Any], name: str, where: str) -> str:
     value = row.get(name)
     if value is not None and not isinstance(value, str):
         raise DataError(
@@ -207,7 +207,7 @@ def _text(row: Mapping[str, Any], name: str, where: str) -> str:
     return value or ""
 
 
-def _codes(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
+def _asset_codes(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     value = row.get("assets")
     codes = value
     if value is None:

@@ -215,8 +215,8 @@ class Documents:
             self.table[name][row].as_py() for name in ("published_at", "utc_offset")
         )
         return Document(
-            _moment(published).astimezone(timezone(timedelta(minutes=offset))),
-            _moment(int(self.known_at[row])),
+            _moment_of_stamp(published).astimezone(timezone(timedelta(minutes=offset))),
+            _moment_of_stamp(int(self.known_at[row])),
             **{**cells, "assets": tuple(cells["assets"].split())},
         )
 
@@ -298,7 +298,7 @@ class DocumentsView:
             )
 
 
-def _moment(stamp: int) -> datetime:
+def _moment_of_stamp(stamp: int) -> datetime:
     return EPOCH + stamp * MICROSECOND
 
 
@@ -317,7 +317,7 @@ def _batches(items: Iterable[Document]) -> Iterator[pa.RecordBatch]:
 
     schema = _schema()
     iterator = iter(items)
-    while rows := [_cells(item) for item in islice(iterator, _BATCH)]:
+    while rows := [_document_cells(item) for item in islice(iterator, _BATCH)]:
         columns = zip(*rows, strict=True)
         yield pa.record_batch(
             [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)],
@@ -325,7 +325,7 @@ def _batches(items: Iterable[Document]) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _cells(item: Document) -> tuple[int | str, ...]:
+def _document_cells(item: Document) -> tuple[int | str, ...]:
     offset = item.published_at.utcoffset()
     if offset is None or item.known_at.utcoffset() is None:
         raise DataError(

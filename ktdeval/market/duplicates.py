@@ -18,7 +18,7 @@ _PLACES = "places"  # attribute of a table: its files, each with number of rows 
 
 
 @dataclass(frozen=True)
-class Repeats:
+class RepeatedRows:
     """Rows that share a key with an earlier one; arrays are [rows], ordered by key."""
 
     same: BoolArray  #: equal to an earlier row in all values
@@ -27,7 +27,7 @@ class Repeats:
     last: BoolArray  #: the last row of such a key
 
 
-def bar_repeats(raw: RawMarket) -> Repeats:
+def bar_repeats(raw: RawMarket) -> RepeatedRows:
     """Find repeats among the bars, in the order of their table."""
     table = raw.table
     again = table.duplicated()
@@ -50,14 +50,14 @@ def _bar_fields(table: BarTable) -> list[str]:
     return list(BAR_FIELDS)
 
 
-def index_repeats(raw: RawMarket) -> Repeats:
+def index_repeats(raw: RawMarket) -> RepeatedRows:
     """Find repeats among the index levels, in the order of their rows."""
     rows = raw.indices[["date", "code", "close"]].reset_index(drop=True)
     shared = np.flatnonzero(rows.duplicated(["date", "code"], keep=False))
     return _repeats(len(rows), shared, rows.iloc[shared], ["date", "code"])
 
 
-def minute_repeats(raw: RawMarket) -> Repeats:
+def minute_repeats(raw: RawMarket) -> RepeatedRows:
     """Find repeats among the bars within days, in their order."""
     rows = raw.minutes.rows
     keys = rows[["asset", "ends_at"]]
@@ -70,7 +70,7 @@ def minute_repeats(raw: RawMarket) -> Repeats:
     return _repeats(len(rows), shared, pd.DataFrame(rows[shared]), ["asset", "ends_at"])
 
 
-def _repeats(size: int, shared: np.ndarray, rows: pd.DataFrame, key: list[str]) -> Repeats:
+def _repeats(size: int, shared: np.ndarray, rows: pd.DataFrame, key: list[str]) -> RepeatedRows:
     """Compare rows that share their key with another one. `shared`: their numbers."""
     names = ("same", "differing", "first", "last")
     masks = {name: np.zeros(size, dtype=np.bool_) for name in names}
@@ -85,10 +85,10 @@ def _repeats(size: int, shared: np.ndarray, rows: pd.DataFrame, key: list[str]) 
         masks["first"][shared] = differs & ~later
         masks["last"][shared] = differs & ~own.duplicated(key, keep="last")
 
-    return Repeats(**masks)
+    return RepeatedRows(**masks)
 
 
-def differing_keys(repeats: Repeats) -> Iterator[tuple[int, int]]:
+def differing_keys(repeats: RepeatedRows) -> Iterator[tuple[int, int]]:
     """Yield the first row of each key whose rows differ, and the first row that differs from it."""
     starts = np.flatnonzero(repeats.first)
     others = np.flatnonzero(repeats.differing)
@@ -123,7 +123,7 @@ def place(table: pd.DataFrame, position: int) -> str:
     return f"row {int(table.index[position]) + 1}"
 
 
-def bar_examples(raw: RawMarket, repeats: Repeats) -> Iterator[str]:
+def bar_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
     """Yield both rows of each code and day whose rows differ, with their values."""
     if not repeats.first.any():  # spares the order, which is slow to find
         return
@@ -136,7 +136,7 @@ def bar_examples(raw: RawMarket, repeats: Repeats) -> Iterator[str]:
         yield f"{table.label(pair[0])}: {_both(both, places, _bar_fields(table))}"
 
 
-def index_examples(raw: RawMarket, repeats: Repeats) -> Iterator[str]:
+def index_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
     """Yield both rows of each index and day whose levels differ."""
     rows = raw.indices
     order = _by_key(rows)
@@ -147,7 +147,7 @@ def index_examples(raw: RawMarket, repeats: Repeats) -> Iterator[str]:
         yield f"{both[0]['code']} {both[0]['date']:%Y-%m-%d}: {_both(both, places, ['close'])}"
 
 
-def minute_examples(raw: RawMarket, repeats: Repeats) -> Iterator[str]:
+def minute_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
     """Yield both rows of each minute of an asset whose rows differ."""
     rows = raw.minutes.rows
     for pair in differing_keys(repeats):
@@ -180,8 +180,8 @@ def _by_key(rows: pd.DataFrame) -> np.ndarray:
     return numbered.sort_values(["code", "date"], kind="stable").index.to_numpy()
 
 
-def _in_order(repeats: Repeats, order: np.ndarray) -> Repeats:
-    return Repeats(
+def _in_order(repeats: RepeatedRows, order: np.ndarray) -> RepeatedRows:
+    return RepeatedRows(
         same=repeats.same[order],
         differing=repeats.differing[order],
         first=repeats.first[order],
@@ -195,7 +195,7 @@ def _in_order(repeats: Repeats, order: np.ndarray) -> Repeats:
 def drop_duplicates(raw: RawMarket) -> tuple[RawMarket, int]:
     """Keep one of the rows that share code, day and all values."""
     bars, indices, minutes = _all_repeats(raw)
-    return _without(raw, bars.same, indices.same, minutes.same)
+    return _without_rows(raw, bars.same, indices.same, minutes.same)
 
 
 def keep_first(raw: RawMarket) -> tuple[RawMarket, int]:
@@ -225,14 +225,14 @@ def _keep(raw: RawMarket, which: Literal["first", "last"]) -> tuple[RawMarket, i
         shares_key = np.isin(key, key[chosen])
         dropped.append(shares_key & ~chosen)
 
-    return _without(raw, *dropped)
+    return _without_rows(raw, *dropped)
 
 
-def _all_repeats(raw: RawMarket) -> tuple[Repeats, Repeats, Repeats]:
+def _all_repeats(raw: RawMarket) -> tuple[RepeatedRows, RepeatedRows, RepeatedRows]:
     return bar_repeats(raw), index_repeats(raw), minute_repeats(raw)
 
 
-def _without(
+def _without_rows(
     raw: RawMarket,
     bars: BoolArray,
     indices: BoolArray,

@@ -40,7 +40,7 @@ class FactorFaults:
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _BarPairs:
     """Bars with trade, each with the one before it of its code; arrays are [pairs]."""
 
     now: IntArray  #: row
@@ -66,7 +66,7 @@ def factor_faults(raw: RawMarket) -> FactorFaults:
         if (part["factor"] == 1).all():
             continue
 
-        pairs = _pairs(part)
+        pairs = _bar_pairs(part)
         noise = _usual_move(pairs, size)
         jump[pairs.now] = _is_unexplained(pairs, limits[pairs.column], noise)
         evidence += _evidence_of_inverse(pairs, noise, size)
@@ -86,14 +86,14 @@ def last_bars(table: BarTable) -> tuple[IntArray, IntArray]:
     return rows[1:][follows], rows[:-1][follows]
 
 
-def _pairs(table: BarTable) -> _Pairs:
+def _bar_pairs(table: BarTable) -> _BarPairs:
     now, before = last_bars(table)
     factor = table["factor"]
     close = table["close"]
     first = table["open"][now]
     first = np.where(first > 0, first, close[now])
 
-    return _Pairs(
+    return _BarPairs(
         now=now,
         before=before,
         column=table.column[now],
@@ -103,7 +103,7 @@ def _pairs(table: BarTable) -> _Pairs:
     )
 
 
-def _usual_move(pairs: _Pairs, size: int) -> FloatArray:
+def _usual_move(pairs: _BarPairs, size: int) -> FloatArray:
     """[pairs] usual overnight move of the code while its factor stays; NaN: not known."""
     is_quiet = np.abs(pairs.step) < _SMALLEST
     own = pd.Series(np.where(is_quiet, np.abs(pairs.opened), np.nan)).groupby(pairs.column)
@@ -113,7 +113,7 @@ def _usual_move(pairs: _Pairs, size: int) -> FloatArray:
     return np.asarray(moves[pairs.column])
 
 
-def _is_unexplained(pairs: _Pairs, limits: FloatArray, noise: FloatArray) -> BoolArray:
+def _is_unexplained(pairs: _BarPairs, limits: FloatArray, noise: FloatArray) -> BoolArray:
     """[pairs] whether the factor jumps, and the price moves as if it had not."""
     step = pairs.step
     opened = pairs.opened
@@ -152,7 +152,7 @@ def _with_returns(
     return whole
 
 
-def _evidence_of_inverse(pairs: _Pairs, noise: FloatArray, size: int) -> FloatArray:
+def _evidence_of_inverse(pairs: _BarPairs, noise: FloatArray, size: int) -> FloatArray:
     """[2, codes] log likelihood ratio of a factor to be divided by.
 
     Against one to be multiplied with, and one that prices do not follow; of normal moves, each

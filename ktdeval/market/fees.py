@@ -62,8 +62,8 @@ class DutyRow:
             "board": self.board and str(self.board),
             "kind": self.kind,
             "side": self.side,
-            "first": _bound(self.first),
-            "last": _bound(self.last),
+            "first": _bound_or_none(self.first),
+            "last": _bound_or_none(self.last),
             "bps": self.bps,
             "per_unit": self.per_unit,
             "most": self.most,
@@ -140,7 +140,7 @@ def duties_id() -> str:
     return content_hash(figures)
 
 
-def _bound(day: np.datetime64) -> str | None:
+def _bound_or_none(day: np.datetime64) -> str | None:
     """Return an ISO day; None for one that stands for an open end."""
     text = str(day)
     if text in (_FIRST_DAY, _NO_END):

@@ -39,7 +39,7 @@ class Finding:
 
 
 @cache
-def _kinds() -> Mapping[str, Mapping[str, str]]:
+def _words_by_kind() -> Mapping[str, Mapping[str, str]]:
     """Severity, repairs and hint of each kind of finding."""
     return {row["kind"]: row for row in csv_rows(Path(__file__).with_name("findings.csv"))}
 
@@ -52,7 +52,7 @@ def finding_of(
     fix: str = "",
 ) -> Finding:
     """Return a finding in the words of its kind; `about` and `fix` fill the blanks in them."""
-    words = _kinds()[kind]
+    words = _words_by_kind()[kind]
     return Finding(
         kind=kind,
         severity=cast("Severity", words["severity"]),

@@ -64,7 +64,7 @@ _TABLE_OF_STATIC = {
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class SnapshotManifest:
     """Content of a snapshot by hashes, with its labels.
 
     A manifest that was read from a file is untrusted: its hashes are only compared.
@@ -94,7 +94,7 @@ class Manifest:
 
     def facts(self) -> JsonObject:
         """Return the meta without labels."""
-        return _without(self.meta, LABELS)
+        return _without_labels(self.meta, LABELS)
 
     def rules(self) -> JsonObject:
         """Return the rules of each venue without labels."""
@@ -103,7 +103,7 @@ class Manifest:
             for name, venue in self.venues.items():
                 rules[name] = venue
                 if isinstance(venue, Mapping):
-                    rules[name] = _without(venue, _VENUE_LABELS)
+                    rules[name] = _without_labels(venue, _VENUE_LABELS)
 
         return rules
 
@@ -121,14 +121,14 @@ class Manifest:
         return content
 
 
-def _without(mapping: JsonObject, labels: tuple[str, ...]) -> dict[str, JsonValue]:
+def _without_labels(mapping: JsonObject, labels: tuple[str, ...]) -> dict[str, JsonValue]:
     return {field: value for field, value in mapping.items() if field not in labels}
 
 
 # ---- from a snapshot
 
 
-def snapshot_manifest(snapshot: MarketSnapshot) -> Manifest:
+def snapshot_manifest(snapshot: MarketSnapshot) -> SnapshotManifest:
     """Return the manifest to store with a snapshot; `differences` compares it with another one."""
     manifest = _manifest_without_id(snapshot)
     checksums = {address: _day_checksums(array) for address, array in _arrays(snapshot).items()}
@@ -145,12 +145,12 @@ def with_id(snapshot: MarketSnapshot) -> MarketSnapshot:
     return dataclasses.replace(snapshot, id=snapshot_id(snapshot))
 
 
-def _manifest_without_id(snapshot: MarketSnapshot) -> Manifest:
+def _manifest_without_id(snapshot: MarketSnapshot) -> SnapshotManifest:
     arrays = {}
     for address, array in _arrays(snapshot).items():
         arrays[address] = sha256_hex(_canonical(array).tobytes())
 
-    return Manifest(
+    return SnapshotManifest(
         meta=to_mapping(snapshot.meta),
         index_names=dict(snapshot.index_names),
         statics=_statics(snapshot),
@@ -237,7 +237,7 @@ def _day_checksums(array: npt.NDArray[Any]) -> str:
 # ---- from a file
 
 
-def load_manifest(folder: Path) -> Manifest:
+def load_manifest(folder: Path) -> SnapshotManifest:
     """Return the manifest of a stored snapshot.
 
     Raises DataError: it is absent, malformed, or of another format version.
@@ -264,18 +264,18 @@ def load_manifest(folder: Path) -> Manifest:
     if not isinstance(identity, str):
         raise _broken(path, "id")
 
-    return Manifest(
+    return SnapshotManifest(
         id=identity,
-        meta=_part(manifest, "meta", path),
-        index_names=_part(manifest, "index_names", path),
-        statics=_part(manifest, "statics", path),
-        arrays=_part(manifest, "arrays", path),
-        day_checksums=_part(manifest, "day_checksums", path),
+        meta=_manifest_part(manifest, "meta", path),
+        index_names=_manifest_part(manifest, "index_names", path),
+        statics=_manifest_part(manifest, "statics", path),
+        arrays=_manifest_part(manifest, "arrays", path),
+        day_checksums=_manifest_part(manifest, "day_checksums", path),
         venues=manifest.get("venues"),
     )
 
 
-def _part(manifest: JsonObject, key: str, path: Path) -> JsonObject:
+def _manifest_part(manifest: JsonObject, key: str, path: Path) -> JsonObject:
     part = manifest.get(key)
     if not isinstance(part, dict):
         raise _broken(path, key)
@@ -286,7 +286,7 @@ def _broken(path: Path, key: str) -> DataError:
     return DataError(f"{path}: {key!r} is missing or of another type; import the data again")
 
 
-def write_manifest(manifest: Manifest, folder: Path) -> None:
+def write_manifest(manifest: SnapshotManifest, folder: Path) -> None:
     """Write a manifest into a snapshot's folder."""
     (folder / MANIFEST).write_bytes(dumps_pretty(manifest.to_json()).encode())
 
@@ -294,7 +294,7 @@ def write_manifest(manifest: Manifest, folder: Path) -> None:
 # ---- comparison
 
 
-def differences(manifest: Manifest, snapshot: MarketSnapshot) -> list[str]:
+def differences(manifest: SnapshotManifest, snapshot: MarketSnapshot) -> list[str]:
     """Return where a snapshot differs from a manifest, a line each.
 
     Such as `bars.parquet: close differs, first on 2024-05-06`.
@@ -323,7 +323,7 @@ def differences(manifest: Manifest, snapshot: MarketSnapshot) -> list[str]:
     return changes
 
 
-def _static_differences(recorded: Manifest, own: Manifest) -> list[str]:
+def _static_differences(recorded: SnapshotManifest, own: SnapshotManifest) -> list[str]:
     """Return where the parts without days differ."""
     changes = []
     recorded_facts = recorded.facts()

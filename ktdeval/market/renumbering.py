@@ -33,7 +33,7 @@ class Renumbering:
 
 
 @dataclass(frozen=True)
-class _Lives:
+class _CodeLives:
     """Days and closes at which the codes of a table begin and end."""
 
     first: IntArray  #: [codes] row of the first day with trade
@@ -48,7 +48,7 @@ def renumberings(raw: RawMarket) -> list[Renumbering]:
     """
     table = raw.table
     lives = _lives(table)
-    pairs = [*_pairs(raw, lives)]
+    pairs = [*_successor_pairs(raw, lives)]
     formers = Counter(old for old, _ in pairs)
     presents = Counter(new for _, new in pairs)
     clear = [(old, new) for old, new in pairs if formers[old] == 1 and presents[new] == 1]
@@ -65,7 +65,7 @@ def renumberings(raw: RawMarket) -> list[Renumbering]:
     return found
 
 
-def _lives(table: BarTable) -> _Lives:
+def _lives(table: BarTable) -> _CodeLives:
     """Return where the codes begin and end, by days with trade and a close; -1: nowhere."""
     count = len(table.codes)
     close = table["close"]
@@ -80,10 +80,10 @@ def _lives(table: BarTable) -> _Lives:
     closes[0, column[::-1]] = close[rows[::-1]]
     closes[1, column] = close[rows]
 
-    return _Lives(first, last, closes[0], closes[1])
+    return _CodeLives(first, last, closes[0], closes[1])
 
 
-def _pairs(raw: RawMarket, lives: _Lives) -> Iterator[tuple[int, int]]:
+def _successor_pairs(raw: RawMarket, lives: _CodeLives) -> Iterator[tuple[int, int]]:
     """Yield columns of codes of which one ends where the other begins."""
     table = raw.table
     ended = np.flatnonzero((lives.last >= 0) & (lives.last < len(table.days) - 1))
@@ -96,7 +96,7 @@ def _pairs(raw: RawMarket, lives: _Lives) -> Iterator[tuple[int, int]]:
                 yield old, new
 
 
-def _goes_on(raw: RawMarket, lives: _Lives, old: int, new: int) -> bool:
+def _goes_on(raw: RawMarket, lives: _CodeLives, old: int, new: int) -> bool:
     """Whether the second code looks like that of the first one's asset."""
     former = raw.table.codes[old]
     code = raw.table.codes[new]

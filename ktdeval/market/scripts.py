@@ -36,7 +36,7 @@ def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
     if table is None:
         return []
 
-    codes, names = _names(snapshot)
+    codes, names = _codes_and_names(snapshot)
     unnamed: list[Script] = []
     for script in get_args(Script):
         named = set(itertools.compress(codes, _matches(names, script, _NAME).to_pylist()))
@@ -47,7 +47,7 @@ def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
     return unnamed
 
 
-def _names(snapshot: MarketSnapshot) -> tuple[list[str], pa.Array]:
+def _codes_and_names(snapshot: MarketSnapshot) -> tuple[list[str], pa.Array]:
     """Return codes, and beside each a name of its asset; a code with digits is no name."""
     import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
 

@@ -73,17 +73,17 @@ def split_sentiment(text: str) -> LabelledText:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ending:
+class _LabelledEnding:
     text: str  #: before it
     sentiments: tuple[str, ...]
 
 
-def _at_end(pattern: re.Pattern[str], text: str) -> _Ending | None:
+def _at_end(pattern: re.Pattern[str], text: str) -> _LabelledEnding | None:
     start = max(0, len(text) - _TAIL)
     found = pattern.search(text[start:])
     if found is None:
         return None
-    return _Ending(text[: start + found.start()], found.groups())
+    return _LabelledEnding(text[: start + found.start()], found.groups())
 
 
 def _without_repeated(text: str, label: str) -> str:

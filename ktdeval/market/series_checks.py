@@ -43,7 +43,7 @@ _LEAST_STEPS = 4
 
 
 @dataclass(frozen=True)
-class _Series:
+class _CodeBars:
     """Bars with trade of one code."""
 
     column: int
@@ -106,7 +106,7 @@ def accept_breaks(raw: RawMarket) -> tuple[RawMarket, int]:
 # ---- prices
 
 
-def _moving_series(raw: RawMarket, least: float) -> Iterator[_Series]:
+def _moving_series(raw: RawMarket, least: float) -> Iterator[_CodeBars]:
     """Yield the series of codes whose adjusted close moves by more than `least` (log10) at once."""
     start = 0
     for part in raw.table.parts():
@@ -117,7 +117,7 @@ def _moving_series(raw: RawMarket, least: float) -> Iterator[_Series]:
 
         for code in np.unique(column[1:][moves]).tolist():
             own = column == code
-            yield _Series(code, rows[own] + start, price[own])
+            yield _CodeBars(code, rows[own] + start, price[own])
 
         start += len(part.row)
 
@@ -233,7 +233,7 @@ def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
     return (sides[1] - sides[0]) / -power > 1 / 2
 
 
-def _levels(series: _Series) -> IntArray:
+def _levels(series: _CodeBars) -> IntArray:
     """[bars] power of ten of a series over its first bar, from steps that are powers of ten and
     that its own moves don't explain.
     """
@@ -295,7 +295,7 @@ def _price_units(raw: RawMarket) -> Finding:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _VolumeStep:
     """A change of a code's volumes by a power of ten."""
 
     column: int
@@ -309,7 +309,7 @@ def _volume_units(raw: RawMarket) -> Finding:
     table = raw.table
     examples = []
     scopes = []
-    by_day: dict[tuple[int, int], list[_Step]] = {}
+    by_day: dict[tuple[int, int], list[_VolumeStep]] = {}
     for step in steps:
         by_day.setdefault((step.row, step.power), []).append(step)
 
@@ -327,12 +327,14 @@ def _volume_units(raw: RawMarket) -> Finding:
 
         days = f"..{day - 1}" if power > 0 else f"{day}.."  # where volumes are small
         unit = "lot" if abs(power) == 2 else str(10 ** abs(power))
-        scopes += [f"{where}{days}={unit}" for where in ([""] if is_of_all else _at(codes))]
+        scopes += [
+            f"{where}{days}={unit}" for where in ([""] if is_of_all else _code_scopes(codes))
+        ]
 
     return finding_of("volume_unit_changes", len(examples), examples, fix=_fix(raw, scopes))
 
 
-def _at(codes: list[str]) -> list[str]:
+def _code_scopes(codes: list[str]) -> list[str]:
     return [f"{code}@" for code in codes]
 
 
@@ -353,7 +355,7 @@ def _codes_across(table: BarTable, row: int) -> int:
     return int(((before >= _LEAST_BESIDE) & (after >= _LEAST_BESIDE)).sum())
 
 
-def _volume_steps(raw: RawMarket) -> list[_Step]:
+def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
     """Return the steps by a power of ten of the volumes of codes that amounts don't judge."""
     found = []
     for part in raw.table.parts():
@@ -378,7 +380,7 @@ def _volume_steps(raw: RawMarket) -> list[_Step]:
             if step is not None:
                 power, is_clear = step
                 day = int(part.row[rows[place + 1]])
-                found.append(_Step(int(column[place]), day, power, is_clear))
+                found.append(_VolumeStep(int(column[place]), day, power, is_clear))
 
     return found
 

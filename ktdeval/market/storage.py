@@ -37,7 +37,7 @@ from ktdeval.market.documents import NO_DOCUMENTS, Documents, Entity
 from ktdeval.market.manifest import (
     FORMAT_VERSION,
     GRID_FIELDS,
-    Manifest,
+    SnapshotManifest,
     differences,
     load_manifest,
     snapshot_id,
@@ -254,7 +254,7 @@ def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapsh
     unreadable or was changed (it names table, field and first day).
     """
     manifest = load_manifest(folder)
-    key = _state(folder)
+    key = _files_state(folder)
     known = None
     if cache is not None:
         known = cache.find(key)
@@ -292,7 +292,7 @@ def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapsh
     return snapshot
 
 
-def _state(folder: Path) -> dict[str, JsonValue]:
+def _files_state(folder: Path) -> dict[str, JsonValue]:
     """Return the state of a snapshot's files, which any change of one of them changes."""
     files: list[JsonValue] = []
     for path in sorted(folder.iterdir()):
@@ -303,7 +303,9 @@ def _state(folder: Path) -> dict[str, JsonValue]:
     return {"folder": str(folder.absolute()), "format": FORMAT_VERSION, "files": files}
 
 
-def _read_tables(folder: Path, manifest: Manifest, known: Arrays | None = None) -> MarketSnapshot:
+def _read_tables(
+    folder: Path, manifest: SnapshotManifest, known: Arrays | None = None
+) -> MarketSnapshot:
     """Read a snapshot without its identity. `known`: days and bars, where they were read before."""
     assets = read_table(folder / ASSETS)
     codes = read_texts(assets, "code")
@@ -354,13 +356,13 @@ def _read_bars(folder: Path, codes: tuple[str, ...]) -> tuple[DayArray, dict[str
     return days, grids
 
 
-def _read_spells(folder: Path, manifest: Manifest) -> tuple[NameSpell, ...]:
+def _read_spells(folder: Path, manifest: SnapshotManifest) -> tuple[NameSpell, ...]:
     if "spells" not in manifest.statics:
         return ()
     return tuple(NameSpell(**row) for row in read_table(folder / NAMES).to_pylist())
 
 
-def _read_instruments(assets: pa.Table, manifest: Manifest) -> tuple[Instrument, ...]:
+def _read_instruments(assets: pa.Table, manifest: SnapshotManifest) -> tuple[Instrument, ...]:
     if "instruments" not in manifest.statics:
         return ()
 
@@ -381,7 +383,7 @@ def _read_documents(folder: Path) -> Documents:
 
 def _read_price_limits(
     folder: Path,
-    manifest: Manifest,
+    manifest: SnapshotManifest,
     assets: pa.Table,
     codes: tuple[str, ...],
     days: DayArray,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ktdeval.market.conventions import AMOUNT_UNITS, VOLUME_UNITS, Scope, Unit
+from ktdeval.market.conventions import AMOUNT_UNITS, VOLUME_UNITS, Unit, UnitScope
 from ktdeval.market.raw import RawMarket
 from ktdeval.market.snapshot import FloatArray, board_of, parse_code
 from ktdeval.market.unit_checks import (
@@ -45,7 +45,7 @@ class UnitAdvice:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _ConsistentUnits:
     """Units by which all bars agree with their prices, and how volumes contain the factor."""
 
     volume: Unit
@@ -153,14 +153,14 @@ def _most(powers: np.ndarray) -> int:
 # ---- units of bars
 
 
-def _reading(raw: RawMarket, faults: UnitFaults) -> _Reading:
+def _reading(raw: RawMarket, faults: UnitFaults) -> _ConsistentUnits:
     given_volume, given_amount = given_scales(raw)
     is_known = faults.power != NO_POWER
     is_known &= faults.wrong | ((faults.power == 0) & ~faults.rate & ~faults.repeated)
     power = np.where(faults.wrong, faults.power, 0).astype(np.float64)
     quotient = np.where(is_known, 10**power * given_volume / given_amount, np.nan)
 
-    pairs = _pairs(raw, faults, quotient, is_known)
+    pairs = _unit_pairs(raw, faults, quotient, is_known)
     distinct = list(dict.fromkeys(pairs.values()))
     numbers = np.full(len(is_known), -1, dtype=np.int64)  # of a row's pair in `distinct`
 
@@ -181,14 +181,14 @@ def _reading(raw: RawMarket, faults: UnitFaults) -> _Reading:
         if amount != base_amount:
             amounts.append((scope, amount))
 
-    return _Reading(
+    return _ConsistentUnits(
         volume=Unit(base_volume, tuple(volumes)),
         amount=Unit(base_amount, tuple(amounts)),
         factor_power=faults.factor_power,
     )
 
 
-def _pairs(
+def _unit_pairs(
     raw: RawMarket,
     faults: UnitFaults,
     quotient: FloatArray,
@@ -229,7 +229,7 @@ def _pairs(
         return pairs
 
     # No unit with a name fits: amounts are as read, volumes get a number.
-    return {(own, given): (_rounded(own * given), given) for own, given in found}
+    return {(own, given): (_rounded_scale(own * given), given) for own, given in found}
 
 
 def _common_pairs(
@@ -242,11 +242,11 @@ def _common_pairs(
     """
     for amount in amounts:
         if all(_is_one_of(own * amount, _USUAL_VOLUMES) for own, _ in found):
-            return {case: (_rounded(case[0] * amount), amount) for case in found}
+            return {case: (_rounded_scale(case[0] * amount), amount) for case in found}
 
     for volume in volumes:
         if all(_is_one_of(volume / own, amounts) for own, _ in found):
-            return {case: (volume, _rounded(volume / case[0])) for case in found}
+            return {case: (volume, _rounded_scale(volume / case[0])) for case in found}
 
     return None
 
@@ -266,7 +266,7 @@ def _single_pairs(
             return None
 
         amount = fitting[0] if is_wrong else given
-        pairs[own, given] = (_rounded(own * amount), amount)
+        pairs[own, given] = (_rounded_scale(own * amount), amount)
 
     return pairs
 
@@ -275,7 +275,7 @@ def _is_one_of(scale: float, scales: tuple[float, ...]) -> bool:
     return bool(np.isclose(scale, scales, rtol=1e-4).any())
 
 
-def _rounded(scale: float) -> float:
+def _rounded_scale(scale: float) -> float:
     """Return a scale without the noise of its logarithm."""
     return float(f"{scale:.5g}")
 
@@ -283,7 +283,7 @@ def _rounded(scale: float) -> float:
 # ---- scopes
 
 
-def _scopes(raw: RawMarket, numbers: np.ndarray) -> Iterator[tuple[Scope, int]]:
+def _scopes(raw: RawMarket, numbers: np.ndarray) -> Iterator[tuple[UnitScope, int]]:
     """Yield scopes and the number of their units, given those of each row (-1: not known).
 
     The widest scope is chosen that has one unit a day: all codes, else a board, else a code.
@@ -318,7 +318,7 @@ def _is_uniform(rows: pd.DataFrame) -> bool:
     return bool((rows.groupby("day")["unit"].nunique() <= 1).all())
 
 
-def _by_days(name: str, rows: pd.DataFrame) -> Iterator[tuple[Scope, int]]:
+def _by_days(name: str, rows: pd.DataFrame) -> Iterator[tuple[UnitScope, int]]:
     """Yield one scope for each run of days with one unit; it ends on the day before the next."""
     daily = rows.groupby("day", sort=True)["unit"].first()
     units = daily.to_numpy()
@@ -336,7 +336,7 @@ def _by_days(name: str, rows: pd.DataFrame) -> Iterator[tuple[Scope, int]]:
             next_start = days[starts[index + 1]]
             last = str(next_start - np.timedelta64(1, "D"))
 
-        yield Scope(name, first, last), int(units[start])
+        yield UnitScope(name, first, last), int(units[start])
 
 
 def _board(raw: RawMarket, code: str) -> str:
@@ -349,7 +349,7 @@ def _board(raw: RawMarket, code: str) -> str:
 # ---- words
 
 
-def _options(raw: RawMarket, faults: UnitFaults, reading: _Reading) -> str:
+def _options(raw: RawMarket, faults: UnitFaults, reading: _ConsistentUnits) -> str:
     """Return options by which the source is read correctly; empty if there would be too many, or no
     option can state the reading.
     """
@@ -431,10 +431,10 @@ def _examples(raw: RawMarket, faults: UnitFaults) -> Iterator[str]:
         if last != first:
             days = f"{days}…{table.days[table.row[last]]}"
 
-        yield f"{days}: amount / volume is {_times(faults, int(first))} the price"
+        yield f"{days}: amount / volume is {_price_multiple(faults, int(first))} the price"
 
 
-def _times(faults: UnitFaults, row: int) -> str:
+def _price_multiple(faults: UnitFaults, row: int) -> str:
     """Return a bar's amount / volume as a multiple of its price: `0.01 times the factor times`."""
     scale = f"{10.0 ** int(faults.power[row]):.12g} times"
     factor_power = int(faults.factor_power[row])

@@ -25,11 +25,11 @@ _MOST_SCOPES = 8  # that a message states as an option
 
 def check_impossible_volumes(raw: RawMarket) -> Iterator[Finding]:
     """Find codes whose volumes are prices, or more coins than there are."""
-    yield _prices(raw)
-    yield _values(raw)
+    yield _price_finding(raw)
+    yield _supply_finding(raw)
 
 
-def _prices(raw: RawMarket) -> Finding:
+def _price_finding(raw: RawMarket) -> Finding:
     """Codes whose volume lies within low and high on each day, as an average price does."""
     table = raw.table
 
@@ -47,7 +47,7 @@ def _prices(raw: RawMarket) -> Finding:
     return finding_of("volume_is_price", len(codes), codes)
 
 
-def _values(raw: RawMarket) -> Finding:
+def _supply_finding(raw: RawMarket) -> Finding:
     """Codes of coins that trade more coins a day than exist, or more money than any coin does."""
     table = raw.table
     supply = np.full(len(table.codes), np.inf)

@@ -30,14 +30,14 @@ _YEAR = r"(?:(?:19|20)[0-9]{2}|25[4-8][0-9]|'?(?:9[0-9]|[0-3][0-9])(?![0-9]))"
 _LISTED = csv_rows(Path(__file__).with_name("date_words.csv"))
 
 
-def _listed(kind: str) -> frozenset[str]:
+def _words_of_kind(kind: str) -> frozenset[str]:
     return frozenset(row["word"] for row in _LISTED if row["kind"] == kind)
 
 
 # English words, and names of persons and places, that are a month or weekday in another language
-_DOUBTFUL = _listed("name elsewhere")
+_DOUBTFUL = _words_of_kind("name elsewhere")
 # words that abbreviate one in another language
-_CLASHES = _listed("abbreviation elsewhere")
+_CLASHES = _words_of_kind("abbreviation elsewhere")
 _BEFORE = re.compile(
     rf"(?<![0-9.,])(?:{_DAY}\.?(?: ?[-/] ?| (?:y|a|e|et|au|und|bis|en|tot|i|do) )(?:el )?)?"
     rf"{_DAY}(?:st|nd|rd|th|er|ter|ten|te|e|o|a)?[.°]?(?:[ /-]| ?(?:de|di|of|den|d'|van|o) ?)\Z",
@@ -67,7 +67,7 @@ _THAI = "\u0e00-\u0e7f"
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class DateName:
     """One name: of a month (`number` from 1) or weekday (0), and whether it is written out."""
 
     number: int
@@ -78,14 +78,14 @@ class Name:
 _READING = threading.Lock()
 
 
-def _names() -> dict[str, Name]:
+def _date_names() -> dict[str, DateName]:
     with _READING:
         return _listed_names()
 
 
 @cache
-def _listed_names() -> dict[str, Name]:
-    names: dict[str, Name] = {}
+def _listed_names() -> dict[str, DateName]:
+    names: dict[str, DateName] = {}
     for row in csv_rows(Path(__file__).with_name("date_names.csv")):
         plain = lowered(normalise(row["name"]))
         without_article = re.sub(r"^(?:de |d')", "", plain)
@@ -95,15 +95,15 @@ def _listed_names() -> dict[str, Name]:
 
         # English names have rules of their own, in `ktdeval.masking.dates`.
         if len(plain) > 1 and plain not in names and plain not in WORD_HINTS:
-            names[plain] = Name(number, is_full)
+            names[plain] = DateName(number, is_full)
 
     return names
 
 
 @cache
-def latin_names() -> dict[str, Name]:
+def latin_names() -> dict[str, DateName]:
     """Return the names that are ASCII once they are normalised; a hyphen within is a space."""
-    return {name: value for name, value in _names().items() if name.isascii()}
+    return {name: value for name, value in _date_names().items() if name.isascii()}
 
 
 @cache
@@ -129,7 +129,7 @@ def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int
 
     if not text.isascii() and _OTHER_SCRIPT.search(text) is not None:
         for match in _other_pattern().finditer(lower):
-            found = _names().get(match[0])
+            found = _date_names().get(match[0])
             if found is not None:
                 yield (*_with_numbers(text, match.start(), match.end()), found.number)
 
@@ -151,7 +151,7 @@ def _names_from(word: str) -> tuple[str, ...]:
 @cache
 def _other_pattern() -> re.Pattern[str]:
     """Return a pattern of the names in other scripts, the longest first."""
-    names = [name for name in _names() if not name.isascii() and len(name) > 2]
+    names = [name for name in _date_names() if not name.isascii() and len(name) > 2]
     names.sort(key=len, reverse=True)
     alone = []
     anywhere = []  # Thai has no spaces between words

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ktdeval.masking.text import Shape, lowered, normalise, places_of, touches_letter
+from ktdeval.masking.text import TextViews, lowered, normalise, places_of, touches_letter
 from ktdeval.values.jsonio import csv_rows
 
 Span = tuple[int, int]
@@ -70,7 +70,7 @@ _PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
 _WORDS = csv_rows(Path(__file__).with_name("date_words.csv"))
 
 
-def _listed(kind: str) -> frozenset[str]:
+def _words_of_kind(kind: str) -> frozenset[str]:
     return frozenset(row["word"] for row in _WORDS if row["kind"] == kind)
 
 
@@ -84,12 +84,12 @@ def _holiday_patterns() -> dict[str, re.Pattern[str]]:
     return {word: re.compile("|".join(of), re.IGNORECASE) for word, of in spellings.items()}
 
 
-_MONTHS_PLAIN = _listed("month")
-_MONTHS_DOUBTFUL = _listed("doubtful month")
-_MONTHS_SHORT = _listed("short month")
-_WEEKDAYS_PLAIN = _listed("weekday")
-_WEEKDAYS_DOUBTFUL = _listed("doubtful weekday")
-_WEEKDAYS_SHORT = _listed("short weekday")
+_MONTHS_PLAIN = _words_of_kind("month")
+_MONTHS_DOUBTFUL = _words_of_kind("doubtful month")
+_MONTHS_SHORT = _words_of_kind("short month")
+_WEEKDAYS_PLAIN = _words_of_kind("weekday")
+_WEEKDAYS_DOUBTFUL = _words_of_kind("doubtful weekday")
+_WEEKDAYS_SHORT = _words_of_kind("short weekday")
 _HOLIDAYS = _holiday_patterns()
 _PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
 _DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
@@ -157,7 +157,7 @@ def names_no_day(digits: str) -> bool:
     return epoch is None or int(epoch[1]) % _QUARTER_OF_AN_HOUR != 0
 
 
-def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
+def find_dates(text: str, shape: TextViews, words: Iterable[str]) -> Iterator[Span]:
     """Yield the spans of all calendar dates in a normalised text; spans may overlap.
 
     `shape`: that of the text. `words`: the words of `WORD_HINTS` that are in the text.
@@ -181,7 +181,7 @@ def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
                 yield from (match.span() for match in pattern.finditer(text))
 
 
-def _years(text: str, shape: Shape) -> Iterator[Span]:
+def _years(text: str, shape: TextViews) -> Iterator[Span]:
     digits = shape.digits
 
     # A year may stand behind a dot only in a date such as 31.12.2024. Elsewhere its digits are the

@@ -27,7 +27,7 @@ from typing import Literal
 
 from ktdeval.market.documents import EntityKind
 from ktdeval.masking.ordinary_words import COMMON_WORDS, ENTITY_WORDS, is_ordinary, needs_capital
-from ktdeval.masking.respelled import Known, Respelled
+from ktdeval.masking.respelled import KnownName, RespelledIndex
 from ktdeval.masking.text import lowered, normalise, places_of, touches_letter
 
 _LEGAL_AS_LISTED = {row["word"] for row in ENTITY_WORDS if row["kind"] == "legal form"}
@@ -56,7 +56,7 @@ AliasKind = EntityKind | Literal["short"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class EntityMention:
     """Mention of an entity in a text."""
 
     start: int
@@ -66,7 +66,7 @@ class Mention:
     is_derived: bool = False  #: whether the words are a derived short name, not a listed one
 
 
-class _Alias:
+class _EntityAlias:
     """One spelling, compiled when it is first a candidate."""
 
     def __init__(self, text: str, kind: AliasKind) -> None:
@@ -102,7 +102,7 @@ class _Alias:
             for token in self.tokens
         )
 
-    def by_letters(self) -> Iterator[Known[_Alias]]:
+    def by_letters(self) -> Iterator[KnownName[_EntityAlias]]:
         """Yield the alias by its letters, for other spellings, and without a possessive's `s`; no
         persons, and nothing that needs more than letters.
         """
@@ -112,9 +112,9 @@ class _Alias:
             return
 
         if len(letters) > _SHORT_TICKER:
-            yield Known(letters, self.is_symbol, len(self.tokens) == 1, self)
+            yield KnownName(letters, self.is_symbol, len(self.tokens) == 1, self)
         if parts[1:] == ["s"]:
-            yield Known(parts[0], self.is_symbol, True, self)
+            yield KnownName(parts[0], self.is_symbol, True, self)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -197,14 +197,14 @@ class EntityIndex:
     """
 
     def __init__(self, named: Iterable[tuple[int, AliasKind, str]]) -> None:
-        aliases: dict[tuple[str, AliasKind], _Alias] = {}
+        aliases: dict[tuple[str, AliasKind], _EntityAlias] = {}
         for asset, kind, text in named:
             for spelled in _spellings(text, kind):
-                alias = aliases.setdefault((spelled, kind), _Alias(spelled, kind))
+                alias = aliases.setdefault((spelled, kind), _EntityAlias(spelled, kind))
                 alias.assets.add(asset)
 
-        self._by_word: dict[str, list[_Alias]] = {}
-        self._by_gram: dict[str, list[_Alias]] = {}
+        self._by_word: dict[str, list[_EntityAlias]] = {}
+        self._by_gram: dict[str, list[_EntityAlias]] = {}
         for alias in aliases.values():
             if not alias.tokens:
                 continue
@@ -218,11 +218,11 @@ class EntityIndex:
                 begin = _PADDING.sub("", alias.text.lower())[:2]
                 self._by_gram.setdefault(begin, []).append(alias)
 
-        self._respelled = Respelled(
+        self._respelled = RespelledIndex(
             known for alias in aliases.values() for known in alias.by_letters()
         )
 
-    def find(self, normalised: str, no_case: bool | None = None) -> list[Mention]:
+    def find(self, normalised: str, no_case: bool | None = None) -> list[EntityMention]:
         """Return every mention in a normalised text; mentions may overlap.
 
         `no_case`: whether case is to be ignored; by default `is_caseless(normalised)`. If the text
@@ -248,27 +248,27 @@ class EntityIndex:
                     continue
 
                 end = alias.end_with_form(normalised, end)
-                mentions.append(Mention(start, end, frozenset(alias.assets), is_derived))
+                mentions.append(EntityMention(start, end, frozenset(alias.assets), is_derived))
                 if alias.kind == "person" and len(alias.tokens) > 1:
                     persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
 
         for start, end, alias in self._respelled.find(normalised, words, no_case, addresses):
             end = alias.end_with_form(normalised, end)
             is_derived = alias.kind == "short"
-            mentions.append(Mention(start, end, frozenset(alias.assets), is_derived))
+            mentions.append(EntityMention(start, end, frozenset(alias.assets), is_derived))
 
         for name, assets in persons.items():
             for start in places_of(lower, name):
                 end = start + len(name)
                 has_case = no_case or normalised[start].isupper()
                 if has_case and not touches_letter(lower, start, end):
-                    mentions.append(Mention(start, end, frozenset(assets)))
+                    mentions.append(EntityMention(start, end, frozenset(assets)))
 
         return mentions
 
-    def _candidates(self, lower: str, words: Iterable[str]) -> Collection[_Alias]:
+    def _candidates(self, lower: str, words: Iterable[str]) -> Collection[_EntityAlias]:
         """Return the names of which a word, or the first letters, are in the text."""
-        chosen: dict[int, _Alias] = {}
+        chosen: dict[int, _EntityAlias] = {}
         for word in self._by_word.keys() & set(words):
             chosen.update((id(alias), alias) for alias in self._by_word[word])
 

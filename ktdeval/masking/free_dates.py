@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ktdeval.masking.date_names import find_named, name_hints
 from ktdeval.masking.dates import Span, is_amount
-from ktdeval.masking.text import Shape, around_digits
+from ktdeval.masking.text import TextViews, around_digits
 
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"
 _SHORT = r"(?:9[0-9]|[0-3][0-9])"
@@ -96,7 +96,7 @@ _BEFORE_RATIO = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Hints:
+class _PatternHints:
     """What an ASCII text must have for a pattern to match in it; each that is given must hold.
 
     A word is a whole run of letters: digits end it, too.
@@ -104,10 +104,10 @@ class _Hints:
 
     words: frozenset[bytes] = frozenset()  #: one of these words
     begins: tuple[bytes, ...] = ()  #: a word that begins with one of these
-    #: one of these in the text with digits as `0` and slashes as hyphens (`Shape.dashed`)
+    #: one of these in the text with digits as `0` and slashes as hyphens (`TextViews.dashed`)
     shapes: tuple[bytes, ...] = ()
 
-    def allow(self, words: Collection[bytes], shape: Shape) -> bool:
+    def allow(self, words: Collection[bytes], shape: TextViews) -> bool:
         """Whether the pattern may match in a text with these words and this shape."""
         if self.words and self.words.isdisjoint(words):
             return False
@@ -120,36 +120,38 @@ class _Hints:
 
 _MONTH_BEGINS = tuple(name.encode() for name in _NAME.strip("(?:)").replace("?", "").split("|"))
 _ROMAN_WORDS = frozenset(b"i ii iii iv v vi vii viii ix x xi xii".split())
-_QUOTE = _Hints(shapes=(b"'",))
-_MONTH_NAME = _Hints(begins=(*_MONTH_BEGINS, b"sep"))
-_BETWEEN_SLASHES = _Hints(shapes=(b"0-0",))
+_QUOTE = _PatternHints(shapes=(b"'",))
+_MONTH_NAME = _PatternHints(begins=(*_MONTH_BEGINS, b"sep"))
+_BETWEEN_SLASHES = _PatternHints(shapes=(b"0-0",))
 #: Of each of `_PATTERNS`
 _HINTS = (
-    _Hints(begins=(b"f", b"q", b"h", b"c", b"y")),
-    _Hints(begins=(b"q", b"h")),
+    _PatternHints(begins=(b"f", b"q", b"h", b"c", b"y")),
+    _PatternHints(begins=(b"q", b"h")),
     _QUOTE,
     _QUOTE,
-    _Hints(begins=(b"calendar", b"trading", b"week", b"wk", b"cw", b"kw", b"sem", b"sett", b"kal")),
-    _Hints(begins=(b"w",)),
-    _Hints(shapes=(b"00000000",)),
-    _Hints(shapes=(b"0000-000",)),
+    _PatternHints(
+        begins=(b"calendar", b"trading", b"week", b"wk", b"cw", b"kw", b"sem", b"sett", b"kal")
+    ),
+    _PatternHints(begins=(b"w",)),
+    _PatternHints(shapes=(b"00000000",)),
+    _PatternHints(shapes=(b"0000-000",)),
     _MONTH_NAME,
     _MONTH_NAME,
-    _Hints(begins=(*_MONTH_NAME.begins, b"st", b"nd", b"rd", b"th")),
+    _PatternHints(begins=(*_MONTH_NAME.begins, b"st", b"nd", b"rd", b"th")),
     _MONTH_NAME,
-    _Hints(shapes=(b"0-0", b"0.0000")),
+    _PatternHints(shapes=(b"0-0", b"0.0000")),
     _BETWEEN_SLASHES,
     _BETWEEN_SLASHES,
-    _Hints(shapes=(b"0.0.0", b"0.00.0")),
-    _Hints(shapes=(b"0.0.", b"0.00.")),
-    _Hints(words=_ROMAN_WORDS),
-    _Hints(words=_ROMAN_WORDS),
-    _Hints(words=frozenset({b"b", b"be"})),
-    _Hints(words=frozenset({b"a", b"ah"})),
-    _Hints(words=frozenset({b"r", b"h", b"s"})),
-    _Hints(words=frozenset({b"q", b"h", b"quarter", b"half"})),
-    _Hints(words=frozenset({b"day", b"doy"})),
-    _Hints(words=frozenset({b"k", b"o", b"my", b"eoy", b"y", b"ss", b"aw", b"fw"})),
+    _PatternHints(shapes=(b"0.0.0", b"0.00.0")),
+    _PatternHints(shapes=(b"0.0.", b"0.00.")),
+    _PatternHints(words=_ROMAN_WORDS),
+    _PatternHints(words=_ROMAN_WORDS),
+    _PatternHints(words=frozenset({b"b", b"be"})),
+    _PatternHints(words=frozenset({b"a", b"ah"})),
+    _PatternHints(words=frozenset({b"r", b"h", b"s"})),
+    _PatternHints(words=frozenset({b"q", b"h", b"quarter", b"half"})),
+    _PatternHints(words=frozenset({b"day", b"doy"})),
+    _PatternHints(words=frozenset({b"k", b"o", b"my", b"eoy", b"y", b"ss", b"aw", b"fw"})),
     _MONTH_NAME,
     _BETWEEN_SLASHES,
     _BETWEEN_SLASHES,
@@ -299,7 +301,7 @@ _SIX = re.compile(
 )
 
 
-def find_free_dates(text: str, shape: Shape, is_code: Callable[[str], bool]) -> Iterator[Span]:
+def find_free_dates(text: str, shape: TextViews, is_code: Callable[[str], bool]) -> Iterator[Span]:
     """Spans (which may overlap) of dates by the rules for free text, in a normalised text of this
     shape. `is_code`: whether six digits are rather a security code.
     """
@@ -330,7 +332,7 @@ def find_free_dates(text: str, shape: Shape, is_code: Callable[[str], bool]) -> 
     )
 
 
-def _possible(text: str, shape: Shape, words: Collection[bytes]) -> Sequence[re.Pattern[str]]:
+def _possible(text: str, shape: TextViews, words: Collection[bytes]) -> Sequence[re.Pattern[str]]:
     """Return the patterns that may match in a text with these words."""
     if not text.isascii():  # other letters may fold to these
         return _PATTERNS

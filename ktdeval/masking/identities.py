@@ -30,7 +30,7 @@ from ktdeval.masking.short_names import spoken_names
 from ktdeval.masking.spelled_codes import find_spelled_codes
 from ktdeval.masking.text import (
     SPLITTERS,
-    Shape,
+    TextViews,
     lowered,
     normalise,
     normalise_with_places,
@@ -79,7 +79,7 @@ _LONGEST_ARGUMENT = 500
 _ROUNDS = 4  # a replacement can separate digits, which then are a code on their own
 
 
-class Hit(NamedTuple):
+class IdentityHit(NamedTuple):
     """Hidden identity in a text: its kind, and its bounds in the text as given."""
 
     kind: IdentityKind
@@ -87,7 +87,7 @@ class Hit(NamedTuple):
     end: int
 
 
-class Named(NamedTuple):
+class IdentifyingNames(NamedTuple):
     """Codes and names of a snapshot that may identify it."""
 
     codes: tuple[str, ...]
@@ -105,7 +105,7 @@ def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> Ide
     codes = (*snapshot.codes, *snapshot.former_codes)
     former_names = [spell.name for spell in snapshot.spells]
     names = (*snapshot.names, *former_names)
-    named = Named(codes, tuple(snapshot.indices), names, snapshot.industries)
+    named = IdentifyingNames(codes, tuple(snapshot.indices), names, snapshot.industries)
     with _BUILDING:
         return _index_of(named, assets=assets, dates=dates)
 
@@ -115,7 +115,9 @@ class IdentityIndex:
     (`dates`). Immutable.
     """
 
-    def __init__(self, snapshot: Named | MarketSnapshot, *, assets: bool, dates: bool) -> None:
+    def __init__(
+        self, snapshot: IdentifyingNames | MarketSnapshot, *, assets: bool, dates: bool
+    ) -> None:
         self._assets = assets
         self._dates = dates
         #: names by word, spelled in any case
@@ -165,7 +167,7 @@ class IdentityIndex:
 
         self._keys = frozenset(key.encode() for key in keys)
 
-    def find(self, text: str, scope: Scope = "prompt") -> list[Hit]:
+    def find(self, text: str, scope: Scope = "prompt") -> list[IdentityHit]:
         """Return all hidden identities in `text`, by offset, overlapping ones merged."""
         if not (self._assets or self._dates):
             return []
@@ -176,9 +178,9 @@ class IdentityIndex:
             return []
 
         _, offsets = normalise_with_places(text)
-        merged: list[Hit] = []
+        merged: list[IdentityHit] = []
         for kind, start, end in hits:
-            hit = Hit(kind, offsets[start], offsets[end])
+            hit = IdentityHit(kind, offsets[start], offsets[end])
             if merged and hit.start < merged[-1].end:
                 merged[-1] = merged[-1]._replace(end=max(merged[-1].end, hit.end))
             else:
@@ -239,7 +241,7 @@ class IdentityIndex:
 
     @staticmethod
     def _has_date(name: str) -> bool:
-        shape = Shape(name)
+        shape = TextViews(name)
         words = WORD_HINTS.intersection(word.decode() for word in shape.words)
         return next(find_dates(name, shape, words), None) is not None
 
@@ -272,13 +274,13 @@ class IdentityIndex:
 
     # --- searching
 
-    def _scan(self, normalised: str, scope: Scope) -> Iterator[Hit]:
+    def _scan(self, normalised: str, scope: Scope) -> Iterator[IdentityHit]:
         """Yield the hidden identities of a text, in no particular order; they may overlap.
 
         Lazily, so that `has_any` stops at the first one. The shape of the text and the keys that
         are in it rule out most patterns before any is tried.
         """
-        shape = Shape(normalised)
+        shape = TextViews(normalised)
         matched = [key.decode() for key in self._keys.intersection(shape.words)]
         if self._assets:
             exchanges = _EXCHANGES.intersection(matched)
@@ -306,7 +308,7 @@ class IdentityIndex:
                     yield match.span()
 
     def _dates_in(
-        self, normalised: str, shape: Shape, matched: Iterable[str], scope: Scope
+        self, normalised: str, shape: TextViews, matched: Iterable[str], scope: Scope
     ) -> Iterator[Span]:
         """Yield calendar dates, outside of visible names."""
         text = normalised
@@ -314,24 +316,24 @@ class IdentityIndex:
             text = text.replace(name, "*" * len(name))
 
         if text is not normalised:
-            shape = Shape(text)
+            shape = TextViews(text)
 
         yield from find_dates(text, shape, WORD_HINTS.intersection(matched))
         if scope != "prompt":
             yield from find_free_dates(text, shape, lambda digits: self._may_be_code(digits, scope))
 
-    def _in_answer(self, normalised: str, shape: Shape) -> Iterator[Hit]:
+    def _in_answer(self, normalised: str, shape: TextViews) -> Iterator[IdentityHit]:
         """Yield identities that only a model would write: any code, identifiers, short names."""
         yield from _hits("security code", _codes_of_any_asset(normalised, shape))
         for start, end, digits in find_spelled_codes(normalised, shape):
             if digits in self._digits or _A_SHARE.fullmatch(digits) is not None:
-                yield Hit("security code", start, end)
+                yield IdentityHit("security code", start, end)
 
         for identifier in find_identifiers(normalised):
-            yield Hit("security code", identifier.start, identifier.end)
+            yield IdentityHit("security code", identifier.start, identifier.end)
 
         for entity in self._spoken.find(normalised):
-            yield Hit("company or industry name", entity.start, entity.end)
+            yield IdentityHit("company or industry name", entity.start, entity.end)
 
     @cached_property
     def _spoken(self) -> EntityIndex:  # built with the first answer
@@ -345,7 +347,7 @@ class IdentityIndex:
             return True
         return scope == "answer" and _A_SHARE.fullmatch(digits) is not None
 
-    def _codes_in(self, text: str, shape: Shape, exchanges: Iterable[str]) -> Iterator[Span]:
+    def _codes_in(self, text: str, shape: TextViews, exchanges: Iterable[str]) -> Iterator[Span]:
         """Yield known codes, and any six digits next to an exchange."""
         for start in _six_digits(shape):
             end = start + 6
@@ -382,11 +384,11 @@ class IdentityIndex:
 
                 break
 
-    def _chinese_in(self, normalised: str) -> Iterator[Hit]:
+    def _chinese_in(self, normalised: str) -> Iterator[IdentityHit]:
         """Yield codes in Chinese digits, and Chinese names, also with padding between characters."""
         for match in _CHINESE_CODE.finditer(normalised):
             if match[0].translate(FROM_CHINESE) in self._digits:
-                yield Hit("security code", *match.span())
+                yield IdentityHit("security code", *match.span())
 
         lower = lowered(normalised)
         if self._chinese_begins.isdisjoint(lower):
@@ -406,7 +408,7 @@ class IdentityIndex:
         for name in sorted(names):
             for offset in places_of(squashed, name):
                 last = offset + len(name) - 1
-                yield Hit("company or industry name", offsets[offset], offsets[last] + 1)
+                yield IdentityHit("company or industry name", offsets[offset], offsets[last] + 1)
 
 
 _index_of = lru_cache(maxsize=16)(IdentityIndex)
@@ -414,12 +416,12 @@ _index_of = lru_cache(maxsize=16)(IdentityIndex)
 _BUILDING = threading.Lock()
 
 
-def _hits(kind: IdentityKind, spans: Iterable[Span]) -> Iterator[Hit]:
+def _hits(kind: IdentityKind, spans: Iterable[Span]) -> Iterator[IdentityHit]:
     for start, end in spans:
-        yield Hit(kind, start, end)
+        yield IdentityHit(kind, start, end)
 
 
-def _six_digits(shape: Shape) -> Iterator[int]:
+def _six_digits(shape: TextViews) -> Iterator[int]:
     """Yield where six or more digits begin, unless they follow a decimal point."""
     if b"000000" not in shape.runs:
         return
@@ -429,7 +431,7 @@ def _six_digits(shape: Shape) -> Iterator[int]:
             yield offset + width
 
 
-def _codes_of_any_asset(text: str, shape: Shape) -> Iterator[Span]:
+def _codes_of_any_asset(text: str, shape: TextViews) -> Iterator[Span]:
     """Yield six digits of the A-share numbering, whether the market has the asset or not."""
     for start in _six_digits(shape):
         end = start + 6

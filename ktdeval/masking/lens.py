@@ -34,13 +34,14 @@ from ktdeval.masking.draws import (
 from ktdeval.masking.identities import IdentityIndex, identities_of
 from ktdeval.masking.payload import (
     TINY,
+    AccountSum,
     AssetName,
     AssetRef,
     DayRef,
     DocumentRef,
     Exact,
-    Figure,
     IndexLevel,
+    MarketFigure,
     OwnFigure,
     Payload,
     Price,
@@ -48,7 +49,6 @@ from ktdeval.masking.payload import (
     RefusedTypeError,
     SectorRef,
     Shares,
-    Sum,
     TinyPrice,
     path_of,
 )
@@ -181,7 +181,7 @@ class Lens:
             Shares: self._render_shares,
             IndexLevel: self._render_level,
             OwnFigure: self._render_own_figure,
-            Figure: figure,
+            MarketFigure: figure,
             np.float64: lambda value: self._renderer.value(float(value)),
         }
         if self.shows_figures_as_they_are:
@@ -450,9 +450,9 @@ class Lens:
 
     def _render_own_figure(self, own: OwnFigure) -> float | None:
         if self._scale is None:
-            return Sum(own.value)
+            return AccountSum(own.value)
         rounded = self._rounded(own.value)
-        return None if rounded is None else Sum(rounded)
+        return None if rounded is None else AccountSum(rounded)
 
     def _render_price(self, price: Price) -> float | None:
         value = float(price.value)
@@ -497,10 +497,10 @@ class Lens:
             return int(number)
         return number
 
-    def _render_exact_figure(self, figure: Figure) -> JsonValue:
+    def _render_exact_figure(self, figure: MarketFigure) -> JsonValue:
         return self._renderer.value(figure.value)
 
-    def _render_figure(self, figure: Figure) -> JsonValue:
+    def _render_figure(self, figure: MarketFigure) -> JsonValue:
         value = float(figure.value)
         if (
             self._noise is None

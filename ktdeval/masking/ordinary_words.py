@@ -30,7 +30,7 @@ def is_listed(word: str) -> bool:
     """Return whether a word in small letters is an ordinary one, a person's name, a place or a line
     of business by the lists of words that companies have in their names.
     """
-    return word in _listed()
+    return word in _ordinary_words()
 
 
 def is_ordinary(word: str) -> bool:
@@ -46,7 +46,7 @@ def needs_capital(word: str) -> bool:
 
 
 @cache
-def _listed() -> frozenset[str]:
+def _ordinary_words() -> frozenset[str]:
     kinds = ("ordinary", "given", "place", "generic")
     return NOT_NAMES.union(*map(listed_words, kinds))
 
@@ -58,4 +58,4 @@ def _english() -> frozenset[str]:
     """
     lines = (_FOLDER / "english_words.txt").read_text(encoding="ascii").splitlines()
     words = (line for line in lines if not line.startswith("#"))
-    return _listed().union(words)
+    return _ordinary_words().union(words)

@@ -88,7 +88,7 @@ class Exact(NamedTuple):
         return dumps_compact(self.value)
 
 
-class Figure(NamedTuple):
+class MarketFigure(NamedTuple):
     """A number from market data that may tell whose it is (a return, a factor value), rounded under
     `round_digits`; an asset's carries noise under `noise_pct`. `AssetRef.figure`,
     `AssetRef.change_pct` and `DayRef.figure` make them.
@@ -109,17 +109,17 @@ class AssetRef(NamedTuple):
 
     asset: int
 
-    def figure(self, value: float, name: str, day: int) -> Figure:
+    def figure(self, value: float, name: str, day: int) -> MarketFigure:
         """A figure of this asset on a day, such as a turnover or a factor value; its noise is a
         share of it.
         """
-        return Figure(value, self.asset, day, name)
+        return MarketFigure(value, self.asset, day, name)
 
-    def change_pct(self, value: float, day: int, since: int) -> Figure:
+    def change_pct(self, value: float, day: int, since: int) -> MarketFigure:
         """Change of the price between two closes in per cent; its noise agrees with that of the two
         prices.
         """
-        return Figure(value, self.asset, day, "change_pct", since)
+        return MarketFigure(value, self.asset, day, "change_pct", since)
 
 
 class AssetName(NamedTuple):
@@ -135,9 +135,9 @@ class DayRef(NamedTuple):
 
     day: int
 
-    def figure(self, value: float) -> Figure:
+    def figure(self, value: float) -> MarketFigure:
         """A figure of the market as a whole on this day, such as an index return."""
-        return Figure(value, day=self.day)
+        return MarketFigure(value, day=self.day)
 
 
 class SectorRef(NamedTuple):
@@ -160,7 +160,7 @@ class Price(NamedTuple):
     times: float = 1.0
 
 
-class Sum(float):
+class AccountSum(float):
     """Sum of an account as a mask shows it, written in full: `900110.0`, not `9.0011e5`."""
 
 
@@ -191,7 +191,7 @@ class Prose(NamedTuple):
     @property
     def plain(self) -> str:
         """The text with a handle of the usual form for each field type."""
-        return "".join(map(_plain, self.parts))
+        return "".join(map(_plain_part, self.parts))
 
     def shorten(self, most: int) -> tuple[Prose, bool]:
         """Return the text, or what is left of it within `most` characters with a mark, cut between
@@ -205,7 +205,7 @@ class Prose(NamedTuple):
         end: list[str | AssetRef | DayRef | SectorRef] = []
         offset = 0
         for part in self.parts:
-            length = len(_plain(part))
+            length = len(_plain_part(part))
             next_offset = offset + length
             if isinstance(part, str):
                 # a negative bound of a slice would count from the end
@@ -226,7 +226,7 @@ class Prose(NamedTuple):
 _PLAIN_HANDLES = {AssetRef: "asset_0012", DayRef: "day_+12", SectorRef: "sector_12"}
 
 
-def _plain(part: str | AssetRef | DayRef | SectorRef) -> str:
+def _plain_part(part: str | AssetRef | DayRef | SectorRef) -> str:
     if isinstance(part, str):
         return part
     return _PLAIN_HANDLES[type(part)]
@@ -262,7 +262,7 @@ FieldValue: TypeAlias = (
     | DayRef
     | DocumentRef
     | Exact
-    | Figure
+    | MarketFigure
     | IndexLevel
     | OwnFigure
     | Price
@@ -427,7 +427,7 @@ def _render_rare(value: Any) -> str:
     """Render tiny prices, subclasses of the JSON types and other mappings; refuse all else."""
     if isinstance(value, TinyPrice):
         return _scientific(value)
-    if isinstance(value, Sum):
+    if isinstance(value, AccountSum):
         return _in_full(value)
     if isinstance(value, Mapping):
         return _rendered(dict(value))

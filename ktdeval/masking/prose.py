@@ -30,7 +30,7 @@ from ktdeval.masking.entities import AliasKind, EntityIndex, is_caseless
 from ktdeval.masking.identifiers import Identifier, find_identifiers
 from ktdeval.masking.identities import (
     FROM_CHINESE,
-    Hit,
+    IdentityHit,
     IdentityIndex,
     identities_of,
     name_variants,
@@ -133,13 +133,15 @@ class TextMask:
         self._days = snapshot.days
 
     @cached_property
-    def _finder(self) -> _Finder:
+    def _finder(self) -> _HiddenSpanFinder:
         # Made for the first text: most tasks show none.
         hides_assets = self._lens.hides_assets
         hides_dates = self._lens.hides_dates
         guard = identities_of(self._snapshot, assets=hides_assets, dates=hides_dates)
         industries = tuple(dict.fromkeys(self._snapshot.industries))
-        return _finder_of(guard, _named(self._snapshot), industries, hides_assets, hides_dates)
+        return _finder_of(
+            guard, _asset_names(self._snapshot), industries, hides_assets, hides_dates
+        )
 
     def mask(self, text: str, day: int, assets: Collection[int] = ()) -> Prose | None:
         """Return a text as it may be shown at the close of row `day`, or None if that is not safe.
@@ -261,7 +263,7 @@ class TextMask:
 Name = tuple[int, AliasKind, str]  #: Column (-1: of no asset of the market), kind and text
 
 
-def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
+def _asset_names(snapshot: MarketSnapshot) -> tuple[Name, ...]:
     """Return all names of assets, as entities: names, codes, former ones, and listed entities."""
     column = snapshot.asset_index
     names: list[Name] = []
@@ -296,7 +298,7 @@ def _derived(names: Iterable[Name]) -> Iterator[Name]:
                 yield asset, "short", short
 
 
-class _Finder:
+class _HiddenSpanFinder:
     """Finds what a kind of mask hides in the texts of a market.
 
     Episodes share it, and the results of texts that it has seen.
@@ -381,7 +383,7 @@ class _Finder:
                 return Hidden(found.start, found.end, "asset", assets)
         return Hidden(found.start, found.end, "asset")
 
-    def _read(self, hit: Hit, text: str) -> Hidden:
+    def _read(self, hit: IdentityHit, text: str) -> Hidden:
         """What a hit of the guard stands for. A code that no asset of the market has is a company
         all the same.
         """
@@ -404,7 +406,7 @@ class _Finder:
         return Hidden(hit.start, hit.end, "asset", _SEVERAL)
 
 
-_finder_of = lru_cache(maxsize=4)(_Finder)
+_finder_of = lru_cache(maxsize=4)(_HiddenSpanFinder)
 
 
 def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:

@@ -64,7 +64,7 @@ _REACH = 40  # most characters of a word that is looked at, to either side
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Generic[T]):
+class KnownName(Generic[T]):
     """A name by its letters alone."""
 
     letters: str  #: in lower case
@@ -78,21 +78,21 @@ class Known(Generic[T]):
         return len(self.letters) >= _RARE and not is_ordinary(self.letters)
 
 
-Found = tuple[int, int, Known[T]]  #: start, end and the name that is meant
+Found = tuple[int, int, KnownName[T]]  #: start, end and the name that is meant
 
 
-class Respelled(Generic[T]):
+class RespelledIndex(Generic[T]):
     """Index of names for the spellings above."""
 
-    def __init__(self, names: Iterable[Known[T]]) -> None:
-        self._known: dict[str, list[Known[T]]] = defaultdict(list)
+    def __init__(self, names: Iterable[KnownName[T]]) -> None:
+        self._known: dict[str, list[KnownName[T]]] = defaultdict(list)
         for known in names:
             self._known[known.letters].append(known)
 
         #: rare ones, and symbols, by their forms
-        self._derived: dict[str, list[Known[T]]] = defaultdict(list)
+        self._derived: dict[str, list[KnownName[T]]] = defaultdict(list)
         #: rare ones of one word
-        self._rare: dict[str, list[Known[T]]] = {}
+        self._rare: dict[str, list[KnownName[T]]] = {}
         for letters, alike in self._known.items():
             rare = [known for known in alike if known.is_rare]
             if rare:
@@ -234,11 +234,11 @@ class Respelled(Generic[T]):
                 if _is_tagged(known, letters[:-cut]):
                     yield word.end() - cut, word.end(), known
 
-    def _meant(self, letters: str) -> Sequence[Known[T]]:
+    def _meant(self, letters: str) -> Sequence[KnownName[T]]:
         return self._known.get(letters, []) or self._derived.get(letters, [])
 
 
-def _forms(known: Known[T]) -> Iterator[str]:
+def _forms(known: KnownName[T]) -> Iterator[str]:
     """Yield words that are derived from a name: of a symbol its plural, of a rare name more."""
     if known.is_symbol:
         if len(known.letters) >= _SYMBOL and known.letters not in COMMON_WORDS:
@@ -260,7 +260,9 @@ def _forms(known: Known[T]) -> Iterator[str]:
         yield known.letters[:-1]
 
 
-def _are_parts(match: re.Match[str], head: str, tail: str, known: Known[T], no_case: bool) -> bool:
+def _are_parts(
+    match: re.Match[str], head: str, tail: str, known: KnownName[T], no_case: bool
+) -> bool:
     """Return whether a name in two parts is meant, not two words that stand together."""
     spelled = match[0]
     if known.is_symbol:
@@ -277,7 +279,7 @@ def _are_parts(match: re.Match[str], head: str, tail: str, known: Known[T], no_c
     return spelled[len(head) + 1].isupper() or before[:1].islower()
 
 
-def _is_tagged(known: Known[T], rest: str) -> bool:
+def _is_tagged(known: KnownName[T], rest: str) -> bool:
     """Return whether a name is meant that is joined to the rest of a tag."""
     if len(known.letters) >= _SURE:
         return True
@@ -289,7 +291,7 @@ def _is_usual(part: str) -> bool:
     return len(part) < _RARE or is_ordinary(part)
 
 
-def _is_part(text: str, start: int, end: int, word: int, known: Known[T]) -> bool:
+def _is_part(text: str, start: int, end: int, word: int, known: KnownName[T]) -> bool:
     """Return whether a name is meant at [start, end) of a word in mixed case that begins at
     `word`.
     """
@@ -302,7 +304,7 @@ def _is_part(text: str, start: int, end: int, word: int, known: Known[T]) -> boo
     return len(part) >= _RARE and part[0].isupper() and not _is_plain(known)
 
 
-def _is_plain(known: Known[T]) -> bool:
+def _is_plain(known: KnownName[T]) -> bool:
     """Return whether a name or ticker is a common word."""
     return known.letters in (COMMON_WORDS if known.is_symbol else NOT_NAMES)
 

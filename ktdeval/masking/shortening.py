@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates
-from ktdeval.masking.text import Shape, normalise
+from ktdeval.masking.text import TextViews, normalise
 
 CUT_MARK = "…"
 _SPACED_MARK = f" {CUT_MARK}"
@@ -45,7 +45,7 @@ _CUT = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TextCut:
     """What is taken out of a text: `text[start:end]`, for which the mark is shown."""
 
     start: int
@@ -75,7 +75,7 @@ def beginning(text: str, most: int) -> str:
     return _cut_of_end(text, most).apply(text)
 
 
-def cut_of(text: str, most: int) -> Cut | None:
+def cut_of(text: str, most: int) -> TextCut | None:
     """Return what `shorten` takes out of a text; None if the text has at most `most` characters."""
     if len(text) <= most:
         return None
@@ -83,7 +83,7 @@ def cut_of(text: str, most: int) -> Cut | None:
         return _cut_of_end(text, most)
 
     marks = list(_COUNTED_MARK.finditer(text))
-    room = most - len(_counted_mark(len(text) + sum(map(_count, marks)))) - 2
+    room = most - len(_counted_mark(len(text) + sum(map(_characters_cut, marks)))) - 2
     kept = int(room * _BEGINNING_SHARE)
     start = _last_cut(text, kept)
     end = _first_cut(text, len(text) - (room - kept))
@@ -98,25 +98,25 @@ def cut_of(text: str, most: int) -> Cut | None:
     dropped = [mark for mark in marks if start <= mark.start() and mark.end() <= end]
     count = end - start
     for mark in dropped:
-        count += _count(mark) - len(mark[0])
+        count += _characters_cut(mark) - len(mark[0])
 
     space_before = " " if start and not _is_unspaced(text[start - 1]) else ""
     space_after = " " if end < len(text) and not _is_unspaced(text[end]) else ""
-    return Cut(start, end, f"{space_before}{_counted_mark(count)}{space_after}")
+    return TextCut(start, end, f"{space_before}{_counted_mark(count)}{space_after}")
 
 
 def _counted_mark(count: int) -> str:
     return f"[{CUT_MARK} {count:,} characters cut {CUT_MARK}]"
 
 
-def _count(mark: re.Match[str]) -> int:
+def _characters_cut(mark: re.Match[str]) -> int:
     """Return the characters that a mark says are cut."""
     return int(mark[1].replace(",", "") or 0)
 
 
-def _cut_of_end(text: str, most: int) -> Cut:
+def _cut_of_end(text: str, most: int) -> TextCut:
     start = _last_cut(text, most - _ROOM_FOR_MARK)
-    return Cut(start, len(text), _end_mark(text[:start]))
+    return TextCut(start, len(text), _end_mark(text[:start]))
 
 
 def _end_mark(kept: str) -> str:
@@ -229,7 +229,7 @@ def _overlaps(span: Span, others: list[Span]) -> bool:
 
 def _dates_in(text: str) -> list[Span]:
     normalised = normalise(text)
-    shape = Shape(normalised)
+    shape = TextViews(normalised)
     words = WORD_HINTS.intersection(word.decode() for word in shape.words)
 
     return list(find_dates(normalised, shape, words))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ktdeval.masking.text import Shape
+from ktdeval.masking.text import TextViews
 
 _DIGITS = 6
 _CHARACTERS = {
@@ -64,7 +64,7 @@ _LETTER = re.compile("[A-Za-z0-9]")
 _SPELLED_WORDS = frozenset(word.encode() for word in (*_WORDS, *_REPEATED))
 
 
-def find_spelled_codes(text: str, shape: Shape | None = None) -> Iterator[tuple[int, int, str]]:
+def find_spelled_codes(text: str, shape: TextViews | None = None) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and digits of every run of exactly six digits of which at least one is
     spelled otherwise. `shape`: that of the text, if it is known.
     """
@@ -72,7 +72,7 @@ def find_spelled_codes(text: str, shape: Shape | None = None) -> Iterator[tuple[
         if not match[0].isdecimal():
             yield (*match.span(), match[0].translate(_LOOKALIKES))
 
-    shape = shape or Shape(text)
+    shape = shape or TextViews(text)
     if text.isascii() and _SPELLED_WORDS.isdisjoint(shape.words):
         return
 

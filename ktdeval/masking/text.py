@@ -92,14 +92,14 @@ def _simplified() -> dict[str, str]:
     }
 
 
-class _Table(dict[int, str]):
+class _NormalisedCharacters(dict[int, str]):
     """Code point -> normalised text, filled as characters appear; for `str.translate`."""
 
     def __missing__(self, point: int) -> str:
         return self.setdefault(point, _normalise_character(chr(point)))
 
 
-_TABLE = _Table()
+_TABLE = _NormalisedCharacters()
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -194,7 +194,7 @@ _WORDS = _bytes_table(
 )
 
 
-class Shape:
+class TextViews:
     """Views of one normalised text, made when first asked for. `digits` and `runs` are padded with
     an `x`, so that a match of `x…` at offset p says that the rest begins at offset p of the text.
     """

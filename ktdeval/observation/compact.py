@@ -56,20 +56,22 @@ def _packed(value: Any) -> Any:
     places = [value["columns"].index(name) for name in kept]
     rows: list[str] = []
     for row in value["rows"]:
-        cells = [_cell(row[place], is_label=value["columns"][place] == ASSET) for place in places]
+        cells = [
+            _cell_text(row[place], is_label=value["columns"][place] == ASSET) for place in places
+        ]
         rows.append(",".join(cells))
 
     return {**value, "columns": ",".join(kept), "rows": rows}
 
 
-def _cell(value: Any, *, is_label: bool) -> str:
+def _cell_text(value: Any, *, is_label: bool) -> str:
     """Return the text of a cell; a text that could be read as anything else is quoted."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return _dumps(value)
     if not isinstance(value, str):
-        return render_number(_rounded(value))
+        return render_number(_rounded_number(value))
 
     is_bare = _BARE.fullmatch(value) is not None
     if is_bare and (is_label or _value_of(value) == value):
@@ -77,7 +79,7 @@ def _cell(value: Any, *, is_label: bool) -> str:
     return _dumps(value)
 
 
-def _rounded(value: float) -> float:
+def _rounded_number(value: float) -> float:
     """Return a number to three significant digits, as an integer where it is whole."""
     if not value or not math.isfinite(value):
         return value

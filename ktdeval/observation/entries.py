@@ -29,7 +29,7 @@ def first_number(cells: Cells, *columns: str) -> float | None:
     return None
 
 
-def _text(cells: Cells, column: str) -> str:
+def _cell_text(cells: Cells, column: str) -> str:
     """Return a cell as text; empty if there is none."""
     value = cells.get(column)
     return "" if value is None else str(value)
@@ -102,12 +102,12 @@ class ObservedPosition:
     def of(cls, cells: Cells) -> ObservedPosition:
         """Read a row of the table `positions`."""
         return cls(
-            label=_text(cells, ASSET),
+            label=_cell_text(cells, ASSET),
             shares=first_number(cells, "shares"),
             locked_shares=first_number(cells, "locked_shares"),
             value=first_number(cells, "value", "value_cny"),
             weight=first_number(cells, "weight"),
-            status=_text(cells, "status"),
+            status=_cell_text(cells, "status"),
             cells=cells,
         )
 
@@ -130,9 +130,9 @@ class ObservedAsset:
     def of(cls, cells: Cells) -> ObservedAsset:
         """Read a row of the table `candidates`, of `positions`, or one with the columns of both."""
         return cls(
-            label=_text(cells, ASSET),
-            kind=_text(cells, "kind"),
-            status=_text(cells, "status"),
+            label=_cell_text(cells, ASSET),
+            kind=_cell_text(cells, "kind"),
+            status=_cell_text(cells, "status"),
             price=first_number(cells, "close", "close_cny", "last_close", "last_close_cny"),
             cells=cells,
         )
@@ -183,13 +183,13 @@ class ObservedDocument:
     def of(cls, cells: Cells) -> ObservedDocument:
         """Read a row of the table `news`."""
         return cls(
-            day=_text(cells, "day"),
-            source=_text(cells, "source"),
-            kind=_text(cells, "kind"),
+            day=_cell_text(cells, "day"),
+            source=_cell_text(cells, "source"),
+            kind=_cell_text(cells, "kind"),
             labels=tuple(cells.get("stock_ids") or ()),
-            sentiment=_text(cells, "sentiment"),
-            title=_text(cells, "title"),
-            text=_text(cells, "text"),
+            sentiment=_cell_text(cells, "sentiment"),
+            title=_cell_text(cells, "title"),
+            text=_cell_text(cells, "text"),
             cells=cells,
         )
 
@@ -210,8 +210,8 @@ class ObservedOrder:
         """Read a row of the table `orders` of the last step."""
         return cls(
             label=cells.get(ASSET),
-            side=_text(cells, "side"),
-            status=_text(cells, "status"),
+            side=_cell_text(cells, "side"),
+            status=_cell_text(cells, "status"),
             rule=cells.get("rule"),
             filled_shares=first_number(cells, "filled_shares") or 0.0,
             cells=cells,
@@ -232,9 +232,9 @@ class ObservedOutcome:
     def of(cls, cells: Cells) -> ObservedOutcome:
         """Read a row of the table `outcomes`."""
         return cls(
-            label=_text(cells, ASSET),
-            next_day=_text(cells, "next_day"),
+            label=_cell_text(cells, ASSET),
+            next_day=_cell_text(cells, "next_day"),
             change_pct=first_number(cells, "change_pct"),
-            action=_text(cells, "label"),
+            action=_cell_text(cells, "label"),
             cells=cells,
         )

@@ -32,13 +32,13 @@ def fill_of(state: ObservedState, label: str) -> Fill | None:
     if not any(order.filled_shares for order in orders):
         return Fill(f"rejected: {rules}" if rules else "rejected", is_traded=False)
 
-    words = f"filled {_size(orders, state.account.nav)}"
+    words = f"filled {_fill_size(orders, state.account.nav)}"
     if rules:
         words += f", cut by {rules}"
     return Fill(words, is_traded=True)
 
 
-def _size(orders: Sequence[ObservedOrder], nav: float | None) -> str:
+def _fill_size(orders: Sequence[ObservedOrder], nav: float | None) -> str:
     """Return the size of fills as a share of the NAV after them, in shares where no price is
     shown.
     """

@@ -17,7 +17,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodePlace:
     """File and line of an author's code."""
 
     path: str  #: the file, as Python knows it
@@ -28,7 +28,7 @@ class Place:
         return f"{self.shown}:{self.line}"
 
 
-def place_of(error: BaseException) -> Place | None:
+def place_of(error: BaseException) -> CodePlace | None:
     """Return where an author's code failed; None if no frame of the traceback is an author's.
 
     The place is the last frame of the author's package: what lies deeper is a library that the
@@ -36,7 +36,7 @@ def place_of(error: BaseException) -> Place | None:
     own.
     """
     if isinstance(error, SyntaxError) and error.filename:
-        return Place(error.filename, error.lineno or 1, os.path.basename(error.filename))  # noqa: PTH119 - as discovery, without pathlib
+        return CodePlace(error.filename, error.lineno or 1, os.path.basename(error.filename))  # noqa: PTH119 - as discovery, without pathlib
 
     advertised = {entry.module.partition(".")[0]: entry for entry in find_entry_points()}
     place = None
@@ -48,9 +48,9 @@ def place_of(error: BaseException) -> Place | None:
         if package in _NOT_AUTHORS or is_library:
             continue
         if entry is not None and entry.distribution == "ktdeval":
-            own = Place(path, line, _shown(path, module))
+            own = CodePlace(path, line, _shown_path(path, module))
         else:
-            place = Place(path, line, _shown(path, module))
+            place = CodePlace(path, line, _shown_path(path, module))
 
     return place or own
 
@@ -63,7 +63,7 @@ def _frames(error: BaseException) -> Iterator[tuple[str, str, int]]:
             yield str(frame.f_globals.get("__name__")), path, line
 
 
-def _shown(path: str, module: str) -> str:
+def _shown_path(path: str, module: str) -> str:
     """Return the end of a path, from the folder of the module's outermost package on."""
     parts = module.count(".") + 1
     if os.path.basename(path) == "__init__.py":  # noqa: PTH119

@@ -50,7 +50,7 @@ _LEAST_ALIKE = 0.8  # of two names, as difflib measures it
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class PluginContract:
     """What an object of one kind must be."""
 
     name: str  #: public name of the class that declares it
@@ -59,7 +59,7 @@ class Contract:
     python: type | None
 
 
-def _named(name: str) -> type:
+def _import_class(name: str) -> type:
     """Return the class of a public name."""
     module, _, class_name = name.rpartition(".")
     python: type = getattr(importlib.import_module(module), class_name)
@@ -67,12 +67,12 @@ def _named(name: str) -> type:
 
 
 @cache
-def contract_of(kind: str) -> Contract:
+def contract_of(kind: str) -> PluginContract:
     """Return the contract of a kind of `CONTRACTS`."""
     name = CONTRACTS[kind]
-    python = _named(name)
+    python = _import_class(name)
     members = dict(_members_of(python))
-    return Contract(name, members, None if members else python)
+    return PluginContract(name, members, None if members else python)
 
 
 def _members_of(python: Any) -> Iterator[tuple[str, Kind]]:
@@ -113,7 +113,7 @@ def _kind_of_member(python: type, name: str, annotation: Any) -> Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class MemberFault:
     """A member that is not what it must be."""
 
     path: str  #: such as `scores['accuracy'].better`
@@ -121,12 +121,12 @@ class Fault:
     value: Any
 
 
-def fault_of(kind: Kind, value: Any, path: str) -> Fault | None:
+def fault_of(kind: Kind, value: Any, path: str) -> MemberFault | None:
     """Return what is wrong with a member; None where nothing is. Looks into the fields of records
     that stand in a mapping, such as definitions of scores.
     """
     if not kind.fits(value):
-        return Fault(path, kind.words, value)
+        return MemberFault(path, kind.words, value)
 
     if isinstance(kind, Table) and isinstance(kind.item, Record):
         for name, record in value.items():
@@ -157,7 +157,7 @@ def traits_problem(kind: str, instance: Any) -> str:
         return ""
 
     own = type(instance).__name__
-    record = _named(TRAITS[kind])
+    record = _import_class(TRAITS[kind])
     stated = getattr(instance, "traits", None)
     if stated is not None and not isinstance(stated, record):
         return f"traits of {own} must be a {TRAITS[kind]}, was {type(stated).__name__}"
@@ -187,7 +187,7 @@ def near_trait_problem(kind: str, instance: Any) -> str:
         return ""
 
     own = type(instance).__name__
-    record = _named(TRAITS[kind])
+    record = _import_class(TRAITS[kind])
     fields = _kinds_of_traits(record)
     known = contract_of(kind).members.keys() | fields.keys() | {"traits"}
     for name in dir(instance):

@@ -115,8 +115,8 @@ def _advertised(folder: str, changed: int) -> list[tuple[str, list[EntryPoint]]]
         name, _, rest = stem.rpartition(".")[0].partition("-")
         distribution = _normalise(name)
         version = rest.partition("-")[0]
-        text = _read(os.path.join(folder, stem, "entry_points.txt"))  # noqa: PTH118
-        references = _parse(text) if f"[{GROUP}]" in text else ()
+        text = _read_entry_points(os.path.join(folder, stem, "entry_points.txt"))  # noqa: PTH118
+        references = _parse_entry_points(text) if f"[{GROUP}]" in text else ()
         distributions.append(
             (distribution, [EntryPoint(*entry, distribution, version) for entry in references])
         )
@@ -124,7 +124,7 @@ def _advertised(folder: str, changed: int) -> list[tuple[str, list[EntryPoint]]]
     return distributions
 
 
-def _read(path: str) -> str:
+def _read_entry_points(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read()
@@ -132,7 +132,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def _parse(text: str) -> Iterator[tuple[str, str, str]]:
+def _parse_entry_points(text: str) -> Iterator[tuple[str, str, str]]:
     section = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("[") and line.endswith("]"):

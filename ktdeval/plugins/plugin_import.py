@@ -21,7 +21,7 @@ import pluggy
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.hookspecs import HOOKS, Spec, hookspec, ktdeval_event
 from ktdeval.plugins.author_code import place_of
-from ktdeval.plugins.contracts import Contract, contract_of, fault_of, traits_problem
+from ktdeval.plugins.contracts import PluginContract, contract_of, fault_of, traits_problem
 from ktdeval.values.kinds import Rule, mismatch as mismatch
 from ktdeval.values.misfit import near_matches
 from ktdeval.values.rules import has_text
@@ -352,7 +352,7 @@ def kind_of_made(kind: str, instance: Any) -> str:
     return kind
 
 
-def _check_members(contract: Contract, instance: Any, where: str) -> None:
+def _check_members(contract: PluginContract, instance: Any, where: str) -> None:
     own = type(instance).__name__
     see = f"(see {contract.name})"
     if contract.python is not None and not isinstance(instance, contract.python):
@@ -371,11 +371,11 @@ def _check_members(contract: Contract, instance: Any, where: str) -> None:
         if fault is not None:
             raise PluginError(
                 f"{where}: {fault.path} of {own} must be {fault.expected}, was"
-                f" {_shown(fault.value)} {see}"
+                f" {_shown_value(fault.value)} {see}"
             )
 
 
-def _shown(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     if isinstance(value, str | tuple):
         return f"{value!r:.60}"
     if isinstance(value, FunctionType | MethodType):

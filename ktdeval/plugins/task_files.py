@@ -77,7 +77,7 @@ _VARIANT_HINTS: dict[str, Any] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Variant:
+class UnresolvedVariant:
     """Variant of a file, before it is resolved against the task that it extends."""
 
     name: str
@@ -125,7 +125,7 @@ def _unresolved(where: str) -> Any:
     )
 
 
-def _read_variants(content: PlainConfig, where: str) -> tuple[Variant, ...]:
+def _read_variants(content: PlainConfig, where: str) -> tuple[UnresolvedVariant, ...]:
     for key in content:
         if key not in _FILE_HINTS:
             raise ConfigError(f"{where}: unknown key {key!r}{near_matches(key, _FILE_HINTS)}")
@@ -144,7 +144,7 @@ def _read_variants(content: PlainConfig, where: str) -> tuple[Variant, ...]:
     )
 
 
-def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -> Variant:
+def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -> UnresolvedVariant:
     overrides = {} if overrides is None else overrides
     if not isinstance(overrides, Mapping):
         raise ConfigError(
@@ -172,7 +172,7 @@ def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -
     if own.get("family", content["family"]) == content["family"]:
         family_summary = str(content.get("summary", ""))
 
-    return Variant(
+    return UnresolvedVariant(
         name,
         where,
         layers,
@@ -268,7 +268,7 @@ def _resolve(
 
     spec = resolved_spec = specs[name]
     variant = spec.extra.get("variant")
-    if isinstance(variant, Variant):
+    if isinstance(variant, UnresolvedVariant):
         lineage = (variant,)
         make = spec.extra["make"]
         summary = variant.summary
@@ -299,7 +299,10 @@ def _resolve(
 
 
 def _resolve_base(
-    variant: Variant, specs: Mapping[str, Spec], resolved: dict[str, Spec], chain: tuple[str, ...]
+    variant: UnresolvedVariant,
+    specs: Mapping[str, Spec],
+    resolved: dict[str, Spec],
+    chain: tuple[str, ...],
 ) -> Spec:
     """Resolve the task that a variant extends; `chain`: names under resolution, ending with the
     variant.
@@ -325,7 +328,7 @@ def _resolve_base(
 
 
 @lru_cache(maxsize=1024)
-def _merged(lineage: tuple[Variant, ...]) -> PlainConfig:
+def _merged(lineage: tuple[UnresolvedVariant, ...]) -> PlainConfig:
     """Return a variant's config, merged once in a process; `lineage`: from the task that it starts
     from to the variant itself.
     """

@@ -111,7 +111,7 @@ def ask_in_batches(
     step makes a further request. Where a budget or the provider stops that, so is the run. Raises
     KeyboardInterrupt.
     """
-    steps = _Steps(client, folder, factory, stop)
+    steps = _OpenSteps(client, folder, factory, stop)
 
     def tell(done: int, total: int, wait_s: float) -> None:
         plugins.emit(BatchProgress(done, total, wait_s))
@@ -133,7 +133,7 @@ def ask_in_batches(
         stop.stop(error)
 
 
-class _Steps:
+class _OpenSteps:
     """Steps of a run's episodes before they run."""
 
     def __init__(

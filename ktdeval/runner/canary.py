@@ -285,8 +285,8 @@ def distance(canary: Canary, one: Answer, other: Answer) -> float:
     of the longer text (Levenshtein), ignoring case and punctuation. Two answers of different kinds:
     1.
     """
-    first = _parse(canary, one)
-    second = _parse(canary, other)
+    first = _parse_answer(canary, one)
+    second = _parse_answer(canary, other)
     if first[0] != second[0]:
         return 1.0
     if first[0] == "ranking":
@@ -301,7 +301,7 @@ _NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?")
 _WORDS = re.compile(r"\w+")
 
 
-def _parse(canary: Canary, answer: Answer) -> tuple[str, Any]:
+def _parse_answer(canary: Canary, answer: Answer) -> tuple[str, Any]:
     """Return kind and value of an answer; "text" if it does not have the requested form."""
     if not isinstance(answer, str):
         return "outcome", answer["outcome"]

@@ -63,14 +63,16 @@ def _stored(folder: Path) -> MarketSnapshot:
         states = [(file.name, file.stat()) for file in sorted(folder.iterdir())]
     except OSError:
         return load_snapshot(folder)  # says what is wrong
-    return _loaded(
+    return _loaded_snapshot(
         folder,
         tuple((name, at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns) for name, at in states),
     )
 
 
 @lru_cache(maxsize=2)
-def _loaded(folder: Path, files: tuple[tuple[str, int, int, int, int], ...]) -> MarketSnapshot:  # noqa: ARG001 - for the cache
+def _loaded_snapshot(
+    folder: Path, files: tuple[tuple[str, int, int, int, int], ...]
+) -> MarketSnapshot:
     return load_snapshot(folder, array_cache())
 
 

@@ -100,7 +100,9 @@ class Bookkeeper:
             provenance=decision.provenance,
             overall_reason=decision.overall_reason,
             orders=_orders(codes, decision, booked.outcomes, day.rules.terms),
-            corporate_actions=_named(CorporateActionRecord, codes, booked.corporate_actions),
+            corporate_actions=_records_with_codes(
+                CorporateActionRecord, codes, booked.corporate_actions
+            ),
             charges=_charges(codes, booked.charges, day.rules.terms),
             positions=_positions(codes, booked, day),
             cash_minor=booked.after.cash_minor,
@@ -156,7 +158,7 @@ def _charges(
     codes: Sequence[str], charges: Sequence[Charge], terms: Sequence[Terms]
 ) -> tuple[ChargeRecord, ...]:
     records = []
-    named = _named(ChargeRecord, codes, charges)
+    named = _records_with_codes(ChargeRecord, codes, charges)
     for charge, record in zip(charges, named, strict=True):
         if charge.kind == "margin_call":
             shares = abs(charge.shares)
@@ -169,7 +171,7 @@ def _charges(
     return tuple(records)
 
 
-def _named(
+def _records_with_codes(
     record: Callable[..., T], codes: Sequence[str], values: Sequence[CorporateAction | Charge]
 ) -> tuple[T, ...]:
     """Records of what the executor booked: the same fields, with the code instead of the column."""

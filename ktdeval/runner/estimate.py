@@ -154,7 +154,7 @@ class _TaskPart:
 
 
 @dataclass
-class _Progress:
+class _StepProgress:
     """Steps of a task's episodes so far."""
 
     planned: int = 0  #: steps of all episodes
@@ -274,7 +274,7 @@ class _Estimator:
         )
 
     def _observed(
-        self, progress: _Progress, measured: MeasuredTask
+        self, progress: _StepProgress, measured: MeasuredTask
     ) -> Mapping[Window | None, Mapping[str, StepRate]]:
         """Return what a step takes, by window and scenario, from the finished ones of all windows.
         Tokens are assumed where a provider did not count them.
@@ -290,9 +290,9 @@ class _Estimator:
             for window, assumed in measured.rates.items()
         }
 
-    def _progress(self, rehearsal: Sequence[FirstStep], warm_ups: WarmUpRates) -> _Progress:
+    def _progress(self, rehearsal: Sequence[FirstStep], warm_ups: WarmUpRates) -> _StepProgress:
         """Return the finished steps of a task's episodes, and how many are left of each."""
-        progress = _Progress()
+        progress = _StepProgress()
         for first in rehearsal:
             spec = first.spec
             total = first.total_steps

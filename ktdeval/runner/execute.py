@@ -139,7 +139,7 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
 
     A failure becomes the outcome of this episode: others go on, and what was recorded stays.
     """
-    outcome = _outcome(spec, context)
+    outcome = _run_to_outcome(spec, context)
     if outcome.error is None:
         context.emit(EpisodeFinished(spec, already_done=False))
         return outcome
@@ -149,7 +149,7 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
     return replace(outcome, error=problem)
 
 
-def _outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
+def _run_to_outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
     """Run an episode to its end; return its outcome, with the reason if it failed.
 
     It catches everything but an interrupt, because agents, models and tasks come from plugins:

@@ -110,7 +110,7 @@ class Journal(Closing, Generic[T]):
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
         keep = 0
-        for number, line in _lines(self.path):
+        for number, line in _read_whole_lines(self.path):
             entry = _decode_line(self.path, number, line, type_)
             if is_own is not None and not is_own(number - 1, entry):
                 raise StoreError(_corrupt(self.path, number))
@@ -157,7 +157,7 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
     unreadable or corrupt one.
     """
     with explained(f"{path}: can't read"):
-        for number, line in _lines(path):
+        for number, line in _read_whole_lines(path):
             yield _decode_line(path, number, line, type_)
 
 
@@ -249,7 +249,7 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> S
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactedJournal:
     """A whole journal, as an episode keeps it."""
 
     records: list[Any]
@@ -260,7 +260,7 @@ class Compacted:
     transcript: bytes
 
 
-def compacted(path: Path, type_: type[Entry]) -> Compacted:
+def compacted(path: Path, type_: type[Entry]) -> CompactedJournal:
     """Return what an episode keeps of its journal, whose lines were written by this process, or read
     by it when it opened the journal. Errors as of `read_journal`.
     """
@@ -290,7 +290,7 @@ def compacted(path: Path, type_: type[Entry]) -> Compacted:
         own = StepMaker(ktdeval=maker.ktdeval, code=maker.code, python=maker.python, steps=count)
         made_by.append(own)
 
-    return Compacted(records, seconds, counts, tuple(made_by), packed)
+    return CompactedJournal(records, seconds, counts, tuple(made_by), packed)
 
 
 class _Kind(msgspec.Struct):
@@ -301,13 +301,13 @@ def entry_type(path: Path) -> type[Entry]:
     """Return the type of a journal's entries, by its first line: only a record of a sample has a
     `sample`.
     """
-    for number, line in _lines(path):
+    for number, line in _read_whole_lines(path):
         kind = _decode_line(path, number, line, _Kind)
         return JournalEntry[AnswerRecord] if "sample" in kind.step else JournalEntry[StepRecord]
     return JournalEntry[StepRecord]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Numbered lines that end with a newline; a torn last line is left out."""
     with open_plain(path) as stream:
         for number, line in enumerate(stream, start=1):

@@ -90,7 +90,7 @@ def encode_ledger(ledger: Ledger) -> bytes:
         _FACTS_KEY: encode_canonical(_facts_of(ledger)).encode(),
     }
 
-    rows = [_row(step) for step in ledger.steps]
+    rows = [_step_row(step) for step in ledger.steps]
     schema = SCHEMA if any(map(_pays_duties, ledger.steps)) else _WITHOUT_DUTIES
     table = pa.Table.from_pylist(rows, schema=schema)
 
@@ -100,7 +100,7 @@ def encode_ledger(ledger: Ledger) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _row(step: StepRecord) -> dict[str, Any]:
+def _step_row(step: StepRecord) -> dict[str, Any]:
     """Return a step as a row; Arrow takes a map as pairs."""
     fields = to_plain(step)
     assert isinstance(fields, Mapping), "a struct is an object"

@@ -44,7 +44,7 @@ _REMARK = "A remark that stands for what a model writes beside its calls. "
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
+class AssumedBehaviour:
     """Assumed behaviour of a model in a step."""
 
     #: share of the task's research calls that it makes; between 0 and 1, a scoring task's
@@ -56,9 +56,9 @@ class Behaviour:
     valid: bool = True
 
 
-LOW = Behaviour(research_share=0.0, calls_a_turn=1, remark_bytes=100)
-TYPICAL = Behaviour(research_share=0.5, calls_a_turn=2, remark_bytes=400)
-HIGH = Behaviour(research_share=1.0, calls_a_turn=1, remark_bytes=1600, valid=False)
+LOW = AssumedBehaviour(research_share=0.0, calls_a_turn=1, remark_bytes=100)
+TYPICAL = AssumedBehaviour(research_share=0.5, calls_a_turn=2, remark_bytes=400)
+HIGH = AssumedBehaviour(research_share=1.0, calls_a_turn=1, remark_bytes=1600, valid=False)
 
 
 NOTHING_SENT = PromptBytes()
@@ -77,12 +77,12 @@ class StepSize:
 
 
 class MeasuringModel:
-    """Model that asks for tools and submits by a `Behaviour`, whatever it receives, and adds up the
+    """Model that asks for tools and submits by a `AssumedBehaviour`, whatever it receives, and adds up the
     sizes of its requests. Arguments come from the schemas alone, so it does not call a tool that
     needs a stock's handle; it calls the others instead.
     """
 
-    def __init__(self, behaviour: Behaviour, research_calls: int, attempts: int = 1) -> None:
+    def __init__(self, behaviour: AssumedBehaviour, research_calls: int, attempts: int = 1) -> None:
         self._behaviour = behaviour
         self._attempts = 1 if behaviour.valid else attempts
         self._submissions = 0
@@ -112,7 +112,7 @@ class MeasuringModel:
         else:
             calls = list(self._research(request))
 
-        remark = _text(self._behaviour.remark_bytes)
+        remark = _filler_text(self._behaviour.remark_bytes)
         return Reply(remark, tuple(calls), "tool_calls" if calls else "stop")
 
     def _submission(self, tool: ToolSpec, request: ModelRequest) -> ToolCall:
@@ -129,12 +129,12 @@ class MeasuringModel:
         return [_VECTOR] * len(texts)
 
     def _answer(self, schema: Schema, request: ModelRequest) -> JsonValue:
-        answer = example(schema, _text(200))
+        answer = example(schema, _filler_text(200))
         if "decisions" not in schema.get("properties", ()):
             return answer
 
         # one decision for each asset shown
-        decision = as_object(example(schema["properties"]["decisions"]["items"], _text(80)))
+        decision = as_object(example(schema["properties"]["decisions"]["items"], _filler_text(80)))
         labels = () if request.state is None else request.state.candidates
         decisions = [{**decision, "stock_id": label} for label in labels]
         return {**as_object(answer), "decisions": decisions}
@@ -221,7 +221,7 @@ def measure_steps(
     spec: EpisodeSpec,
     task: Task,
     factory: EpisodeFactory,
-    behaviour: Behaviour,
+    behaviour: AssumedBehaviour,
     steps: Sequence[int],
 ) -> list[StepSize]:
     """Sizes of some steps of an episode, ascending, without a warm-up. With research, each but the
@@ -259,7 +259,7 @@ def measure_steps(
     return sizes[-len(steps) :]
 
 
-def _research_calls(task: Any, behaviour: Behaviour) -> int:
+def _research_calls(task: Any, behaviour: AssumedBehaviour) -> int:
     usual_tool_calls = task_traits(task).usual_tool_calls
     if usual_tool_calls is not None and 0 < behaviour.research_share < 1:
         return usual_tool_calls()
@@ -281,14 +281,14 @@ def _with_positions(spec: EpisodeSpec, parts: EpisodeParts, step: int) -> StepRe
     row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1 + step
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
     members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
-    action = tuple(Order(int(asset), "BUY", 0.5, _text(80), weight) for asset in members)
+    action = tuple(Order(int(asset), "BUY", 0.5, _filler_text(80), weight) for asset in members)
 
     return parts.bookkeeper(spec).book(
-        step, Decision(action, "model", _text(200)), StepCounts().record()
+        step, Decision(action, "model", _filler_text(200)), StepCounts().record()
     )
 
 
-def _text(length: int) -> str:
+def _filler_text(length: int) -> str:
     return (_REMARK * (length // len(_REMARK) + 1))[:length]
 
 
@@ -302,7 +302,7 @@ class Scenario:
     run over three times 548 days leaves for each of five calls a day.
     """
 
-    behaviour: Behaviour  #: how it goes through a step
+    behaviour: AssumedBehaviour  #: how it goes through a step
     bytes_per_token: BytesPerToken  #: of its prompts
     reply_tokens: int | None  #: tokens of a reply, reasoning included; None: as many as are allowed
     call_s: float  #: seconds of a call

@@ -15,7 +15,7 @@ from ktdeval.runner.measure import (
     assumed_rates,
 )
 from ktdeval.runner.rehearsal import FirstStep, by_window
-from ktdeval.runner.sampled_days import Estimated, SampledDays
+from ktdeval.runner.sampled_days import EstimatedMean, SampledDays
 from ktdeval.tasks.spec import Window
 
 Sizes = Mapping[str, Sequence[StepSize]]  # by scenario, of the measured steps
@@ -46,7 +46,7 @@ def measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> M
 
 
 def _measured(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
-    reference = _Reference(rehearsal[0], limits)
+    reference = _ReferenceWindow(rehearsal[0], limits)
     rates: dict[Window | None, Mapping[str, StepRate]] = {}
     low_prompts = {}
     for window, first in by_window(rehearsal).items():
@@ -68,7 +68,7 @@ def _measured(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> Meas
     )
 
 
-class _Reference:
+class _ReferenceWindow:
     """The window in which all scenarios are measured."""
 
     def __init__(self, first: FirstStep, limits: CallLimits | None) -> None:
@@ -98,7 +98,7 @@ class _Reference:
 
 def _estimated(
     days: SampledDays, sizes: Sequence[StepSize], scenario: str, limits: CallLimits | None
-) -> list[Estimated]:
+) -> list[EstimatedMean]:
     """Estimate each figure of `StepRate` over all days of a window."""
     rates = [assumed_rates(dict.fromkeys(ASSUMED, size), limits)[scenario] for size in sizes]
     return [days.over_all(values) for values in zip(*map(astuple, rates), strict=True)]

@@ -57,7 +57,7 @@ class StatedModel:
 def manifest_problems(manifest: RunManifest, plugins: Plugins) -> Iterator[str]:
     """Yield how a run's manifest contradicts what its models are, each line with its field."""
     for model in _models_of_run(manifest):
-        yield from _problems(model, plugins)
+        yield from _located_problems(model, plugins)
 
 
 def card_claims(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[str]:
@@ -66,7 +66,7 @@ def card_claims(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[s
     model of this machine is made, so that none of its parameters is read.
     """
     for model in _models_of_card(card):
-        yield from _problems(model, plugins)
+        yield from _located_problems(model, plugins)
 
     problem = unknown_version(card.provenance, ktdeval.__version__)
     if problem is not None:
@@ -154,7 +154,7 @@ def _models_of_card(card: TradingCard | ScoringCard) -> Iterator[StatedModel]:
         yield StatedModel(where, model.name, model.args, model.request_settings, model.price)
 
 
-def _problems(model: StatedModel, plugins: Plugins) -> Iterator[str]:
+def _located_problems(model: StatedModel, plugins: Plugins) -> Iterator[str]:
     for field, problem in _model_problems(model, plugins):
         yield f"{model.where}{field}: {problem}"
 

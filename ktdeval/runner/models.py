@@ -130,7 +130,7 @@ def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugin
         )
 
     args |= traits.recorded_args
-    return RunModel(FurtherModel(asked_as, name, args), model, _price(name, model, config))
+    return RunModel(FurtherModel(asked_as, name, args), model, _model_price(name, model, config))
 
 
 def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
@@ -154,7 +154,7 @@ def _shared_args(
     return config.model_args
 
 
-def _price(name: str, model: Model, config: RunConfig) -> Price | None:
+def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
     """Return the price of a further model; `--price` is that of the run's own."""
     if model_traits(model).is_free:
         return FREE

@@ -12,7 +12,7 @@ from ktdeval.harness.messages import ModelRequest
 from ktdeval.harness.traits import model_traits
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner.rehearsal import FirstStep, Shown, by_task
+from ktdeval.runner.rehearsal import FirstStep, ShownStep, by_task
 from ktdeval.tasks.scoring import is_scoring
 
 _FITTING = "builtin/"  # models of this machine that a refusal can name
@@ -31,7 +31,7 @@ def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugin
     for task_name, steps in by_task(rehearsal).items():
         first = steps[0]
         requests = _shown_to(model, first)
-        problem = _problem(name, model, requests)
+        problem = _model_problem(name, model, requests)
         if problem:
             fitting = ", ".join(_fitting(first, plugins)) or "none that is built in"
             raise UsageError(
@@ -50,11 +50,11 @@ def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
     spec = first.spec
     with_lessons = model_traits(model).needs_lessons
     where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
-    shown: Shown = call_foreign(first.shown, where, with_lessons)
+    shown: ShownStep = call_foreign(first.shown, where, with_lessons)
     return shown.requests
 
 
-def _problem(name: str, model: object, requests: Sequence[ModelRequest]) -> str | None:
+def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -> str | None:
     """Return why a model can't act in this step; None where it can."""
     # an exchange that is closed on the first day: nothing is asked, so nothing can be missing
     if not requests:
@@ -109,7 +109,9 @@ def _fitting(first: FirstStep, plugins: Plugins) -> list[str]:
 
         try:
             model = plugins.make_model(name, {})
-            if _says_what_it_needs(model) and not _problem(name, model, _shown_to(model, first)):
+            if _says_what_it_needs(model) and not _model_problem(
+                name, model, _shown_to(model, first)
+            ):
                 fitting.append(name)
         except KtdevalError:  # it needs parameters, or fails at them
             continue

@@ -119,8 +119,8 @@ def recipe_text(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot)
 
 
 def _recipe(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> Recipe:
-    grids = {name: _plain(getattr(snapshot, name)) for name in _GRIDS}
-    levels = {code: _plain(snapshot.indices[code]) for code in sorted(snapshot.indices)}
+    grids = {name: _canonical_numbers(getattr(snapshot, name)) for name in _GRIDS}
+    levels = {code: _canonical_numbers(snapshot.indices[code]) for code in sorted(snapshot.indices)}
     spells: dict[str, list[str]] = {code: [] for code in snapshot.codes}
 
     for spell in snapshot.spells:
@@ -134,12 +134,14 @@ def _recipe(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> 
     arrays = [*grids.values(), *levels.values()]
     days = {}
     for row, day in enumerate(snapshot.days):
-        days[str(day)] = "".join(_sum(array[row].tobytes()) for array in arrays)
+        days[str(day)] = "".join(_content_checksum(array[row].tobytes()) for array in arrays)
 
     codes = {}
     for column, code in enumerate(snapshot.codes):
-        sums = [_sum(grid[:, column].tobytes()) for grid in grids.values()]
-        sums += [_sum(column_texts[column].encode()) for column_texts in texts.values()]
+        sums = [_content_checksum(grid[:, column].tobytes()) for grid in grids.values()]
+        sums += [
+            _content_checksum(column_texts[column].encode()) for column_texts in texts.values()
+        ]
         codes[code] = "".join(sums)
 
     return Recipe(
@@ -154,14 +156,14 @@ def _recipe(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> 
     )
 
 
-def _plain(array: npt.ArrayLike) -> FloatArray:
+def _canonical_numbers(array: npt.ArrayLike) -> FloatArray:
     """Return little-endian numbers, the same for equal values: one NaN, no negative zero."""
     values = np.asarray(array, dtype="<f8") + 0.0
     values[np.isnan(values)] = np.nan
     return values
 
 
-def _sum(content: bytes) -> str:
+def _content_checksum(content: bytes) -> str:
     return f"{zlib.crc32(content):08x}"
 
 
@@ -177,8 +179,8 @@ def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
     ]
     same_days = recipe.days.keys() == own.days.keys()
     same_codes = recipe.codes.keys() == own.codes.keys()
-    days = _changes(recipe.day_fields, recipe.days, own.day_fields, own.days)
-    codes = _changes(recipe.code_fields, recipe.codes, own.code_fields, own.codes)
+    days = _changed_keys(recipe.day_fields, recipe.days, own.day_fields, own.days)
+    codes = _changed_keys(recipe.code_fields, recipe.codes, own.code_fields, own.codes)
 
     for field in dict.fromkeys((*own.day_fields, *own.code_fields)):
         parts = []
@@ -187,10 +189,12 @@ def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
             parts.append(f"first on {days[field][0]}")
 
         if field in codes and (same_days or field not in _GRIDS):
-            parts.append(f"of {_listed(codes[field])}")
+            parts.append(f"of {_listed_keys(codes[field])}")
 
         if parts:
-            differences.append(f"{_table(field, snapshot)}: {field} differs, {', '.join(parts)}")
+            differences.append(
+                f"{_table_of_field(field, snapshot)}: {field} differs, {', '.join(parts)}"
+            )
 
     return differences or ["manifest.json: facts, venues or names of indices differ"]
 
@@ -202,10 +206,10 @@ def _key_differences(label: str, old: Mapping[str, str], new: Mapping[str, str])
     for keys, state in ((absent, "absent"), (added, "new")):
         if keys:
             verb = "is" if len(keys) == 1 else "are"
-            yield f"{label} {_listed(keys)} {verb} {state}"
+            yield f"{label} {_listed_keys(keys)} {verb} {state}"
 
 
-def _changes(
+def _changed_keys(
     old_fields: Sequence[str],
     old: Mapping[str, str],
     new_fields: Sequence[str],
@@ -235,7 +239,7 @@ def _by_field(fields: Sequence[str], sums: str) -> dict[str, str]:
     return by_field
 
 
-def _table(field: str, snapshot: MarketSnapshot) -> str:
+def _table_of_field(field: str, snapshot: MarketSnapshot) -> str:
     """Return the file that has a field."""
     if field in snapshot.indices:
         return "indices.parquet"
@@ -244,7 +248,7 @@ def _table(field: str, snapshot: MarketSnapshot) -> str:
     return tables.get(field, "bars.parquet")
 
 
-def _listed(keys: Sequence[str]) -> str:
+def _listed_keys(keys: Sequence[str]) -> str:
     listed = ", ".join(keys[:3])
     if len(keys) > 3:
         listed += f" and {len(keys) - 3} more"

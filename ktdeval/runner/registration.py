@@ -169,8 +169,8 @@ def check_registered(specs: Sequence[EpisodeSpec], drawn: DrawnKey) -> None:
     for field, (registered, planned) in _plan_facts(specs, drawn.registration).items():
         if dumps_canonical(to_plain(registered)) != dumps_canonical(to_plain(planned)):
             raise UsageError(
-                f"--registration: {field}: registered {_words(registered)}, this run has"
-                f" {_words(planned)}; run what is registered, or leave --registration out for a run"
+                f"--registration: {field}: registered {_shown_value(registered)}, this run has"
+                f" {_shown_value(planned)}; run what is registered, or leave --registration out for a run"
                 " that is not ranked"
             )
 
@@ -186,18 +186,18 @@ def _plan_facts(
     planned_seeds = {spec.seed for spec in specs}
 
     return {
-        "task": (task.name, _shared(specs, "task")),
-        "task version": (task.version, _shared(specs, "task_version")),
-        "task config": (task.hash, _shared(specs, "task_hash")),
-        "snapshot": (registration.snapshot, _shared(specs, "snapshot")),
-        "model": (system.model, _shared(specs, "model")),
-        "model_args": (system.model_args, _shared(specs, "model_args")),
-        "agent": (system.agent, _shared(specs, "agent")),
-        "agent_args": (system.agent_args, _shared(specs, "agent_args")),
+        "task": (task.name, _shared_value(specs, "task")),
+        "task version": (task.version, _shared_value(specs, "task_version")),
+        "task config": (task.hash, _shared_value(specs, "task_hash")),
+        "snapshot": (registration.snapshot, _shared_value(specs, "snapshot")),
+        "model": (system.model, _shared_value(specs, "model")),
+        "model_args": (system.model_args, _shared_value(specs, "model_args")),
+        "agent": (system.agent, _shared_value(specs, "agent")),
+        "agent_args": (system.agent_args, _shared_value(specs, "agent_args")),
         **_call_facts(system.call, specs),
         "windows": (sorted(registered_windows), sorted(planned_windows)),
         "seeds": (sorted(registration.seeds), sorted(planned_seeds)),
-        "limit": (None, _shared(specs, "limit")),
+        "limit": (None, _shared_value(specs, "limit")),
     }
 
 
@@ -217,7 +217,7 @@ def _window_words(window: Window | RegisteredWindow | None) -> str:
     return f"{window.name} {window.first}…{window.last}"
 
 
-def _shared(specs: Sequence[EpisodeSpec], field: str) -> Any:
+def _shared_value(specs: Sequence[EpisodeSpec], field: str) -> Any:
     """Return the value of a field that all episodes share; a list of the values if they differ."""
     distinct: dict[str, Any] = {}
     for spec in specs:
@@ -228,7 +228,7 @@ def _shared(specs: Sequence[EpisodeSpec], field: str) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _words(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     """Return a value for a message, shortened."""
     if isinstance(value, list):
         value = ", ".join(map(str, value))

@@ -20,7 +20,7 @@ from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.measure import (
     LOW,
     NOTHING_SENT,
-    Behaviour,
+    AssumedBehaviour,
     MeasuringModel,
     StepSize,
     measure_steps,
@@ -44,7 +44,7 @@ class _RecordingModel(MeasuringModel):
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownStep:
     """What a model is sent in a first step; one that does no research, and submits at once."""
 
     requests: Sequence[ModelRequest]  #: with their messages, tools and schemas
@@ -73,7 +73,7 @@ class FirstStep:
             self._open(MeasuringModel(LOW, 0))
         return self._total_steps
 
-    def shown(self, with_lessons: bool) -> Shown:
+    def shown(self, with_lessons: bool) -> ShownStep:
         """Return what a model is sent, with or without the lessons of a warm-up before it."""
         return self._with_lessons if with_lessons else self._without_lessons
 
@@ -100,7 +100,7 @@ class FirstStep:
         """Steps of its episode that stand for all of them."""
         return sample_days(self._open(MeasuringModel(LOW, 0)))
 
-    def sizes(self, behaviour: Behaviour) -> list[StepSize]:
+    def sizes(self, behaviour: AssumedBehaviour) -> list[StepSize]:
         """Return the sizes of these steps, with a model that behaves so."""
         if behaviour == LOW:
             return [self._low_size(step) for step in self.days.steps]
@@ -136,14 +136,14 @@ class FirstStep:
         return self.total_steps > 0 and self._has_warm_up
 
     @cached_property
-    def _with_lessons(self) -> Shown:
+    def _with_lessons(self) -> ShownStep:
         return self._played(with_lessons=True) if self._learns else self._without_lessons
 
     @cached_property
-    def _without_lessons(self) -> Shown:
+    def _without_lessons(self) -> ShownStep:
         return self._played(with_lessons=False)
 
-    def _played(self, *, with_lessons: bool) -> Shown:
+    def _played(self, *, with_lessons: bool) -> ShownStep:
         model = _RecordingModel()
         episode = self._open(model)
         if isinstance(episode, TradingEpisode):
@@ -151,14 +151,14 @@ class FirstStep:
 
         began = time.perf_counter()
         entry = episode.run_step(0)
-        return Shown(model.seen, size_of(model, entry, time.perf_counter() - began))
+        return ShownStep(model.seen, size_of(model, entry, time.perf_counter() - began))
 
     def _low_size(self, step: int) -> StepSize:
         if step not in self._low:
             (self._low[step],) = self._measured(LOW, [step])
         return self._low[step]
 
-    def _measured(self, behaviour: Behaviour, steps: Sequence[int]) -> list[StepSize]:
+    def _measured(self, behaviour: AssumedBehaviour, steps: Sequence[int]) -> list[StepSize]:
         return measure_steps(self.spec, self.task, self._factory, behaviour, steps)
 
 

@@ -207,7 +207,7 @@ def open_access(
 
 
 @dataclass(frozen=True)
-class _Models:
+class _RunModels:
     """Models of a run: its own, and further ones that its agent asks."""
 
     own: Model
@@ -220,14 +220,14 @@ class _Models:
         return as_remote(self.own)
 
 
-def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = None) -> _Models:
+def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = None) -> _RunModels:
     """Return the models of a run, connected where they are behind a network."""
     own = own_model(config, plugins)
     further = further_models(config, plugins)
     if shared is not None:
         further = offered(further, shared.further_protocols)
 
-    models = _Models(own, run_price(config, own), further)
+    models = _RunModels(own, run_price(config, own), further)
     _connect(config.model, plugins, models.remote)
     for each in models.further:
         _connect(each.choice.name, plugins, each.remote)
@@ -236,7 +236,7 @@ def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = N
 
 
 def _open_access(
-    models: _Models,
+    models: _RunModels,
     config: RunConfig,
     folder: Path,
     signals: RunSignals,

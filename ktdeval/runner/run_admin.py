@@ -63,7 +63,7 @@ class EpisodeRow(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RunFinding:
     """A file of a run that is not as the run's records say."""
 
     key: str  #: the file, relative to the run
@@ -108,7 +108,7 @@ def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]
             continue
 
         own = files.get(spec.id)
-        state = _state(own)
+        state = _episode_state(own)
         if chosen.state not in (None, state):
             continue
 
@@ -121,11 +121,11 @@ def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]
             window=spec.window_name,
             seed=spec.seed,
             state=state,
-            bytes=0 if own is None else _size(own),
+            bytes=0 if own is None else _episode_size(own),
         )
 
 
-def check_run(run: RunFolder) -> Iterator[Finding]:
+def check_run(run: RunFolder) -> Iterator[RunFinding]:
     """Yield what is wrong with the files of a run: content that is not what an episode ended with,
     files that are missing, half-written or of no episode, and calls that are not recorded.
     """
@@ -147,7 +147,7 @@ def check_run(run: RunFolder) -> Iterator[Finding]:
             complete.append(spec)
         yield from _leftovers(spec, own)
 
-    def findings(spec: EpisodeSpec) -> list[Finding]:
+    def findings(spec: EpisodeSpec) -> list[RunFinding]:
         folder = f"{prefix}{EPISODES}/{spec.id}"
         return list(_content_findings(store, folder, prefix, spec, episodes[spec.id]))
 
@@ -159,7 +159,7 @@ def check_run(run: RunFolder) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True)
-class Compacted:
+class CompactionResult:
     """Outcome of a compaction."""
 
     files_before: int
@@ -168,7 +168,7 @@ class Compacted:
     bytes_after: int
 
 
-def compact_run(place: str | Path) -> Compacted:
+def compact_run(place: str | Path) -> CompactionResult:
     """Delete what a run's records hold twice, and merge small files of calls. Nothing is deleted
     that the run, its cards or their verification need. Raises StoreError: another process runs it,
     or there is no run.
@@ -189,7 +189,7 @@ def compact_run(place: str | Path) -> Compacted:
         claim.release()  # compacts calls
 
     after = list(store.list())
-    return Compacted(
+    return CompactionResult(
         len(before),
         len(after),
         sum(stat.size for stat in before),
@@ -212,104 +212,104 @@ def _episode_files(run: RunFolder) -> Mapping[str, EpisodeFiles]:
     return by_episode(open_store(run.path).list(EPISODES), f"{EPISODES}/")
 
 
-def _state(files: EpisodeFiles | None) -> State:
+def _episode_state(files: EpisodeFiles | None) -> State:
     if files is None or not (files.files or files.journal):
         return "planned"
     return "complete" if files.is_complete else "unfinished"
 
 
-def _size(files: EpisodeFiles) -> int:
+def _episode_size(files: EpisodeFiles) -> int:
     content = sum(stat.size for stat in files.files.values())
     return content + sum(part.stat.size for part in files.journal)
 
 
 def _foreign_files(
     stats: Mapping[str, Stat], planned: Mapping[str, EpisodeSpec]
-) -> Iterator[Finding]:
+) -> Iterator[RunFinding]:
     """Yield the files that no run of this plan writes."""
     for key in stats:
         top, _, rest = key.partition("/")
         is_own = top in _OWN_FOLDERS if rest else top in _OWN_FILES
         if not is_own:
-            yield Finding(key, "orphan", "is no file of a run")
+            yield RunFinding(key, "orphan", "is no file of a run")
         elif top == EPISODES and rest.partition("/")[0] not in planned:
-            yield Finding(key, "orphan", "its episode is not in the plan")
+            yield RunFinding(key, "orphan", "its episode is not in the plan")
 
 
-def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
+def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[RunFinding]:
     """Yield files of an episode that are in the way, and steps that are missing in a journal."""
     folder = f"{EPISODES}/{spec.id}"
     for key in files.foreign:
-        yield Finding(f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is no record")
+        yield RunFinding(f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is no record")
 
     for name in files.files:
         if name not in (*_CONTENT, MARK, JOURNAL):
-            yield Finding(f"{folder}/{name}", "orphan", "is no record")
+            yield RunFinding(f"{folder}/{name}", "orphan", "is no record")
         elif name in _CONTENT and not files.is_complete:
             problem = "its episode has not ended; the run's command again writes it anew"
-            yield Finding(f"{folder}/{name}", "half-written", problem)
+            yield RunFinding(f"{folder}/{name}", "half-written", problem)
 
     is_left = files.is_complete and (files.journal or JOURNAL in files.files)
     if is_left:
         name = JOURNAL_FOLDER if files.journal else JOURNAL
         problem = "its episode has ended; `ktdeval files compact` deletes it"
-        yield Finding(f"{folder}/{name}", "half-written", problem)
+        yield RunFinding(f"{folder}/{name}", "half-written", problem)
         return
 
     for number, part in enumerate(files.journal, 1):
         if part.number != number:
             problem = f"step {number} is missing, though later ones are there"
-            yield Finding(f"{folder}/{JOURNAL_FOLDER}", "missing", problem)
+            yield RunFinding(f"{folder}/{JOURNAL_FOLDER}", "missing", problem)
             return
 
 
 def _content_findings(
     store: Store, folder: str, prefix: str, spec: EpisodeSpec, files: EpisodeFiles
-) -> Iterator[Finding]:
+) -> Iterator[RunFinding]:
     """Yield how the files of a complete episode differ from what its mark says."""
     key = f"{folder}/{MARK}".removeprefix(prefix)
     try:
         mark = decode_json(store.read(f"{folder}/{MARK}"), EpisodeMark, key)
     except StoreError as error:
-        yield Finding(key, "damaged", f"is not readable ({error})")
+        yield RunFinding(key, "damaged", f"is not readable ({error})")
         return
 
     if mark.spec != spec.to_json():
-        yield Finding(key, "damaged", "is the mark of another episode than the plan's")
+        yield RunFinding(key, "damaged", "is the mark of another episode than the plan's")
 
     for name, recorded in mark.sha256.items():
         key = f"{folder}/{name}".removeprefix(prefix)
         if name not in files.files:
-            yield Finding(key, "missing", f"is missing, though {MARK} says that it was written")
+            yield RunFinding(key, "missing", f"is missing, though {MARK} says that it was written")
             continue
         try:
             data = store.read(f"{folder}/{name}")
         except MissingKey:
-            yield Finding(key, "missing", "was deleted during the check")
+            yield RunFinding(key, "missing", "was deleted during the check")
             continue
 
         if sha256_hex(data) != recorded:
-            yield Finding(key, "damaged", "is not the file that the episode ended with")
+            yield RunFinding(key, "damaged", "is not the file that the episode ended with")
 
 
-def _call_findings(run: RunFolder) -> Iterator[Finding]:
+def _call_findings(run: RunFolder) -> Iterator[RunFinding]:
     """Yield what is wrong with the record of calls."""
     remote = remote_run_at(run.path)
     if remote is not None:
         problems = list(remote.calls.check())
         for problem in problems:
-            yield Finding(LOG_FOLDER, "damaged", problem)
+            yield RunFinding(LOG_FOLDER, "damaged", problem)
         if problems:
             return
 
         for key in remote.calls.state().leftovers:
             problem = "a compacted file holds it, too; `ktdeval files compact` deletes it"
-            yield Finding(key.removeprefix(remote.prefix), "half-written", problem)
+            yield RunFinding(key.removeprefix(remote.prefix), "half-written", problem)
 
     if run.manifest.request_settings is None:
         return
     try:
         for problem in log_problems(run, run.manifest.specs):
-            yield Finding(LOG_FILE, "damaged", problem)
+            yield RunFinding(LOG_FILE, "damaged", problem)
     except StoreError as error:
-        yield Finding(LOG_FILE, "damaged", str(error))
+        yield RunFinding(LOG_FILE, "damaged", str(error))

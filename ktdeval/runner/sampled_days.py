@@ -26,7 +26,7 @@ _MOST_SAMPLES = 24  # the same of a scoring task, whose samples may take long to
 
 
 @dataclass(frozen=True)
-class Estimated:
+class EstimatedMean:
     """Mean of a figure over the steps of a window, and its standard error."""
 
     mean: float
@@ -52,13 +52,13 @@ class SampledDays:
     mean_shown: float  #: over all steps that were looked at
     is_whole: bool  #: whether they are all steps that can be measured
 
-    def over_all(self, values: Sequence[float]) -> Estimated:
+    def over_all(self, values: Sequence[float]) -> EstimatedMean:
         """Estimate the mean over all steps from the values of the measured ones: least squares on
         what is shown, with the error of the residuals.
         """
         mean = statistics.fmean(values)
         if self.is_whole or len(values) < _ALIKE:
-            return Estimated(mean, 0.0)
+            return EstimatedMean(mean, 0.0)
 
         middle = statistics.fmean(self.shown)
         distances = [shown - middle for shown in self.shown]
@@ -72,7 +72,7 @@ class SampledDays:
         residuals = [value - mean - slope * distance for distance, value in pairs]
         variance = math.fsum(residual**2 for residual in residuals) / (len(values) - 2)
         error = math.sqrt(variance / len(values))
-        return Estimated(mean + slope * (self.mean_shown - middle), error)
+        return EstimatedMean(mean + slope * (self.mean_shown - middle), error)
 
     def by_size(self) -> Iterator[int]:
         """Yield the steps from the one that shows least."""

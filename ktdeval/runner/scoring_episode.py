@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
 
 from ktdeval.errors import PluginError
-from ktdeval.harness.action import Reading, SubmissionForm, read_valid
+from ktdeval.harness.action import SubmissionForm, SubmissionReading, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.messages import CallParams, Model, ToolSpec, encodable
 from ktdeval.harness.session import GuardedSession
@@ -47,10 +47,10 @@ class AnswerForm(SubmissionForm):
             return None
         return dumps_canonical({self._text_field: encodable(text.strip())})
 
-    def read(self, text: str) -> Reading:
+    def read(self, text: str) -> SubmissionReading:
         """Return a submission without orders when `text` is an answer, else feedback."""
         _, feedback = read_valid(text, self._validator)
-        return Reading(feedback or Submission(()))
+        return SubmissionReading(feedback or Submission(()))
 
 
 @dataclass(frozen=True)

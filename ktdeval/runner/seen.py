@@ -23,7 +23,7 @@ from ktdeval.masking.draws import Part
 from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.account import interest_minor, open_account, value_minor
-from ktdeval.trading.constraints import Breach, known_breaches
+from ktdeval.trading.constraints import RuleBreach, known_breaches
 from ktdeval.trading.ledger import (
     ChargeRecord,
     CorporateActionRecord,
@@ -99,7 +99,7 @@ class SeenBooks:
 
         return tuple(sized)
 
-    def breaches(self, state: ObservedState | None, action: Action) -> list[Breach]:
+    def breaches(self, state: ObservedState | None, action: Action) -> list[RuleBreach]:
         """Return the orders that break a rule as known at the last closes; none where the task
         gives no feedback on them. `state`: as the task shows it, None where it gives none; values
         of holdings count only if it shows them.

@@ -13,7 +13,7 @@ from ktdeval.errors import StoreError
 from ktdeval.runner.journal import JournalEntry, entry_type
 from ktdeval.runner.remote.run_folder import ANSWERS, JOURNAL, MANIFEST, RunFolder
 from ktdeval.runner.run_manifest import NotARunError
-from ktdeval.stats.luck import Shape, sharpe_shape
+from ktdeval.stats.luck import SharpeMoments, sharpe_shape
 from ktdeval.tasks.scoring import AnswerRecord
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.jsonio import content_hash
@@ -33,7 +33,7 @@ class Trials:
     strategies: int
     finished: int  #: how many of the episodes have a ledger
     #: Sharpe ratio and moments of each finished episode that has them, by the episode's id
-    shapes: dict[str, Shape]
+    shapes: dict[str, SharpeMoments]
     runs: int  #: run folders read
 
     @property
@@ -81,7 +81,7 @@ def count_trials(
     folders = run_folders(roots)
     specs: dict[str, EpisodeSpec] = {}
     finished: set[str] = set()
-    shapes: dict[str, Shape] = {}
+    shapes: dict[str, SharpeMoments] = {}
 
     for folder, spec in _trading_specs(folders):
         if window not in (None, spec.window_name) or snapshot not in (None, spec.snapshot):

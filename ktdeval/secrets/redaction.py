@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from ktdeval.secrets.spellings import ANCHOR, Spelling, letters_of, spellings
+from ktdeval.secrets.spellings import ANCHOR, SecretSpelling, letters_of, spellings
 
 #: Characters; shorter are words such as "true", and placeholders of local servers, that any text
 #: holds
@@ -54,7 +54,7 @@ _SHAPES = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
 # a tuple: sorted
-class _Span(NamedTuple):
+class _SecretSpan(NamedTuple):
     """Part of a text that gives a secret away, and the name of the secret."""
 
     start: int
@@ -63,7 +63,7 @@ class _Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _DecodedView:
     """A text as it reads after some decoding, with the part of the original that each character
     comes from.
     """
@@ -73,14 +73,14 @@ class _View:
     ends: list[int]
 
 
-class Hider:
+class SecretHider:
     """Takes some secrets out of texts. `secrets` are pairs of the words that are shown instead, and
     the secret.
     """
 
     def __init__(self, secrets: Iterable[tuple[str, str]]) -> None:
         self._exact: list[tuple[str, str]] = []
-        self._anchors: dict[str, list[tuple[Spelling, int, str]]] = {}
+        self._anchors: dict[str, list[tuple[SecretSpelling, int, str]]] = {}
         for label, secret in secrets:
             # As it is, and as JSON writes it.
             written = (
@@ -110,7 +110,7 @@ class Hider:
 
         return "".join([*pieces, text[at:]])
 
-    def _spans(self, text: str, levels: int) -> Iterator[_Span]:
+    def _spans(self, text: str, levels: int) -> Iterator[_SecretSpan]:
         if not self._anchors and not self._exact:
             return
 
@@ -121,7 +121,7 @@ class Hider:
         if levels:
             yield from self._in_runs(text, levels)
 
-    def _in_view(self, text: str, make_view: Callable[[], _View]) -> Iterator[_Span]:
+    def _in_view(self, text: str, make_view: Callable[[], _DecodedView]) -> Iterator[_SecretSpan]:
         """Yield what is found in a decoded text; the parts of the original are looked up only where
         something is.
         """
@@ -144,7 +144,7 @@ class Hider:
                     if spelling.is_encoded:
                         start, stop = _with_neighbours(text, start, stop)
 
-                    yield _Span(view.starts[start], view.ends[stop - 1], label)
+                    yield _SecretSpan(view.starts[start], view.ends[stop - 1], label)
 
     def _anchors_in(self, letters: str) -> list[str]:
         """Return the pieces of secrets that stand in some letters."""
@@ -152,13 +152,13 @@ class Hider:
         windows = (letters[place : place + ANCHOR] for place in range(len(letters) - ANCHOR + 1))
         return list(dict.fromkeys(window for window in windows if window in known))
 
-    def _in_runs(self, text: str, levels: int) -> Iterator[_Span]:
+    def _in_runs(self, text: str, levels: int) -> Iterator[_SecretSpan]:
         """Yield each unbroken run of signs that holds a secret once it is decoded."""
         for run in _RUN.finditer(text):
             for decoded in _decodings(run[0]):
                 label = self._label_in(decoded, levels - 1)
                 if label is not None:
-                    yield _Span(run.start(), run.end(), label)
+                    yield _SecretSpan(run.start(), run.end(), label)
                     break
 
     def _label_in(self, text: str, levels: int) -> str | None:
@@ -175,9 +175,9 @@ def hide_keys(text: str, keys: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=64)
-def hider_of(secrets: tuple[tuple[str, str], ...]) -> Hider:
+def hider_of(secrets: tuple[tuple[str, str], ...]) -> SecretHider:
     """Return the hider of some secrets, made once."""
-    return Hider(secrets)
+    return SecretHider(secrets)
 
 
 def hide_secrets(text: str, secrets: Mapping[str, str]) -> str:
@@ -188,7 +188,7 @@ def hide_secrets(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def _matches(
-    letters: str, spelling: Spelling, anchor: str, offset: int
+    letters: str, spelling: SecretSpelling, anchor: str, offset: int
 ) -> Iterator[tuple[int, int]]:
     """Yield the longest runs around an anchor that are a piece of a spelling, if they are long
     enough.
@@ -230,9 +230,9 @@ def _with_neighbours(text: str, start: int, stop: int) -> tuple[int, int]:
     return start, stop
 
 
-def _merged(spans: list[_Span]) -> list[_Span]:
+def _merged(spans: list[_SecretSpan]) -> list[_SecretSpan]:
     """Return spans without those that others cover; overlapping ones become one."""
-    merged: list[_Span] = []
+    merged: list[_SecretSpan] = []
     for span in spans:
         if merged and span.start < merged[-1].end:
             last = merged[-1]
@@ -246,11 +246,11 @@ def _merged(spans: list[_Span]) -> list[_Span]:
 # ---- what a text reads as
 
 
-def _plain_view(text: str) -> _View:
-    return _View(text, list(range(len(text))), list(range(1, len(text) + 1)))
+def _plain_view(text: str) -> _DecodedView:
+    return _DecodedView(text, list(range(len(text))), list(range(1, len(text) + 1)))
 
 
-def _decoded_views(text: str) -> Iterator[_View]:
+def _decoded_views(text: str) -> Iterator[_DecodedView]:
     """Yield a text with its escapes decoded, once and twice, and with numbers read as
     characters.
     """
@@ -268,7 +268,7 @@ def _decoded_views(text: str) -> Iterator[_View]:
             characters = "".join(chr(int(number[0], base)) for number in numbers)
             starts = [run.start() + number.start() for number in numbers]
             ends = [run.start() + number.end() for number in numbers]
-            yield _View(characters, starts, ends)
+            yield _DecodedView(characters, starts, ends)
 
 
 def _character(match: re.Match[str]) -> str:
@@ -278,7 +278,9 @@ def _character(match: re.Match[str]) -> str:
     return chr(int(match[kind], _BASES[kind]))
 
 
-def _replaced(view: _View, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> _View:
+def _replaced(
+    view: _DecodedView, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]
+) -> _DecodedView:
     """Return a view with each match replaced by the character that it stands for."""
     text: list[str] = []
     starts: list[int] = []
@@ -291,7 +293,7 @@ def _replaced(view: _View, pattern: re.Pattern[str], read: Callable[[re.Match[st
         ends += [*view.ends[at : match.start()], view.ends[match.end() - 1]]
         at = match.end()
 
-    return _View(
+    return _DecodedView(
         "".join([*text, view.text[at:]]), [*starts, *view.starts[at:]], [*ends, *view.ends[at:]]
     )
 

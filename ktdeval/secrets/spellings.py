@@ -21,7 +21,7 @@ _BASE85 = (base64.b85encode, base64.a85encode)
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class SecretSpelling:
     """One way to write a secret, as its letters and digits in lower case.
 
     `least`: how many of them in a row give it away. `is_encoded`: what stands next to it without a
@@ -44,7 +44,7 @@ def letters_of(text: str) -> str:
     return _NOT_LETTERS.sub("", text).lower()
 
 
-def spellings(secret: str) -> list[Spelling]:
+def spellings(secret: str) -> list[SecretSpelling]:
     """Return the ways to write a secret that are looked for; what is no random text is looked for
     whole.
     """
@@ -55,10 +55,10 @@ def spellings(secret: str) -> list[Spelling]:
     if has_fragments or len(plain) >= _LEAST_OF_WORDS:
         rotated = codecs.encode(plain, "rot13")
         for letters in (plain, plain[::-1], rotated):
-            found.append(Spelling(letters, 12, is_encoded=False))
+            found.append(SecretSpelling(letters, 12, is_encoded=False))
 
-    for letters in _encoded(secret):
-        found.append(Spelling(letters, 16, is_encoded=True))
+    for letters in _encoded_spellings(secret):
+        found.append(SecretSpelling(letters, 16, is_encoded=True))
 
     usable = []
     for spelling in found:
@@ -71,7 +71,7 @@ def spellings(secret: str) -> list[Spelling]:
     return list(dict.fromkeys(usable))
 
 
-def _encoded(secret: str) -> Iterator[str]:
+def _encoded_spellings(secret: str) -> Iterator[str]:
     """Yield a secret in hexadecimal digits, base64, base32 and base85, each also reversed, and of
     the reversed secret.
     """

@@ -73,22 +73,22 @@ def symmetric_sequence(
     further out, but within `most`, is not refused: for 1.0 and the rho of 10 % a year that is in the
     first 15 days. Raises ValueError: values are not finite, or rho or most is not above 0.
     """
-    series = _checked(values)
+    series = _checked_series(values)
     if not rho > 0 or not most > 0:
         raise ValueError("rho and most must be above 0")
 
-    count, means, squares = _moments(series)
+    count, means, squares = _running_moments(series)
     return _nested(means, _distance(count, squares, rho, 1.0 - level, most), level)
 
 
-def _checked(values: npt.ArrayLike) -> Series:
+def _checked_series(values: npt.ArrayLike) -> Series:
     series = np.asarray(values, dtype=np.float64)
     if series.ndim not in (1, 2) or not np.isfinite(series).all():
         raise ValueError("give finite values, in one row or a table of rows")
     return series
 
 
-def _moments(series: Series) -> tuple[Series, Series, Series]:
+def _running_moments(series: Series) -> tuple[Series, Series, Series]:
     """Return [T] counts, and after each value the mean and the sum of squares around it."""
     count = np.arange(1, series.shape[-1] + 1, dtype=np.float64)
     origin = series[..., :1]  # near the values, so that squares don't cancel out
@@ -146,13 +146,13 @@ def asymptotic_sequence(
     `narrowest_at`; of [N, T] values those of N rows. Infinite before day `FIRST_ASYMPTOTIC`. Raises
     ValueError: values are not finite.
     """
-    series = _checked(values)
+    series = _checked_series(values)
     if narrowest_at < 1:
         raise ValueError("narrowest_at must be at least 1")
 
     alpha = 1.0 - level
     rho = mixture_variance(narrowest_at, level)
-    count, means, squares = _moments(series)
+    count, means, squares = _running_moments(series)
     spread = count + rho  # of deviations with variance 1
     half = np.sqrt(squares / count * spread * np.log(spread / (rho * alpha**2))) / count
     return _nested(means, np.where(count >= FIRST_ASYMPTOTIC, half, np.inf), level)

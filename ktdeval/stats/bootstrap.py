@@ -258,7 +258,7 @@ def _remembered(*_asked: object) -> list[Interval]:
     return []
 
 
-def _digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], str]:
+def _series_digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], str]:
     return values.shape, hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
@@ -279,7 +279,7 @@ class Bootstrap:
         self.values = np.ascontiguousarray(values)
         self.seeded_by = self.values if seeded_by is None else seeded_by
         self.resampling = resampling or Resampling()
-        self.problem = _problem(values, resolution)
+        self.problem = _series_problem(values, resolution)
 
     @cached_property
     def block_days(self) -> float:
@@ -377,8 +377,8 @@ class Bootstrap:
         if self.problem:
             return self._none(self.problem)
 
-        values = _digest(self.values)
-        seeded_by = _digest(self.seeded_by)
+        values = _series_digest(self.values)
+        seeded_by = _series_digest(self.seeded_by)
         stored = _remembered(values, seeded_by, self.resampling, transform, terms, kind)
         if not stored:
             stored.append(self._draw_studentised(transform, terms, kind))
@@ -495,7 +495,7 @@ def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
     return np.asarray(-np.expm1(wealth.min(axis=-1)))
 
 
-def _problem(values: Series, resolution: float) -> str | None:
+def _series_problem(values: Series, resolution: float) -> str | None:
     if len(values) < MIN_DAYS:
         return f"fewer than {MIN_DAYS} days"
     if not np.isfinite(values).all():

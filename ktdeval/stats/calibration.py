@@ -144,7 +144,7 @@ def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
+class ForecastBin:
     """A bin of the reliability table that holds a forecast."""
 
     low: float
@@ -163,14 +163,14 @@ class Bin:
         return asdict(self)
 
 
-def calibration_bins(forecasts: Sequence[Forecast]) -> list[Bin]:
+def calibration_bins(forecasts: Sequence[Forecast]) -> list[ForecastBin]:
     """Return the reliability table: the bins that hold a forecast."""
     bins = []
     for number, inside in grouped(forecasts).items():
         confidence, accuracy = _means(inside)
         low = _EDGES[number]
         high = _EDGES[number + 1]
-        bins.append(Bin(low, high, len(inside), confidence, accuracy))
+        bins.append(ForecastBin(low, high, len(inside), confidence, accuracy))
 
     return bins
 

@@ -98,7 +98,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
     confidence set.
     """
     days, agents = returns.shape
-    reason = _problem(returns)
+    reason = _returns_problem(returns)
     if reason is not None:
         return Ties(None, None, days, reason)
 
@@ -114,7 +114,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
     if float((gaps + np.eye(count)).min()) < NO_VARIANCE:
         return Ties(None, None, days, "two agents differ by the same amount every day")
 
-    contest = _Contest(distinct, draws, seed)
+    contest = _StudentisedDifferences(distinct, draws, seed)
     p = contest.p_values(range(count))
     groups: dict[int, int] = {}
     left = list(range(count))
@@ -132,7 +132,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
     )
 
 
-def _problem(returns: Array) -> str | None:
+def _returns_problem(returns: Array) -> str | None:
     days, agents = returns.shape
     if agents < 2:
         return "one agent is no comparison" if agents else "no agent has daily returns"
@@ -142,7 +142,7 @@ def _problem(returns: Array) -> str | None:
     return None if np.isfinite(returns).all() else "a return is missing"
 
 
-class _Contest:
+class _StudentisedDifferences:
     """Studentised differences of mean returns: [agents, agents] as observed, [pairs, draws]
     resampled, without sign.
     """

@@ -56,7 +56,7 @@ def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS)
     of more `days_a_year` than there are weekdays, days of the weekend count as the others.
     """
     unit = "weekdays" if days_a_year <= _MOST_WEEKDAYS else "days"
-    days = {name: _days(span, unit) for name, span in spans.items()}
+    days = {name: _days_of_span(span, unit) for name, span in spans.items()}
     classes: list[list[str]] = []
 
     for name in sorted(days, key=lambda name: len(days[name])):
@@ -89,7 +89,7 @@ def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS)
     return {name: reasons[name] for name in spans if name in reasons}
 
 
-def _days(span: Span, unit: str) -> set[int]:
+def _days_of_span(span: Span, unit: str) -> set[int]:
     """Weekdays or days of a span; all of one that lies in a weekend."""
     first, last = (int(np.datetime64(day, "D").astype(np.int64)) for day in span)
     every = set(range(first, last + 1))

@@ -47,7 +47,7 @@ class EnvelopeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class TradingActivity:
     """Activity that random traders share with the agent: averages over steps."""
 
     turnover: float  #: annualised two-way turnover, as `turnover/2` strict
@@ -72,8 +72,8 @@ class Envelope:
     #: (1 + random traders that do at least as well) / (1 + paths), the one-sided p value of "no
     #: better than chance"
     p_value: float | None
-    agent: Activity
-    random: Activity
+    agent: TradingActivity
+    random: TradingActivity
     seed: int  #: seed of the draws
     reason: str | None = None  #: why there is no rank
 
@@ -97,7 +97,7 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class StepMoves:
     """The agent's fills of one step as moves; amounts are shares of the NAV at the open."""
 
     entries: tuple[float, ...]  #: amounts of names bought that were not held
@@ -106,7 +106,7 @@ class Moves:
     names_after: int  #: names held at the close
 
 
-def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
+def moves_of(step: StepRecord, held_before: frozenset[str]) -> StepMoves | None:
     """Return the moves of a step, given the codes held at the previous close; None if nothing was
     filled.
     """
@@ -122,7 +122,7 @@ def moves_of(step: StepRecord, held_before: frozenset[str]) -> Moves | None:
 
     nav = step.open_nav_minor
     after = {position.code for position in step.positions}
-    return Moves(
+    return StepMoves(
         entries=tuple(minor / nav for code, minor in bought.items() if code not in held_before),
         adds=tuple(minor / nav for code, minor in bought.items() if code in held_before),
         trims=tuple(minor / nav for code, minor in sold.items() if code in after),
@@ -190,8 +190,8 @@ def random_envelope(
 
     count = max(len(steps) * paths, 1)
     turnover, names, cash = (total / count for total in activity)
-    random = Activity(ledger.days_a_year * turnover, names, cash)
-    return _summary(ledger, nav / ledger.minor_per_unit, settings, random, trades)
+    random = TradingActivity(ledger.days_a_year * turnover, names, cash)
+    return _envelope_of_paths(ledger, nav / ledger.minor_per_unit, settings, random, trades)
 
 
 class _RandomTrader:
@@ -201,7 +201,7 @@ class _RandomTrader:
         self,
         day: TradingDay,
         config: TradingConfig,
-        moves: Moves,
+        moves: StepMoves,
         rng: np.random.Generator,
         paths: int,
     ) -> None:
@@ -249,7 +249,7 @@ class _RandomTrader:
         surplus = max(len(held) + len(moves.entries) - moves.names_after, 0)
         for _ in range(min(surplus, len(sellable))):
             asset = sellable.pop(int(next(chance) * len(sellable)))
-            orders.append(_order(asset, "SELL", held[asset].shares))
+            orders.append(_random_order(asset, "SELL", held[asset].shares))
 
         trimmed = sellable.copy()
         for amount in moves.trims[: len(trimmed)]:
@@ -258,7 +258,7 @@ class _RandomTrader:
             most = (held[asset].shares - 1) // lot * lot  # a reduction leaves something
             shares = min(self._lots(asset, amount * nav), most)
             if shares > 0:
-                orders.append(_order(asset, "SELL", shares))
+                orders.append(_random_order(asset, "SELL", shares))
 
         own = [asset for asset in trimmed if day.member[asset] and not day.limit_up[asset]]
         for amount in moves.adds[: len(own)]:
@@ -303,7 +303,7 @@ class _RandomTrader:
 
         if shares < terms.min_buy:
             return []
-        return [_order(asset, "BUY", shares)]
+        return [_random_order(asset, "BUY", shares)]
 
     def _lots(self, asset: int, value_minor: float) -> int:
         """Return the shares worth about `value_minor` at the open, to the nearest lot: rounding
@@ -315,15 +315,15 @@ class _RandomTrader:
         return int(lots + 0.5) * lot
 
 
-def _order(asset: int, side: Side, shares: int) -> Order:
+def _random_order(asset: int, side: Side, shares: int) -> Order:
     return Order(asset, side, 0.5, "random trader", None, shares)
 
 
-def _summary(
+def _envelope_of_paths(
     ledger: Ledger,
     nav: npt.NDArray[np.float64],
     settings: EnvelopeSettings,
-    random: Activity,
+    random: TradingActivity,
     trades: int,
 ) -> Envelope:
     returns = nav[:, -1] / nav[:, 0] - 1.0
@@ -356,13 +356,13 @@ def _summary(
     )
 
 
-def _agent_activity(ledger: Ledger) -> Activity:
+def _agent_activity(ledger: Ledger) -> TradingActivity:
     steps = [step for step in ledger.steps if step.open_nav_minor > 0 and step.nav_minor > 0]
     n = max(len(steps), 1)
     traded = math.fsum(step.traded_minor / step.open_nav_minor for step in steps)
     names = sum(len(step.positions) for step in steps)
 
-    return Activity(
+    return TradingActivity(
         ledger.days_a_year * traded / n,
         names / n,
         math.fsum(step.cash_minor / step.nav_minor for step in steps) / n,

@@ -103,7 +103,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     z²/n). Own arithmetic, as cards hold its last bits (statsmodels differs by up to 3e-16 and takes
     30 times as long). Raises ValueError unless 0 <= successes <= n.
     """
-    _check(successes, n, level)
+    _check_successes(successes, n, level)
     if n == 0:
         return no_interval("no trials", 0, level)
 
@@ -124,7 +124,7 @@ def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
     Beta(successes + 1, n - successes); 1 when all succeeded. Raises ValueError unless 0 <=
     successes <= n and 0 < level < 1.
     """
-    _check(successes, n, level)
+    _check_successes(successes, n, level)
     if successes == n:
         return 1.0
     return beta_quantile(successes + 1, n - successes, level)
@@ -147,7 +147,7 @@ def poisson_binomial(chances: Sequence[float]) -> FloatArray:
     return probabilities
 
 
-def _check(successes: int, n: int, level: float) -> None:
+def _check_successes(successes: int, n: int, level: float) -> None:
     if not 0 <= successes <= n:
         raise ValueError(f"successes lie in 0 … {n}, were {successes!r}")
     if not 0.0 < level < 1.0:

@@ -32,7 +32,7 @@ CONFIDENCE = 0.95  #: Confidence of the minimum track record length
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SharpeMoments:
     """Moments that a Sharpe ratio's error depends on."""
 
     days: int  #: number of daily returns
@@ -48,13 +48,13 @@ class Shape:
         return 1.0 - self.skew * self.sharpe + (self.kurtosis - 1.0) / 4.0 * self.sharpe**2
 
 
-def shape_of(returns: Series) -> Shape:
+def shape_of(returns: Series) -> SharpeMoments:
     """Sharpe ratio (standard deviation with ddof 1, as the panel has it) and moments of at least
     two returns that vary.
     """
     scores = returns - math.fsum(returns) / len(returns)
     variance = float(np.mean(scores**2))
-    return Shape(
+    return SharpeMoments(
         days=len(returns),
         sharpe=math.fsum(returns) / len(returns) / standard_deviation(returns),
         skew=float(np.mean(scores**3)) / variance**1.5,
@@ -62,7 +62,7 @@ def shape_of(returns: Series) -> Shape:
     )
 
 
-def probabilistic_sharpe(shape: Shape, benchmark: float = 0.0) -> float:
+def probabilistic_sharpe(shape: SharpeMoments, benchmark: float = 0.0) -> float:
     """PSR: probability that the true ratio exceeds `benchmark`, `Phi((SR - SR*) * sqrt(days - 1) /
     sqrt(error variance))`.
     """
@@ -73,7 +73,7 @@ def probabilistic_sharpe(shape: Shape, benchmark: float = 0.0) -> float:
 
 
 def minimum_track_record(
-    shape: Shape, benchmark: float = 0.0, confidence: float = CONFIDENCE
+    shape: SharpeMoments, benchmark: float = 0.0, confidence: float = CONFIDENCE
 ) -> float | None:
     """MinTRL: days after which such a ratio would exceed `benchmark` with that confidence, `1 +
     error variance * (z / (SR - SR*))^2`. None when it does not exceed the benchmark by more than
@@ -126,7 +126,7 @@ def deflated_sharpe_ratio(
     return MetricValue(probabilistic_sharpe(shape_of(returns), best), n, None, detail)
 
 
-def sharpe_shape(ledger: Ledger) -> Shape | None:
+def sharpe_shape(ledger: Ledger) -> SharpeMoments | None:
     """Return Sharpe ratio and moments of an episode's daily returns; None if they are undefined."""
     if _ledger_problem(ledger):
         return None

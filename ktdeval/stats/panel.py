@@ -274,7 +274,7 @@ def cash_ratio(ledger: Ledger) -> float | str:
     return mean(max(0, step.nav_minor - _gross(step)) / step.nav_minor for step in ledger.steps)
 
 
-def _share(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
+def _share_metric(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
     """Return `count / of`; undefined for the reason `none` if `of` is 0."""
     if of:
         return defined(count / of, of)
@@ -309,14 +309,14 @@ def parse_failure_rate(ledger: Ledger) -> MetricValue:
         if step.provenance == "fallback" and CONSTRAINT_AFTER_RETRIES not in step.failures:
             invalid += 1
 
-    return _share(ledger, invalid, len(answered), "every model call failed")
+    return _share_metric(ledger, invalid, len(answered), "every model call failed")
 
 
 @built_in
 def decision_coverage(ledger: Ledger) -> MetricValue:
     """Share of steps that the model decided, at once or after retries."""
     decided = sum(step.provenance in DECIDED for step in ledger.steps)
-    return _share(ledger, decided, len(ledger.steps), _NO_STEPS)
+    return _share_metric(ledger, decided, len(ledger.steps), _NO_STEPS)
 
 
 @built_in

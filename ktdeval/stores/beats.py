@@ -40,7 +40,7 @@ class Beat(Value):
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _SeenCounter:
     """A counter (None: no heartbeat was found), and when the observer's clock saw it first."""
 
     counter: int | None
@@ -75,7 +75,7 @@ class Heartbeats(Closing):
         self._clock = clock
         self._previous_ended = previous_ended
         self._counter = 0
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._seen: dict[tuple[str, str], _SeenCounter] = {}
         self._lock = threading.Lock()
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
@@ -128,7 +128,7 @@ class Heartbeats(Closing):
         with self._lock:
             seen = self._seen.get(process)
             if seen is None or seen.counter != counter:
-                self._seen[process] = _Seen(counter, now_s)
+                self._seen[process] = _SeenCounter(counter, now_s)
                 return False
 
         return now_s - seen.at_s >= holder.lease_s

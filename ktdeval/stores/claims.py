@@ -143,7 +143,7 @@ class ClaimBoard(Closing):
             record = latest  # its claim raised StoreUnavailable, but the write had arrived
         else:
             record = self._next(unit, latest)
-            if not self.store.create(self._key(unit, record.generation), _encoded(record)):
+            if not self.store.create(self._key(unit, record.generation), _encoded_record(record)):
                 return None
 
         # It may have been done, and released or compacted, since its claims were listed.
@@ -281,7 +281,7 @@ class Claim:
         if self.is_ours():
             released = msgspec.structs.replace(self._record, released=True)
             key = self._board._key(self.unit, self.generation)
-            self._board.store.replace(key, _encoded(released))
+            self._board.store.replace(key, _encoded_record(released))
 
         self._board._give_back(self)
 
@@ -305,5 +305,5 @@ class Claim:
         return self._may_be_recorded and self._board.done_data(self.unit) == data
 
 
-def _encoded(record: ClaimRecord) -> bytes:
+def _encoded_record(record: ClaimRecord) -> bytes:
     return encode_canonical(record).encode()

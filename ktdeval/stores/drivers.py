@@ -28,20 +28,20 @@ _READ_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
-class Head:
+class ObjectHead:
     """What a store tells about an object: the mark of the write that made it, if it keeps one."""
 
     mark: str | None
 
 
-class Ask(Protocol):
+class RetryingCall(Protocol):
     """Makes a request, again after errors that may pass, and returns its result."""
 
     def __call__(self, request: Callable[[], T], /) -> T:
         """Return the result of `request`."""
 
 
-class Driver:
+class StoreDriver:
     """A file system of fsspec, by its own means. Methods raise what fsspec's driver raises.
 
     `refusal` says why processes cannot coordinate through it; it is empty if they can.
@@ -70,13 +70,13 @@ class Driver:
         data: bytes = self.fs.cat_file(path)
         return data
 
-    def head(self, path: str) -> Head | None:
+    def head(self, path: str) -> ObjectHead | None:
         """What is told about an object; None if there is none."""
         try:
             found = self.fs.info(path)
         except FileNotFoundError:
             return None
-        return Head(self.mark_in(found)) if found["type"] == "file" else None
+        return ObjectHead(self.mark_in(found)) if found["type"] == "file" else None
 
     def mark_in(self, found: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - for others
         """Mark of the write that made an object, in what the driver tells of it."""
@@ -98,7 +98,7 @@ class Driver:
         """Remove an object. May raise FileNotFoundError."""
         self.fs.rm_file(path)
 
-    def list(self, path: str, ask: Ask) -> Iterator[Stat]:
+    def list(self, path: str, ask: RetryingCall) -> Iterator[Stat]:
         """Objects below a path, with their whole paths as keys, in order; one folder in memory at a
         time. Each request is made by `ask`.
         """
@@ -118,7 +118,7 @@ class Driver:
                 yield Stat(name, int(entry["size"]), _version(entry))
 
 
-class MemoryDriver(Driver):
+class MemoryDriver(StoreDriver):
     """Memory of this process: for tests. fsspec's look-up and write become one step by a lock."""
 
     refusal = ""
@@ -145,7 +145,7 @@ class MemoryDriver(Driver):
         with self._lock:
             super().delete(path)
 
-    def list(self, path: str, ask: Ask) -> Iterator[Stat]:
+    def list(self, path: str, ask: RetryingCall) -> Iterator[Stat]:
         """Objects below a path, in order: all are in memory anyway."""
         with self._lock:
             found = ask(lambda: self.fs.find(path, detail=True))
@@ -155,7 +155,7 @@ class MemoryDriver(Driver):
                 yield Stat(name, int(found[name]["size"]), _version(found[name]))
 
 
-class S3Driver(Driver):
+class S3Driver(StoreDriver):
     """S3 and what speaks like it, by s3fs: `If-None-Match: *`, listings page by page."""
 
     refusal = ""
@@ -170,9 +170,9 @@ class S3Driver(Driver):
         )
         from botocore.parsers import ResponseParserError  # noqa: PLC0415 - likewise
 
-        self.errors = (*Driver.errors, BotoCoreError, ClientError, aiohttp.ClientError)
+        self.errors = (*StoreDriver.errors, BotoCoreError, ClientError, aiohttp.ClientError)
         self.connection_errors = (
-            *Driver.connection_errors,
+            *StoreDriver.connection_errors,
             aiohttp.ClientConnectionError,
             aiohttp.ClientPayloadError,
             HTTPClientError,
@@ -191,14 +191,14 @@ class S3Driver(Driver):
         super().__init__(url, {"max_concurrency": 1, "config_kwargs": settings, **own})
         self.fs.retries = 1
 
-    def head(self, path: str) -> Head | None:
+    def head(self, path: str) -> ObjectHead | None:
         """What is told about an object, by one request."""
         bucket, key, _ = self.fs.split_path(path)
         try:
             found = self.fs.call_s3("head_object", Bucket=bucket, Key=key)
         except FileNotFoundError:
             return None
-        return Head(self.mark_in(found))
+        return ObjectHead(self.mark_in(found))
 
     def mark_in(self, found: Mapping[str, Any]) -> str | None:
         """Mark in an object's metadata."""
@@ -209,7 +209,7 @@ class S3Driver(Driver):
         """Options that keep a mark in the metadata."""
         return {"Metadata": {_MARK: mark}}
 
-    def list(self, path: str, ask: Ask) -> Iterator[Stat]:
+    def list(self, path: str, ask: RetryingCall) -> Iterator[Stat]:
         """Objects below a path: a page of 1,000 in memory at a time."""
         bucket, prefix, _ = self.fs.split_path(path)
         request: dict[str, Any] = {"Bucket": bucket}
@@ -227,7 +227,7 @@ class S3Driver(Driver):
                 request["ContinuationToken"] = page["NextContinuationToken"]
 
 
-class GcsDriver(Driver):
+class GcsDriver(StoreDriver):
     """Google Cloud Storage, by gcsfs: `ifGenerationMatch=0`."""
 
     refusal = ""
@@ -238,9 +238,9 @@ class GcsDriver(Driver):
         from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - likewise
 
         known = (gcsfs.retry.HttpError, GoogleAuthError, RuntimeError, aiohttp.ClientError)
-        self.errors = (*Driver.errors, *known)
+        self.errors = (*StoreDriver.errors, *known)
         self.connection_errors = (
-            *Driver.connection_errors,
+            *StoreDriver.connection_errors,
             aiohttp.ClientConnectionError,
             aiohttp.ClientPayloadError,
         )
@@ -256,7 +256,7 @@ class GcsDriver(Driver):
         return {"metadata": {_MARK: mark}}
 
 
-class AzureDriver(Driver):
+class AzureDriver(StoreDriver):
     """Azure's blobs, by adlfs: `If-None-Match: *`. adlfs sets all metadata itself, so that the mark
     is a parameter of the content type.
     """
@@ -272,9 +272,9 @@ class AzureDriver(Driver):
             ServiceResponseError,
         )
 
-        self.errors = (*Driver.errors, AzureError, RuntimeError)
+        self.errors = (*StoreDriver.errors, AzureError, RuntimeError)
         self.connection_errors = (
-            *Driver.connection_errors,
+            *StoreDriver.connection_errors,
             ServiceRequestError,
             ServiceResponseError,
         )
@@ -295,13 +295,13 @@ class AzureDriver(Driver):
         self.fs.pipe_file(path, data, overwrite=True)
 
 
-class OtherDriver(Driver):
+class OtherDriver(StoreDriver):
     """A driver of fsspec that is not in `DRIVERS`: it brings the errors of libraries of its own."""
 
     errors = (Exception,)
 
 
-DRIVERS: dict[str, tuple[type[Driver], str]] = {
+DRIVERS: dict[str, tuple[type[StoreDriver], str]] = {
     "memory": (MemoryDriver, ""),
     "s3": (S3Driver, "s3"),
     "s3a": (S3Driver, "s3"),
@@ -314,7 +314,7 @@ DRIVERS: dict[str, tuple[type[Driver], str]] = {
 """Scheme -> driver, and the extra that installs it."""
 
 
-def is_transient(error: BaseException, driver: Driver) -> bool:
+def is_transient(error: BaseException, driver: StoreDriver) -> bool:
     """Whether the same request may succeed after a driver raised an error."""
     if isinstance(error, driver.connection_errors):
         return True

@@ -197,7 +197,7 @@ class Git:
             is_known = any(known.fullmatch(name) for known in harmless)
             if scope not in _TRUSTED_SCOPES and not is_known:
                 raise StoreError(
-                    f"{self.git_dir}: its settings have {_shown(name)}, which could run a program"
+                    f"{self.git_dir}: its settings have {_shown_setting(name)}, which could run a program"
                     " or change what git reads; remove it from the file config there"
                 )
 
@@ -262,7 +262,7 @@ class Git:
         lock: int = -1,
     ) -> subprocess.CompletedProcess[bytes]:
         words = _command(settings, arguments)
-        return _run(words, self._folder, self._environment(more), lock)
+        return _run_git(words, self._folder, self._environment(more), lock)
 
 
 def git_around(folder: Path) -> Git | None:
@@ -272,7 +272,7 @@ def git_around(folder: Path) -> Git | None:
     words = _command(_OFF, ("rev-parse", "--absolute-git-dir", "--show-toplevel"))
     # The user's own settings say which repositories of others are trusted (safe.directory).
     environment = {**_callers(_OF_A_PUSH), **_SURROUNDINGS}
-    done = _run(words, folder, environment)
+    done = _run_git(words, folder, environment)
     lines = done.stdout.split(b"\n")
     if done.returncode or len(lines) != 3:
         return None
@@ -288,7 +288,7 @@ def local_path(address: str) -> Path | None:
     return None if is_elsewhere else Path(address)
 
 
-def _run(
+def _run_git(
     words: Sequence[str], folder: Path, environment: Mapping[str, str], lock: int = -1
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git to its end. Raises StoreError: it is not there, or takes too long."""
@@ -342,7 +342,7 @@ def _callers(kept: Collection[str]) -> dict[str, str]:
     return environment
 
 
-def _shown(key: str) -> str:
+def _shown_setting(key: str) -> str:
     """Return the name of a setting on one line; an address in it may hold a password."""
     section, _, rest = key.partition(".")
     variable = rest.rpartition(".")[2]

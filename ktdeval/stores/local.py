@@ -70,7 +70,7 @@ class LocalStore:
 
         path = self.local_path(key)
         with self._written(path, data) as temporary:
-            is_created = _link(temporary, path)
+            is_created = _link_into_place(temporary, path)
 
         if is_created:
             sync_folder(path.parent)
@@ -186,7 +186,7 @@ def _write_durably(path: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _link(temporary: Path, path: Path) -> bool:
+def _link_into_place(temporary: Path, path: Path) -> bool:
     """Link a temporary file to a path where nothing is, and return whether that was done."""
     try:
         os.link(temporary, path)

@@ -72,7 +72,7 @@ def check_claims(store: Store, prefix: str) -> Iterator[Finding]:
     claims = below(prefix, "claims")
     for found in store.list(claims):
         match = _CLAIM.fullmatch(found.key.removeprefix(f"{claims}/"))
-        record = _read(store, found.key, ClaimRecord)
+        record = _read_record(store, found.key, ClaimRecord)
         if isinstance(record, Finding):
             yield record
         elif record is not None:
@@ -83,7 +83,7 @@ def check_claims(store: Store, prefix: str) -> Iterator[Finding]:
 
     beats = below(prefix, "beats")
     for found in store.list(beats):
-        beat = _read(store, found.key, Beat)
+        beat = _read_record(store, found.key, Beat)
         if isinstance(beat, Finding):
             yield beat
         elif beat is not None and found.key != f"{beats}/{beat.holder.worker}.json":
@@ -131,7 +131,7 @@ def _excess(key: str, change: Change, state: SumState, limit: int | None) -> Ite
 
 
 @dataclass(frozen=True)
-class _Step:
+class _RecordedStep:
     """A recorded change, and the recorded state after it; either may be missing."""
 
     key: str
@@ -139,23 +139,23 @@ class _Step:
     state: SumState | None
 
 
-def _steps(store: Store, prefix: str) -> Iterator[_Step | Finding]:
+def _steps(store: Store, prefix: str) -> Iterator[_RecordedStep | Finding]:
     """Steps of a sum, in order, or what can't be read."""
     for epoch in _epochs(store, prefix):
         folder = f"{prefix}/{epoch:04}"
         key = f"{folder}/packed.json"
-        packed = _read(store, key, PackedEpoch)
+        packed = _read_record(store, key, PackedEpoch)
         if isinstance(packed, PackedEpoch):
-            yield from (_Step(key, change, None) for change in packed.changes)
+            yield from (_RecordedStep(key, change, None) for change in packed.changes)
         elif packed is None:
             yield from _entries(store, f"{folder}/entries")
         else:
             yield packed
 
         key = f"{folder}/closed.json"
-        closed = _read(store, key, ClosedEpoch)
+        closed = _read_record(store, key, ClosedEpoch)
         if isinstance(closed, ClosedEpoch):
-            yield _Step(key, None, closed.state)
+            yield _RecordedStep(key, None, closed.state)
         elif closed is not None:
             yield closed
 
@@ -166,23 +166,23 @@ def _epochs(store: Store, prefix: str) -> list[int]:
     return sorted({int(match["epoch"]) for name in names if (match := _EPOCH.match(name))})
 
 
-def _entries(store: Store, folder: str) -> Iterator[_Step | Finding]:
+def _entries(store: Store, folder: str) -> Iterator[_RecordedStep | Finding]:
     """Steps of an epoch that is not packed, by rising numbers up to the first that is missing."""
     number = 1
     key = f"{folder}/{number:08}.json"
-    while (entry := _read(store, key, Entry)) is not None:
+    while (entry := _read_record(store, key, Entry)) is not None:
         if isinstance(entry, Finding):
             yield entry
         elif entry.number != number:
             yield Finding(key, f"holds entry {entry.number}")
         else:
-            yield _Step(key, entry.change, entry.state)
+            yield _RecordedStep(key, entry.change, entry.state)
 
         number += 1
         key = f"{folder}/{number:08}.json"
 
 
-def _read(store: Store, key: str, kind: type[T]) -> T | Finding | None:
+def _read_record(store: Store, key: str, kind: type[T]) -> T | Finding | None:
     """Value under a key; None if there is none, a Finding if it is malformed."""
     try:
         data = store.read(key)

@@ -19,7 +19,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.secrets.redaction import redact_secrets
-from ktdeval.stores.drivers import DRIVERS, Driver, OtherDriver, error_code, is_transient
+from ktdeval.stores.drivers import DRIVERS, OtherDriver, StoreDriver, error_code, is_transient
 from ktdeval.stores.store import (
     MissingKey,
     NoConditionalWrites,
@@ -38,7 +38,7 @@ _MOST_SHOWN = 300  # characters of a driver's message
 
 
 @dataclass(frozen=True)
-class Retries:
+class RequestRetries:
     """Attempts of a request, and the seconds between them: random, up to a bound that doubles from
     `first_s` to `most_s`.
     """
@@ -49,7 +49,7 @@ class Retries:
 
 
 def open_remote(
-    url: str, options: Mapping[str, Any] | None = None, retries: Retries | None = None
+    url: str, options: Mapping[str, Any] | None = None, retries: RequestRetries | None = None
 ) -> FsspecStore:
     """Return the store of a URL. `options` are the driver's, next to those of fsspec's own
     configuration.
@@ -74,16 +74,16 @@ def open_remote(
         # an address from its options, and is given none
         known = ", ".join(sorted(DRIVERS))
         raise UsageError(
-            f"{url}: can't be opened: {_shown(error)}; known schemes: {known}"
+            f"{url}: can't be opened: {_shown_error(error)}; known schemes: {known}"
         ) from error
 
-    return FsspecStore(url, driver, retries or Retries())
+    return FsspecStore(url, driver, retries or RequestRetries())
 
 
 class FsspecStore:
     """A store behind a URL."""
 
-    def __init__(self, url: str, driver: Driver, retries: Retries) -> None:
+    def __init__(self, url: str, driver: StoreDriver, retries: RequestRetries) -> None:
         self.place = url
         self._driver = driver
         self._retries = retries
@@ -189,14 +189,14 @@ class FsspecStore:
             if is_transient(error, self._driver):
                 raise StoreUnavailable(
                     f"{self._where(key)}: no answer after {self._retries.attempts} attempts:"
-                    f" {_shown(error)}; run the same command again when the store answers"
+                    f" {_shown_error(error)}; run the same command again when the store answers"
                 ) from error
 
             self._fail(key, error)
 
     def _fail(self, key: str, error: Exception) -> NoReturn:
         raise StoreError(
-            f"{self._where(key)}: {_shown(error)}; check the address, the permissions and the"
+            f"{self._where(key)}: {_shown_error(error)}; check the address, the permissions and the"
             " driver's settings"
         ) from error
 
@@ -243,7 +243,7 @@ class FsspecStore:
         )
 
 
-def _shown(error: BaseException) -> str:
+def _shown_error(error: BaseException) -> str:
     """Message of a driver's error, on one line, without secrets of the environment."""
     text = _LINE_BREAKS.sub(" ", str(error)).strip() or type(error).__name__
     return redact_secrets(text, os.environ)[:_MOST_SHOWN]

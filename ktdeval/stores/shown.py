@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ShownUrl:
     folder: str
     url: str
 
 
-_SHOWN: list[_Shown] = []
+_SHOWN: list[_ShownUrl] = []
 
 
 def show_as(folder: str, url: str) -> None:
     """Let output show a URL where the folder of its local copy stands."""
-    _SHOWN.append(_Shown(folder, url))
+    _SHOWN.append(_ShownUrl(folder, url))
 
 
 def with_urls(text: str) -> str:

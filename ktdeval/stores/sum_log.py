@@ -116,7 +116,7 @@ class SumLog:
         """
         entry = Entry(number=self.number + 1, change=change, state=state)
         key = self._entry_key(self.epoch, entry.number)
-        if not self._store.create(key, _encoded(entry)):
+        if not self._store.create(key, _encoded_value(entry)):
             return False
 
         if self._closed(self.epoch) is not None and not self._is_packed(change):
@@ -159,8 +159,8 @@ class SumLog:
             entries = list(self._entries(epoch, 1))
             packed = PackedEpoch(changes=[entry.change for entry in entries])
             closed = ClosedEpoch(number=entries[-1].number, state=entries[-1].state)
-            self._store.create(self._key(epoch, "packed.json"), _encoded(packed))
-            self._store.create(self._key(epoch, "closed.json"), _encoded(closed))
+            self._store.create(self._key(epoch, "packed.json"), _encoded_value(packed))
+            self._store.create(self._key(epoch, "closed.json"), _encoded_value(closed))
 
         keys = [found.key for found in self._store.list(self._key(epoch, "entries"))]
         for key in keys:
@@ -236,5 +236,5 @@ class SumLog:
         return self._key(epoch, f"entries/{number:08}.json")
 
 
-def _encoded(value: Value) -> bytes:
+def _encoded_value(value: Value) -> bytes:
     return encode_canonical(value).encode()

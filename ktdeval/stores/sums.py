@@ -88,7 +88,7 @@ class SharedSum:
         def settled(state: SumState) -> SumState | None:
             if grant.id not in state.open and self._is_settled(grant, change.id):
                 return None
-            return SumState(used=state.used + used, open=_without(state.open, [grant.id]))
+            return SumState(used=state.used + used, open=_without_grants(state.open, [grant.id]))
 
         with self._lock:
             self._log.refresh()
@@ -176,7 +176,11 @@ class SharedSum:
 
         def closed(state: SumState) -> SumState | None:
             meant = meant_in(state)
-            return SumState(used=state.used, open=_without(state.open, meant)) if meant else None
+            return (
+                SumState(used=state.used, open=_without_grants(state.open, meant))
+                if meant
+                else None
+            )
 
         meant = meant_in(self._log.state)
         if meant:
@@ -200,7 +204,7 @@ class SharedSum:
         )
 
 
-def _without(grants: dict[str, OpenGrant], ids: list[str]) -> dict[str, OpenGrant]:
+def _without_grants(grants: dict[str, OpenGrant], ids: list[str]) -> dict[str, OpenGrant]:
     return {name: grant for name, grant in grants.items() if name not in ids}
 
 

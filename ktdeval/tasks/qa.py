@@ -124,7 +124,7 @@ class QATask:
                 " task; choose another name"
             )
 
-        self._scored: Mapping[str, ScoreDefinition] = _definitions(scores, self.source, name)
+        self._scored: Mapping[str, ScoreDefinition] = _score_definitions(scores, self.source, name)
         self.scores: Mapping[str, ScoreDefinition] = {
             **self._scored,
             UNANSWERED: unanswered_definition(),
@@ -149,7 +149,9 @@ class QATask:
             "source": self.source,
             "samples": {"count": len(self._samples), "sha256": content_hash(list(self._samples))},
             "prompts": {"system": sha256_hex(self._system_prompt)},
-            "scores": {name: _plain(definition) for name, definition in self._scored.items()},
+            "scores": {
+                name: _plain_definition(definition) for name, definition in self._scored.items()
+            },
         }
         if self.answers != "call":
             description["answers"] = self.answers
@@ -168,9 +170,9 @@ class QATask:
         spec: EpisodeSpec,  # noqa: ARG002
         snapshot: None,  # noqa: ARG002
         target_task: TargetTask | None,  # noqa: ARG002
-    ) -> _Questions:
+    ) -> _EpisodeQuestions:
         """Return the questions: the same in every episode."""
-        questions = _Questions(self._samples, self._score, self._system_prompt, self._scored)
+        questions = _EpisodeQuestions(self._samples, self._score, self._system_prompt, self._scored)
         if self.answers == "text":
             questions.text_field = "answer"
 
@@ -186,12 +188,12 @@ class QATask:
         """
         summary: dict[str, Score] = {}
         for name, definition in self._scored.items():
-            summary[name] = _summary(records, name, definition)
+            summary[name] = _score_summary(records, name, definition)
 
         return {**summary, UNANSWERED: unanswered_score(records)}
 
 
-def _definitions(
+def _score_definitions(
     scores: Sequence[str] | Mapping[str, ScoreDefinition], source: str, task: str
 ) -> dict[str, ScoreDefinition]:
     """Return what each score means; those that are only named are shares."""
@@ -210,7 +212,7 @@ def _definitions(
     return dict(scores)
 
 
-def _plain(definition: ScoreDefinition) -> JsonValue:
+def _plain_definition(definition: ScoreDefinition) -> JsonValue:
     """Return what of a definition changes figures."""
     return {
         "better": definition.better,
@@ -224,7 +226,9 @@ def _are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) and value for value in values)
 
 
-def _summary(records: Sequence[AnswerRecord], name: str, definition: ScoreDefinition) -> Score:
+def _score_summary(
+    records: Sequence[AnswerRecord], name: str, definition: ScoreDefinition
+) -> Score:
     """Return the mean of one score over the samples of records."""
     worst: float | bool | None = definition.worst
     if worst is not None and tuple(definition.range) == (0.0, 1.0):
@@ -240,7 +244,7 @@ def _summary(records: Sequence[AnswerRecord], name: str, definition: ScoreDefini
 
         value = worst
         if record.answer is not None:
-            value = _figure(record, name)
+            value = _answer_score(record, name)
         elif worst is None:
             silent += 1
 
@@ -258,10 +262,10 @@ def _summary(records: Sequence[AnswerRecord], name: str, definition: ScoreDefini
             ),
         )
 
-    return with_bounds(_mean(known), figures, definition.range)
+    return with_bounds(_mean_over_samples(known), figures, definition.range)
 
 
-def _figure(record: AnswerRecord, name: str) -> ScoreValue:
+def _answer_score(record: AnswerRecord, name: str) -> ScoreValue:
     """Return one score of an answer; None if it has no such score."""
     value = record.scores[name]
     if isinstance(value, bool | int | float):
@@ -283,7 +287,7 @@ def _choices(sample: QASample) -> list[str]:
     return [str(choice) for choice in choices]
 
 
-class _Questions:
+class _EpisodeQuestions:
     """Questions of one episode. Implements `ktdeval.api.SampleSet`."""
 
     text_field = ""  #: field of the form that a plain text fills
@@ -404,7 +408,7 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
         identities.add(identity)
 
 
-def _mean(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
+def _mean_over_samples(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
     """Return the mean over samples with a 95 % interval. `answers`: sample and value.
 
     The interval is Wilson's if each sample has only true or only false answers, else Student's t.

@@ -111,10 +111,10 @@ def _line_rows(path: Path) -> Iterator[SampleRow]:
                 f"{where}: {len(line)} characters in one line, more than {MAX_LINE_CHARS}"
             )
 
-        yield SampleRow(where, _parsed(line, where))
+        yield SampleRow(where, _parsed_json(line, where))
 
 
-def _parsed(text: str, where: str) -> JsonValue:
+def _parsed_json(text: str, where: str) -> JsonValue:
     try:
         value = loads_untrusted(text)
         if "\\u" in text:
@@ -132,7 +132,7 @@ def _parsed(text: str, where: str) -> JsonValue:
 
 
 def _dataset_rows(source: str, json_columns: Collection[str]) -> Iterator[SampleRow]:
-    for number, row in enumerate(_loaded(source), start=1):
+    for number, row in enumerate(_load_rows(source), start=1):
         where = f"{source}: row {number}"
         if number > MAX_ROWS:
             raise DataError(f"{source}: more than {MAX_ROWS} samples; take a part of it")
@@ -140,7 +140,7 @@ def _dataset_rows(source: str, json_columns: Collection[str]) -> Iterator[Sample
         value = _without_nulls(row)
         for column in json_columns:
             if isinstance(value.get(column), str):
-                value[column] = _parsed(value[column], f"{where}: {column}")
+                value[column] = _parsed_json(value[column], f"{where}: {column}")
 
         try:
             dumps_canonical(value)
@@ -152,7 +152,7 @@ def _dataset_rows(source: str, json_columns: Collection[str]) -> Iterator[Sample
         yield SampleRow(where, value)
 
 
-def _loaded(source: str) -> Iterable[Any]:
+def _load_rows(source: str) -> Iterable[Any]:
     """Yield the rows of the only split, or of `test`, as `datasets` gives them."""
     import datasets  # noqa: PLC0415 - takes a second, and most runs read no dataset
     from datasets.exceptions import DatasetsError  # noqa: PLC0415 - as above
@@ -203,7 +203,7 @@ def write_samples(
     `columns` are in order, with the meaning of each. Raises UsageError if something is in the
     folder already, DataError if it can't be written.
     """
-    import datasets  # noqa: PLC0415 - as in `_loaded`
+    import datasets  # noqa: PLC0415 - as in `_load_rows`
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
@@ -218,7 +218,7 @@ def write_samples(
         (content / _DATA_FILE).parent.mkdir()
         pq.write_table(table.cast(features.arrow_schema), content / _DATA_FILE)
 
-        card = _card(title, len(rows), columns, features)
+        card = _dataset_card(title, len(rows), columns, features)
         (content / "README.md").write_text(card, encoding="utf-8")
 
 
@@ -229,7 +229,9 @@ def _packed(value: JsonValue) -> JsonValue:
     return dumps_canonical(value) if is_nested else value
 
 
-def _card(title: str, count: int, columns: Mapping[str, str], features: Mapping[str, Any]) -> str:
+def _dataset_card(
+    title: str, count: int, columns: Mapping[str, str], features: Mapping[str, Any]
+) -> str:
     import yaml  # noqa: PLC0415 - only where a card is written
 
     header = {

@@ -309,12 +309,12 @@ def check_scoring_task(
         sample = first.sample(number)
         other = first.sample(number)
         expect(
-            _texts(sample) == _texts(again.sample(number)),
+            _sample_texts(sample) == _sample_texts(again.sample(number)),
             f"{where}: two sample sets of one spec differ",
         )
         guard = LeakGuard(sample.lens, market or NO_MARKET)
 
-        for text in _texts(sample):
+        for text in _sample_texts(sample):
             guard.check(text)
 
         expect(
@@ -357,7 +357,7 @@ def _check_silence(task: ScoringTask, sample: Sample, where: str) -> None:
         )
 
 
-def _texts(sample: Sample) -> tuple[str, ...]:
+def _sample_texts(sample: Sample) -> tuple[str, ...]:
     """Return all texts of a sample that are sent to a model."""
     tools = (
         () if sample.environment is None else tuple(tool.spec for tool in sample.environment.tools)

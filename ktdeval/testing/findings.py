@@ -61,14 +61,14 @@ class NotCalled(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
+class CodeLocation:
     """File and line of an author's code; ("", 0) where it is not known."""
 
     file: str = ""
     line: int = 0
 
 
-def source_of(*candidates: Any) -> Source:
+def source_of(*candidates: Any) -> CodeLocation:
     """Return where the first candidate that is an author's was written: a function, a class, a
     module, or an instance, which stands for its class.
     """
@@ -77,33 +77,35 @@ def source_of(*candidates: Any) -> Source:
         if source.file and not Path(source.file).is_relative_to(_OURS):
             return source
 
-    return Source()
+    return CodeLocation()
 
 
-def _source(candidate: Any) -> Source:
+def _source(candidate: Any) -> CodeLocation:
     written = inspect.unwrap(candidate) if callable(candidate) else candidate
     if isinstance(written, partial):
         written = written.func
     if isinstance(written, ModuleType):
-        return Source(getattr(written, "__file__", None) or "", 1)
+        return CodeLocation(getattr(written, "__file__", None) or "", 1)
     if not inspect.isfunction(written) and not inspect.isclass(written):
         written = type(written)
     if written.__module__.partition(".")[0] in sys.stdlib_module_names:
-        return Source()
+        return CodeLocation()
 
     try:
-        return Source(inspect.getsourcefile(written) or "", inspect.getsourcelines(written)[1])
+        return CodeLocation(
+            inspect.getsourcefile(written) or "", inspect.getsourcelines(written)[1]
+        )
     except (OSError, TypeError):  # of a built-in, or typed at a prompt
-        return Source()
+        return CodeLocation()
 
 
-def source_of_spec(spec: Spec, hook: Callable[..., Any] | None, made: Any = None) -> Source:
+def source_of_spec(spec: Spec, hook: Callable[..., Any] | None, made: Any = None) -> CodeLocation:
     """Return where a part is defined: its variant in a task file, what was made, its maker, or the
     hook that offers it.
     """
     path, _, _ = str(spec.extra.get("where", "")).partition(": ")
     if path.endswith((".yaml", ".yml")) and Path(path).is_file():
-        return Source(path, _line_of_key(Path(path), spec.name))
+        return CodeLocation(path, _line_of_key(Path(path), spec.name))
 
     return source_of(*(part for part in (made, spec.make, hook) if part is not None))
 
@@ -116,7 +118,7 @@ def _line_of_key(path: Path, key: str) -> int:
     return 1
 
 
-def finding_of(plugin: str, part: str, error: BaseException, source: Source) -> Finding:
+def finding_of(plugin: str, part: str, error: BaseException, source: CodeLocation) -> Finding:
     """Return the finding of an exception: at the author's line that raised it, or else at `source`."""
     cause = error
     while isinstance(cause, KtdevalError | ConformanceError) and cause.__cause__ is not None:
@@ -124,17 +126,17 @@ def finding_of(plugin: str, part: str, error: BaseException, source: Source) -> 
 
     in_file = _IN_A_FILE.search(str(error))
     if in_file is not None and Path(in_file[1]).is_file():
-        source = Source(in_file[1], _line_of_key(Path(in_file[1]), in_file[2]))
+        source = CodeLocation(in_file[1], _line_of_key(Path(in_file[1]), in_file[2]))
 
     place = place_of(cause)
     if place is not None and not Path(place.path).is_relative_to(_OURS):
-        source = Source(place.path, place.line)
+        source = CodeLocation(place.path, place.line)
 
     reason = one_line(error).removeprefix(f"{part} of plugin {plugin}: ")
     if place is not None:
         reason = reason.removesuffix(f" ({place})")
     if isinstance(error, KtdevalError | ConformanceError):
-        reason, fix = _split(reason)
+        reason, fix = _split_advice(reason)
     else:
         reason = f"{type(error).__name__}: {reason}"
         fix = ""
@@ -149,7 +151,7 @@ def finding_of(plugin: str, part: str, error: BaseException, source: Source) -> 
     )
 
 
-def _split(message: str) -> tuple[str, str]:
+def _split_advice(message: str) -> tuple[str, str]:
     """Return reason and advice of a message, which ends in its advice after a semicolon."""
     reason, semicolon, advice = message.rpartition("; ")
     if not semicolon:

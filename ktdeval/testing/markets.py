@@ -19,7 +19,7 @@ Rows = Mapping[str, Sequence[float | None]]
 
 
 @dataclass(frozen=True)
-class Details:
+class SnapshotDetails:
     """Details of a `tiny_snapshot` besides closes, each with a default."""
 
     opens: Rows = field(default_factory=dict)  #: opening prices; default: the day's close
@@ -35,13 +35,13 @@ class Details:
 
 
 def tiny_snapshot(
-    closes: Rows, details: Details | None = None, first_day: str = "2024-01-02"
+    closes: Rows, details: SnapshotDetails | None = None, first_day: str = "2024-01-02"
 ) -> MarketSnapshot:
     """Return a market from closes: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three
     days and one asset. Days are consecutive weekdays from `first_day`, not sessions of an exchange;
     highs and lows span open and close, and the amount is close times volume.
     """
-    details = details or Details()
+    details = details or SnapshotDetails()
     codes = sorted(closes)
     n_days = len(next(iter(closes.values())))
     close = _grid(closes, codes, np.full((n_days, len(codes)), np.nan))

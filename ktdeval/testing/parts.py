@@ -33,7 +33,7 @@ from ktdeval.testing.conformance import (
     check_task,
 )
 from ktdeval.testing.findings import ConformanceError, NotCalled
-from ktdeval.testing.trial import Trial, TrialModel
+from ktdeval.testing.trial import PluginTrial, TrialModel
 from ktdeval.trading.types import DECIDED
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.lazy import later
@@ -67,7 +67,7 @@ def check_trait_names(kind: str, made: Any) -> None:
         raise ConformanceError(f"{problem} Else begin its name with an underscore")
 
 
-def call_model(trial: Trial, spec: Spec) -> None:
+def call_model(trial: PluginTrial, spec: Spec) -> None:
     """Check that a model answers requests of every form, and acts in an episode."""
     name = spec.name if "/" in spec.name else f"{spec.name}/check"
     model = trial.plugins.make_model(name)
@@ -77,7 +77,7 @@ def call_model(trial: Trial, spec: Spec) -> None:
         dumps_canonical(remote.settings())
         raise NotCalled("asks a network, so only its declaration and its settings are checked")
 
-    counted = _Counted(model)
+    counted = _CountedModel(model)
     deterministic = not model_traits(model).draws_chance
     check_model(counted, deterministic=deterministic)
     if counted.failures == counted.calls:
@@ -89,7 +89,7 @@ def call_model(trial: Trial, spec: Spec) -> None:
     list(trial.entries(trial.stage, model))
 
 
-class _Counted:
+class _CountedModel:
     """Model that counts how many calls of another one fail."""
 
     def __init__(self, model: Any) -> None:
@@ -110,7 +110,7 @@ class _Counted:
         return reply
 
 
-def call_agent(trial: Trial, spec: Spec) -> None:
+def call_agent(trial: PluginTrial, spec: Spec) -> None:
     """Check that an agent decides, equally twice; that it holds if the model submits nothing; and
     that it lets a failed call rise.
     """
@@ -137,7 +137,7 @@ def call_agent(trial: Trial, spec: Spec) -> None:
             )
 
 
-def call_task(trial: Trial, spec: Spec) -> None:
+def call_task(trial: PluginTrial, spec: Spec) -> None:
     """Check a task's declaration and samples or observations, then play a short episode of it."""
     task: Any = trial.plugins.make_task(spec.name)
     check_trait_names("tasks", task)
@@ -158,7 +158,7 @@ def call_task(trial: Trial, spec: Spec) -> None:
         )
 
 
-def call_tool(trial: Trial, spec: Spec) -> None:
+def call_tool(trial: PluginTrial, spec: Spec) -> None:
     """Check a tool's schema; its function is called by episodes of the tasks that name it."""
     (tool,) = trial.plugins.tools([spec.name])
     try:
@@ -182,12 +182,12 @@ def call_tool(trial: Trial, spec: Spec) -> None:
         raise NotCalled("no task of a file names it, so its function was not called")
 
 
-def call_metric(trial: Trial, spec: Spec) -> None:
+def call_metric(trial: PluginTrial, spec: Spec) -> None:
     """Check a metric on ledgers of every kind."""
     check_metric(trial.plugins.make_metric(spec.name), trial.market)
 
 
-def call_data(trial: Trial, spec: Spec) -> None:
+def call_data(trial: PluginTrial, spec: Spec) -> None:
     """Build a market twice: both must be the same one."""
     if {"read", "fetch"} & set(spec.extra):
         raise NotCalled("reads a vendor's files or asks a network")
@@ -202,12 +202,12 @@ def call_data(trial: Trial, spec: Spec) -> None:
         )
 
 
-def call_venue(trial: Trial, spec: Spec) -> None:
+def call_venue(trial: PluginTrial, spec: Spec) -> None:
     """Make a venue, which checks itself."""
     trial.plugins.make_venue(spec.name)
 
 
-def call_card_kind(trial: Trial, spec: Spec) -> None:
+def call_card_kind(trial: PluginTrial, spec: Spec) -> None:
     """Check that the schema of a kind of cards can be read."""
     kind = trial.plugins.make("cards", spec.name)
     try:
@@ -220,14 +220,14 @@ def call_card_kind(trial: Trial, spec: Spec) -> None:
         ) from error
 
 
-def call_table(trial: Trial, spec: Spec) -> None:
+def call_table(trial: PluginTrial, spec: Spec) -> None:
     """Make a table, and find the function that makes its rows where it has one of its own."""
     table = trial.plugins.make("tables", spec.name)
     if ":" in table.rows:
         later(table.rows)()
 
 
-def call_runner(trial: Trial, spec: Spec) -> None:
+def call_runner(trial: PluginTrial, spec: Spec) -> None:
     """Run three specs: each once, with its own outcome, in their order."""
     task: Any = trial.stage
     base = trial.spec(task)
@@ -249,7 +249,7 @@ def call_runner(trial: Trial, spec: Spec) -> None:
         )
 
 
-def call_command(trial: Trial, spec: Spec) -> None:
+def call_command(trial: PluginTrial, spec: Spec) -> None:
     """Show the help of a command and of its subcommands; each option must have one."""
     import click  # noqa: PLC0415 - only for commands
 
@@ -275,7 +275,9 @@ def _commands(path: str, command: Any, context: Any) -> list[tuple[str, Any]]:
     return commands
 
 
-def call_observer(trial: Trial, observe: Callable[..., Any], arguments: Sequence[str]) -> None:
+def call_observer(
+    trial: PluginTrial, observe: Callable[..., Any], arguments: Sequence[str]
+) -> None:
     """Show an observer events of a run."""
     spec = trial.spec(trial.stage)
     events: tuple[Event, ...] = (
@@ -287,7 +289,7 @@ def call_observer(trial: Trial, observe: Callable[..., Any], arguments: Sequence
         observe(*((event,) if arguments else ()))
 
 
-CALLS: Mapping[str, Callable[[Trial, Spec], None]] = {
+CALLS: Mapping[str, Callable[[PluginTrial, Spec], None]] = {
     "tasks": call_task,
     "models": call_model,
     "agents": call_agent,

@@ -19,11 +19,11 @@ from ktdeval.hookspecs import Spec
 from ktdeval.plugins.plugin_import import hooks_of, raised_by
 from ktdeval.plugins.registry import KINDS, Plugins, load_plugins
 from ktdeval.testing.findings import (
+    CodeLocation,
     ConformanceError,
     Finding,
     NotCalled,
     Report,
-    Source,
     finding_of,
     source_of,
     source_of_spec,
@@ -34,7 +34,7 @@ from ktdeval.testing.parts import (
     call_observer,
     check_made_without_arguments,
 )
-from ktdeval.testing.trial import Trial
+from ktdeval.testing.trial import PluginTrial
 
 HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "jsonschema", "rich")
 """Packages that a manifest must not import: a listing of names has to be quick."""
@@ -77,7 +77,7 @@ def check_parts(reference: str, lists: bool | None = None) -> Report:
 
     module = _module_of(plugins, reference)
     report.plugin = module
-    _Check(plugins, module, report, lists).run()
+    _PluginCheck(plugins, module, report, lists).run()
 
     return report
 
@@ -89,19 +89,19 @@ def _module_of(plugins: Plugins, reference: str) -> str:
     return next(reversed(plugins.info))
 
 
-def _source_in_manifest(reference: str, message: str) -> Source:
+def _source_in_manifest(reference: str, message: str) -> CodeLocation:
     """Return where the hook that a message names is written; the manifest's first line for a
     message that names none.
     """
     module = sys.modules.get(Path(reference).name.removesuffix(".py"))
     if module is None:
-        return Source(reference, 1) if reference.endswith(".py") else Source()
+        return CodeLocation(reference, 1) if reference.endswith(".py") else CodeLocation()
 
     named = [getattr(module, hook) for hook in hooks_of(module) if hook in message]
     return source_of(*named, module)
 
 
-class _Check:
+class _PluginCheck:
     """Check of one loaded plugin."""
 
     def __init__(self, plugins: Plugins, module: str, report: Report, lists: bool) -> None:
@@ -109,7 +109,7 @@ class _Check:
         self._lists = lists
         self._module = module
         self._report = report
-        self._trial = Trial(plugins)
+        self._trial = PluginTrial(plugins)
         self._manifest: Any = sys.modules.get(module.partition(":")[0])
 
     def run(self) -> None:
@@ -170,7 +170,7 @@ class _Check:
         arguments = observe.__code__.co_varnames[: observe.__code__.co_argcount]
         call_observer(self._trial, observe, arguments)
 
-    def _try(self, part: str, source: Source, check: Callable[..., None], *args: Any) -> None:
+    def _try(self, part: str, source: CodeLocation, check: Callable[..., None], *args: Any) -> None:
         """Run a check; what it raises is a finding, whatever it is, since it calls foreign code."""
         error = raised_by(check, *args)
         if error is None:
@@ -186,7 +186,7 @@ class _Check:
 
         self._add(part, error, source)
 
-    def _add(self, part: str, error: BaseException, source: Source) -> None:
+    def _add(self, part: str, error: BaseException, source: CodeLocation) -> None:
         finding: Finding = finding_of(self._module, part, error, source)
         advice = advice_of(error)
         if advice:

@@ -87,7 +87,7 @@ def _arguments(tool: ToolSpec, request: ModelRequest) -> JsonValue:
 
 
 @dataclass(frozen=True)
-class Trial:
+class PluginTrial:
     """Small market, and the plugins whose parts are tried on it."""
 
     plugins: Plugins

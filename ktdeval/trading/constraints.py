@@ -15,7 +15,7 @@ from ktdeval.trading.terms import PPB, Terms, limits_of
 from ktdeval.trading.types import Account, Action, Order, TradingConfig
 
 
-class Breach(NamedTuple):
+class RuleBreach(NamedTuple):
     """Order that breaks a rule."""
 
     order: int  #: index of the order in its action
@@ -31,7 +31,7 @@ def known_breaches(
     terms: Sequence[Terms] = (),
     *,
     shows_values: bool = True,
-) -> list[Breach]:
+) -> list[RuleBreach]:
     """Return the orders that break a rule at the last closes, at most one rule an order; sells come
     first, as in the executor.
 
@@ -50,7 +50,7 @@ def known_breaches(
     False where the account shows no value of a single holding. No rule then depends on one: shares
     of a holding break no weight limit, and no order lacks cash once something is sold.
     """
-    judge = _Judge(account, held_minor, config, terms)
+    judge = _OrderJudge(account, held_minor, config, terms)
     if not shows_values:
         judge = _BlindJudge(account, held_minor, config, terms)
 
@@ -65,12 +65,12 @@ def known_breaches(
             rule = judge.buy(order)
 
         if rule is not None:
-            breaches.append(Breach(index, rule))
+            breaches.append(RuleBreach(index, rule))
 
     return breaches
 
 
-class _Judge:
+class _OrderJudge:
     """Cash and holdings while the orders of an action are judged one after the other."""
 
     def __init__(
@@ -158,7 +158,7 @@ class _Judge:
         return self._held[asset] * shares // self._shares[asset]
 
 
-class _BlindJudge(_Judge):
+class _BlindJudge(_OrderJudge):
     """Judge that knows the NAV and the cash, and no value of a single holding."""
 
     def sell(self, order: Order) -> str | None:

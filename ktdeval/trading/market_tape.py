@@ -50,7 +50,15 @@ from ktdeval.market.snapshot import (
     board_of,
 )
 from ktdeval.market.venue import MAX_PRICE, Venue
-from ktdeval.trading.terms import PPB, Limits, Terms, duties_on, limits_of, scaled_int, terms_of
+from ktdeval.trading.terms import (
+    PPB,
+    AccountLimits,
+    Terms,
+    duties_on,
+    limits_of,
+    scaled_int,
+    terms_of,
+)
 from ktdeval.trading.types import Scale, TradingConfig
 
 IntArray = npt.NDArray[np.int64]
@@ -102,7 +110,7 @@ class MarketRules:
     terms: tuple[Terms, ...]  #: [assets]
     #: [assets] ticks of a unit of currency, steps of a share or coin, price of fills
     scales: tuple[Scale, ...]
-    limits: Limits
+    limits: AccountLimits
     #: days that the market has in a year, over which a year's interest is spread
     days_a_year: int = 252
 

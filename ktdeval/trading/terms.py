@@ -89,7 +89,7 @@ class Terms(Struct, frozen=True):
     duties: Duties | None = NO_DUTIES
 
 
-class Limits(NamedTuple):
+class AccountLimits(NamedTuple):
     """Limits on an account's number of positions and on the weight of each."""
 
     max_positions: int
@@ -105,9 +105,9 @@ def scaled_int(value: float, scale: int) -> int:
     return int((Decimal(str(value)) * scale).to_integral_value(ROUND_HALF_UP))
 
 
-def limits_of(config: TradingConfig) -> Limits:
+def limits_of(config: TradingConfig) -> AccountLimits:
     """Return the limits of a config."""
-    return Limits(config.max_positions, scaled_int(config.max_weight, PPB))
+    return AccountLimits(config.max_positions, scaled_int(config.max_weight, PPB))
 
 
 def terms_of(venue: Venue, config: TradingConfig) -> Terms:

@@ -221,7 +221,7 @@ def open_unpacked(path: Path) -> io.BufferedReader:
 
     size = plain.seek(0, io.SEEK_END)
     plain.seek(0)
-    return io.BufferedReader(_Bounded(opener(plain, path), size), 1 << 16)
+    return io.BufferedReader(_BoundedStream(opener(plain, path), size), 1 << 16)
 
 
 def _open_gzip(plain: Any, _path: Path) -> Any:
@@ -248,7 +248,7 @@ _OPENERS = {
 }
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedStream(io.RawIOBase):
     """Stream that ends with an error where more comes out of a file than one of `size` bytes may
     hold.
     """

@@ -61,17 +61,17 @@ def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     mapping of field name to value. Raises ConfigError, which `where` starts: an unknown, missing,
     ill-typed or out-of-range field, with what was expected.
     """
-    return cast("T", _read(Record(cls), mapping, where))
+    return cast("T", _read_config_value(Record(cls), mapping, where))
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
     """Bring `value` to the type of a hint (int to float, list to tuple, mapping to dataclass);
     ConfigError if it does not fit.
     """
-    return _read(kind_of(hint), value, where)
+    return _read_config_value(kind_of(hint), value, where)
 
 
-def _read(kind: Kind, value: Any, where: str) -> Any:
+def _read_config_value(kind: Kind, value: Any, where: str) -> Any:
     try:
         return kind.read(value, where, CONFIG)
     except UnknownField as problem:

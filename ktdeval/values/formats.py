@@ -78,7 +78,7 @@ def check_version(
     reads = " or ".join(map(str, readable))
     raise error(
         f"{where}: made by {_maker(found, versions)}; ktdeval {ktdeval.__version__} can't read it:"
-        f" it is version {_shown(found)} of a {name}, not {reads}; {advice}"
+        f" it is version {_shown_version(found)} of a {name}, not {reads}; {advice}"
     )
 
 
@@ -107,6 +107,6 @@ def _maker(found: object, versions: tuple[FormatVersion, ...]) -> str:
     return f"a ktdeval before {versions[-1].release}"
 
 
-def _shown(found: object) -> str:
+def _shown_version(found: object) -> str:
     """Return a version as a message quotes it."""
     return "none" if found is None else f"{found!r:.20}"

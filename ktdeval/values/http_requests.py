@@ -48,7 +48,7 @@ def of_scope(scope: Message) -> list[tuple[str, str]]:
     return headers
 
 
-class Unambiguous:
+class AmbiguousRequestGuard:
     """ASGI middleware that answers a request which can be read in two ways with 400, and closes its
     connection.
     """

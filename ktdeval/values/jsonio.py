@@ -165,14 +165,14 @@ def loads_strict(text: str | bytes) -> JsonValue:
     """Parse JSON; `NaN`, `Infinity`, `-Infinity` and too deep a nesting raise ValueError as any
     other malformed text does.
     """
-    return _parse(text, _STRICT)
+    return _parse_json(text, _STRICT)
 
 
 def loads_unique(text: str) -> JsonValue:
     """Parse JSON as `loads_strict`, without doubled fields. Raises DoubledFieldError for these,
     ValueError.
     """
-    return _parse(text, _UNIQUE)
+    return _parse_json(text, _UNIQUE)
 
 
 def loads_untrusted(text: str | bytes, levels: int = MOST_PARSED_LEVELS) -> JsonValue:
@@ -180,7 +180,7 @@ def loads_untrusted(text: str | bytes, levels: int = MOST_PARSED_LEVELS) -> Json
     infinite numbers. Raises ValueError where it is not strict JSON, or nested deeper than so many
     levels.
     """
-    return _parse(text, _UNTRUSTED, levels)
+    return _parse_json(text, _UNTRUSTED, levels)
 
 
 _STRICT = json.JSONDecoder(parse_constant=reject_constant)
@@ -193,7 +193,7 @@ _UNTRUSTED = json.JSONDecoder(
 )
 
 
-def _parse(
+def _parse_json(
     text: str | bytes, decoder: json.JSONDecoder, levels: int = MOST_PARSED_LEVELS
 ) -> JsonValue:
     if not isinstance(text, str):

@@ -39,12 +39,12 @@ _REPETITION = 2
 _DEFINITION = 3
 
 
-class _Damaged(Exception):
+class _DamagedFooter(Exception):
     """Raised where bytes are no structure of the compact protocol."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Levels:
+class _LevelHistogram:
     """Histogram of the levels of a column: its length, and the highest level."""
 
     name: str
@@ -69,9 +69,9 @@ def read_footer(source: Path | pa.Buffer) -> pq.FileMetaData:
             metadata = pq.read_metadata(pa.BufferReader(source))
             footer = _footer_of(pa.BufferReader(source))
 
-        described = _Reader(footer).structure()
-        problem = next(_problems(described, metadata), None)
-    except (_Damaged, UnicodeDecodeError) as error:
+        described = _CompactReader(footer).structure()
+        problem = next(_column_problems(described, metadata), None)
+    except (_DamagedFooter, UnicodeDecodeError) as error:
         raise pa.ArrowInvalid(f"a footer that can't be read: {error}") from error
 
     if problem is not None:
@@ -94,7 +94,7 @@ def _footer_of(stream: Any) -> bytes:
     return data
 
 
-def _problems(footer: Mapping[int, Any], metadata: pq.FileMetaData) -> Iterator[str]:
+def _column_problems(footer: Mapping[int, Any], metadata: pq.FileMetaData) -> Iterator[str]:
     """Yield what is wrong with the descriptions of columns."""
     for group in _structures(footer.get(_ROW_GROUPS)):
         for number, chunk in enumerate(_structures(group.get(_COLUMNS))):
@@ -113,7 +113,7 @@ def _chunk_problems(chunk: Mapping[int, Any], column: Any) -> Iterator[str]:
     if not isinstance(described, dict):
         return
 
-    for name in _texts(described.get(_PATH)):
+    for name in _texts_in_list(described.get(_PATH)):
         name.decode()  # as Arrow will, whose error would come from wherever the column is looked at
 
     sizes = described.get(_SIZE_STATISTICS)
@@ -126,8 +126,8 @@ def _chunk_problems(chunk: Mapping[int, Any], column: Any) -> Iterator[str]:
     repetition = _length(sizes.get(_REPETITION))
     definition = _length(sizes.get(_DEFINITION))
     for levels in (
-        _Levels("repetition", repetition, column.max_repetition_level),
-        _Levels("definition", definition, column.max_definition_level),
+        _LevelHistogram("repetition", repetition, column.max_repetition_level),
+        _LevelHistogram("definition", definition, column.max_definition_level),
     ):
         if levels.length not in (0, levels.highest + 1):
             yield (
@@ -143,7 +143,7 @@ def _structures(value: Any) -> list[Mapping[int, Any]]:
     return [each for each in value if isinstance(each, dict)]
 
 
-def _texts(value: Any) -> list[bytes]:
+def _texts_in_list(value: Any) -> list[bytes]:
     """Return the texts of a list; none where a field is another thing."""
     if not isinstance(value, list):
         return []
@@ -154,7 +154,7 @@ def _length(value: Any) -> int:
     return len(value) if isinstance(value, list) else 0
 
 
-class _Reader:
+class _CompactReader:
     """Reads structures of the compact protocol: numbers, texts, lists, and maps of field numbers."""
 
     def __init__(self, data: bytes) -> None:
@@ -181,7 +181,7 @@ class _Reader:
         """Read a structure. Raises _Damaged."""
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise _Damaged(f"more than {_DEEPEST} levels")
+            raise _DamagedFooter(f"more than {_DEEPEST} levels")
 
         fields: dict[int, Any] = {}
         number = 0
@@ -195,7 +195,7 @@ class _Reader:
 
     def _value(self, kind: int) -> Any:
         if kind not in self._readers:
-            raise _Damaged(f"a value of kind {kind}")
+            raise _DamagedFooter(f"a value of kind {kind}")
         return self._readers[kind]()
 
     def _element(self, kind: int) -> Any:
@@ -208,7 +208,7 @@ class _Reader:
     def _bytes(self, count: int) -> bytes:
         end = self._place + count
         if end > len(self._data):
-            raise _Damaged("it ends early")
+            raise _DamagedFooter("it ends early")
 
         data = self._data[self._place : end]
         self._place = end
@@ -222,7 +222,7 @@ class _Reader:
             if byte < 128:
                 return value
 
-        raise _Damaged("a number without end")
+        raise _DamagedFooter("a number without end")
 
     def _number(self) -> int:
         """Read a number with a sign, which is its last bit ("zigzag")."""
@@ -257,4 +257,4 @@ class _Reader:
     def _check_count(self, count: int) -> None:
         """Raise _Damaged where more values are announced than there are bytes."""
         if count > len(self._data) - self._place:
-            raise _Damaged("it ends early")
+            raise _DamagedFooter("it ends early")

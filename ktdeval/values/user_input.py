@@ -122,7 +122,7 @@ def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
         if text.lstrip().startswith("{"):
             pairs = _json_object(text, where)
         else:
-            pairs = _pairs(text, where)
+            pairs = _key_value_pairs(text, where)
 
         for key, value in pairs.items():
             if key in result:
@@ -163,7 +163,7 @@ def _outer_pieces(text: str) -> list[str]:
     return pieces
 
 
-def _pairs(text: str, where: str) -> dict[str, Any]:
+def _key_value_pairs(text: str, where: str) -> dict[str, Any]:
     raw: dict[str, str] = {}
     last = None
     for piece in _outer_pieces(text):

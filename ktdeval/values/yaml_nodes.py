@@ -46,7 +46,7 @@ def check_nodes(root: Any) -> None:
     """Raise ConfigError, which names the line, for a document that holds more than plain values of
     YAML 1.2.
     """
-    _Checks().measure(root)
+    _NodeWalk().measure(root)
 
 
 def is_merge(key_node: Any) -> bool:
@@ -60,7 +60,7 @@ def line_of(node: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
-class _Checks:
+class _NodeWalk:
     """Walk through the nodes of one document; a node that aliases name again is walked once."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ def _check_tag(node: Any) -> None:
     """Raise ConfigError for a tag that no plain value has, or that its own value does not fit."""
     name = node.tag.removeprefix(TAG)
     if name not in _TAGS_OF_KIND[node.id] or not node.tag.startswith(TAG):
-        raise ConfigError(f"{line_of(node)}: not YAML: {_problem(node, name)}")
+        raise ConfigError(f"{line_of(node)}: not YAML: {_tag_problem(node, name)}")
 
     if node.id != "scalar":
         return
@@ -143,7 +143,7 @@ def _check_tag(node: Any) -> None:
         )
 
 
-def _problem(node: Any, name: str) -> str:
+def _tag_problem(node: Any, name: str) -> str:
     if node.tag == _MERGE:
         return "`<<` is a key, which takes over another mapping's; as text, write it in quotes"
 

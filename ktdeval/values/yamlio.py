@@ -155,7 +155,7 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
     """Read a YAML file that is one mapping; ConfigError where it is unreadable, or as of
     `parse_yaml`.
     """
-    return parse_yaml(_read(path), str(path))
+    return parse_yaml(_read_yaml_file(path), str(path))
 
 
 def load_yaml_as(path: Path | str, read: Callable[[Mapping[str, Any], str], T]) -> T:
@@ -163,7 +163,7 @@ def load_yaml_as(path: Path | str, read: Callable[[Mapping[str, Any], str], T]) 
     a process for equal contents: it is shared and must not be changed. Errors as of `load_yaml`,
     and those of `read`.
     """
-    value: T = _read_once(_read(path), str(path), read)
+    value: T = _read_once(_read_yaml_file(path), str(path), read)
     return value
 
 
@@ -172,6 +172,6 @@ def _read_once(text: bytes, where: str, read: Callable[[Mapping[str, Any], str],
     return read(parse_yaml(text, where), where)
 
 
-def _read(path: Path | str) -> bytes:
+def _read_yaml_file(path: Path | str) -> bytes:
     with explained(f"{path}: can't read", kind=ConfigError):
         return read_plain(Path(path))

@@ -58,7 +58,7 @@ class ByAssetAgent:
                 " deepfund_berkshire or ama_tsla"
             )
 
-        system = _system(observation, state)
+        system = _system_prompt(observation, state)
         answers = list[Answer]()
         invalid = 0
         for group in _in_order(state, state.assets):
@@ -73,7 +73,7 @@ class ByAssetAgent:
                 answers.append(answer)
                 invalid += retries
 
-        submission = session.parse_submission(dumps_canonical(_submission(state, answers)))
+        submission = session.parse_submission(dumps_canonical(_combined_submission(state, answers)))
         if submission.action is None:
             return Decision((), "fallback", memory=memory)
 
@@ -130,7 +130,7 @@ def _read_answer(submissions: Sequence[str]) -> Answer | None:
 # ---- what the model is shown of one asset
 
 
-def _system(observation: Observation, state: ObservedState) -> str:
+def _system_prompt(observation: Observation, state: ObservedState) -> str:
     """Return what a decision on one asset means, with the rules of the task: its limits, costs and
     trading rules, and what its figures are.
     """
@@ -194,7 +194,7 @@ def _as_table(rows: Sequence[Mapping[str, JsonValue]]) -> JsonValue:
 # ---- what the answers come to
 
 
-def _submission(state: ObservedState, answers: Sequence[Answer]) -> JsonValue:
+def _combined_submission(state: ObservedState, answers: Sequence[Answer]) -> JsonValue:
     """Return the answers in the task's own form."""
     counts = Counter(answer.decision for answer in answers)
     listed = ", ".join(f"{count} {decision}" for decision, count in counts.items())
@@ -221,7 +221,7 @@ def _decisions(state: ObservedState, answers: Sequence[Answer]) -> Iterator[Json
 
 def _orders(state: ObservedState, answers: Sequence[Answer]) -> Iterator[dict[str, JsonValue]]:
     """Yield the orders of answers: sales of holdings, then purchases that share the free cash."""
-    room = _Room.of(state)
+    room = _PurchaseRoom.of(state)
     for answer in answers:
         position = state.positions.get(answer.stock_id)
         if answer.decision != "SELL" or position is None:
@@ -229,7 +229,7 @@ def _orders(state: ObservedState, answers: Sequence[Answer]) -> Iterator[dict[st
         if (position.shares or 0) > (position.locked_shares or 0):
             room.free += position.weight or 0.0
             room.names += 1
-            yield _order(answer, 0.0)
+            yield _target_order(answer, 0.0)
 
     wanted: dict[str, Answer] = {}
     for answer in answers:
@@ -243,11 +243,11 @@ def _orders(state: ObservedState, answers: Sequence[Answer]) -> Iterator[dict[st
 
     for row in eligible:
         if is_affordable(row, state.values, weight):
-            yield _order(wanted[str(row["stock_id"])], weight)
+            yield _target_order(wanted[str(row["stock_id"])], weight)
 
 
 @dataclass
-class _Room:
+class _PurchaseRoom:
     """Cash and positions that are left for purchases."""
 
     free: float  #: share of the NAV
@@ -255,7 +255,7 @@ class _Room:
     largest: float  #: weight of one purchase at most
 
     @classmethod
-    def of(cls, state: ObservedState) -> _Room:
+    def of(cls, state: ObservedState) -> _PurchaseRoom:
         """Return what is left before any sale."""
         assets = sum(asset.status != "not_listed" for asset in state.candidates.values())
         most = state.limits.max_positions or assets
@@ -275,12 +275,12 @@ class _Room:
 
 
 def _eligible(
-    state: ObservedState, labels: Iterable[str], room: _Room
+    state: ObservedState, labels: Iterable[str], room: _PurchaseRoom
 ) -> list[Mapping[str, JsonValue]]:
     """Return the rows of the assets that can be bought, as many as there is room for; assets that
     are equal in all figures are among them all or none.
     """
-    rows = {label: _row(state, label) for label in labels}
+    rows = {label: _asset_row(state, label) for label in labels}
     open_labels = {row["stock_id"] for row in buyable(list(rows.values()))}
     groups = []
     for group in _in_order(state, rows):
@@ -298,7 +298,7 @@ def _is_open(state: ObservedState, label: str) -> bool:
     return asset.price is not None and asset.status not in _NO_SESSION
 
 
-def _row(state: ObservedState, label: str) -> Mapping[str, JsonValue]:
+def _asset_row(state: ObservedState, label: str) -> Mapping[str, JsonValue]:
     """Return an asset's figures with the columns that rule models expect."""
     asset = state.assets[label]
     return {"status": "trading", "close": asset.price, **asset.cells, "stock_id": label}
@@ -312,7 +312,7 @@ def _in_order(state: ObservedState, labels: Iterable[str]) -> list[list[str]]:
     return [[str(row["stock_id"]) for row in group] for group in standing(rows)]
 
 
-def _order(answer: Answer, weight: float) -> dict[str, JsonValue]:
+def _target_order(answer: Answer, weight: float) -> dict[str, JsonValue]:
     return {
         "stock_id": answer.stock_id,
         "side": "BUY" if weight else "SELL",

@@ -44,7 +44,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RoleModel:
     """A role, and the model that it asked."""
 
     role: str
@@ -81,7 +81,7 @@ class RoleUsage:
         return {**counts, **self.usage.to_json(), **reused, "usd": self.usd(price)}
 
 
-def usage_by_role(folder: RunFolder) -> dict[Asked, RoleUsage]:
+def usage_by_role(folder: RunFolder) -> dict[RoleModel, RoleUsage]:
     """Return the calls of each role to each model in the order of their first call. Raises UsageError: no episode
     is finished; StoreError.
     """
@@ -89,12 +89,12 @@ def usage_by_role(folder: RunFolder) -> dict[Asked, RoleUsage]:
     if not finished:
         raise UsageError(f"{folder.path}: no episode is finished; run it to its end first")
 
-    by_role: dict[Asked, RoleUsage] = {}
+    by_role: dict[RoleModel, RoleUsage] = {}
     for spec in finished:
         transcript = folder.load_transcript(spec)
         for exchange, prefix in calls_with_prefix(transcript, f"{folder.path}: a call"):
             model = str(exchange.get("model", folder.manifest.specs[0].model))
-            asked = Asked(str(exchange.get("role", NO_ROLE)), model)
+            asked = RoleModel(str(exchange.get("role", NO_ROLE)), model)
             role = by_role.setdefault(asked, RoleUsage())
             role.calls += 1
             role.prefix += prefix
@@ -112,7 +112,7 @@ def usage_by_role(folder: RunFolder) -> dict[Asked, RoleUsage]:
     return by_role
 
 
-def _prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
+def _model_prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
     """Return the price of each model of a run: of its own from its cards, None if they have none;
     of further ones as the run records them.
     """
@@ -145,9 +145,9 @@ def roles(run: Path, options: JsonOptions) -> None:
     """
     folder = RunFolder.load(run)
     by_role = usage_by_role(folder)
-    prices = _prices(folder)
+    prices = _model_prices(folder)
     if options.as_json:
-        names = _names(by_role)
+        names = _role_names(by_role)
         report: dict[str, JsonValue] = {}
         for asked, role in by_role.items():
             counts = role.to_json(prices.get(asked.model))
@@ -164,15 +164,15 @@ def roles(run: Path, options: JsonOptions) -> None:
     total.prefix = sum((role.prefix for role in by_role.values()), ReusedPrefix())
     rows = []
     for asked, role in by_role.items():
-        rows.append((asked.role, asked.model, *_cells(role, costs[asked])))
+        rows.append((asked.role, asked.model, *_usage_cells(role, costs[asked])))
 
-    rows.append(("all", "", *_cells(total, _sum(costs.values()))))
+    rows.append(("all", "", *_usage_cells(total, _total_usd(costs.values()))))
     print_grid(_COLUMNS, rows, left=("role", "model"))
     if total.uncounted:
         click.echo(f"{not_counted(total.uncounted)}: their tokens and cost are not known")
 
 
-def _names(asked: Iterable[Asked]) -> dict[Asked, str]:
+def _role_names(asked: Iterable[RoleModel]) -> dict[RoleModel, str]:
     """Return a name for each role and model: the role's, with the model's where the role asked
     several.
     """
@@ -187,7 +187,7 @@ def _names(asked: Iterable[Asked]) -> dict[Asked, str]:
     return names
 
 
-def _cells(role: RoleUsage, usd: float | None) -> tuple[str, ...]:
+def _usage_cells(role: RoleUsage, usd: float | None) -> tuple[str, ...]:
     """Return the figures of a row."""
     return (
         f"{role.calls:,}",
@@ -200,7 +200,7 @@ def _cells(role: RoleUsage, usd: float | None) -> tuple[str, ...]:
     )
 
 
-def _sum(amounts: Iterable[float | None]) -> float | None:
+def _total_usd(amounts: Iterable[float | None]) -> float | None:
     """Return the sum of US dollars; None where one is not known."""
     known = []
     for amount in amounts:

@@ -51,7 +51,7 @@ def entry_lines(entries: Sequence[Entry], most_reflections: int | None = None) -
     for entry in entries:
         day = _day_of(entry)
         is_shared = entries_of_reason[day, entry.reason] > 1
-        lines.append(_line(entry, "" if is_shared else entry.reason))
+        lines.append(_entry_line(entry, "" if is_shared else entry.reason))
         if entries_of_day[day] == 1 and day in reflections:
             lines.append(f"  Reflection: {reflections[day]}")
 
@@ -87,7 +87,7 @@ def _reflections(entries: Iterable[Entry], most: int | None) -> Mapping[Day, str
     return {day: " ".join(by_day[day]) for day in days}
 
 
-def _line(entry: Entry, reason: str) -> str:
+def _entry_line(entry: Entry, reason: str) -> str:
     asset = entry.asset or "the account"
     decision = entry.decision
     if entry.step < 0:
@@ -95,10 +95,10 @@ def _line(entry: Entry, reason: str) -> str:
     elif entry.fill:
         decision += f" ({entry.fill})"
 
-    return f"- {entry.day}, {asset}: {decision}{_outcome(entry)}. {reason}".rstrip()
+    return f"- {entry.day}, {asset}: {decision}{_outcome_words(entry)}. {reason}".rstrip()
 
 
-def _outcome(entry: Entry) -> str:
+def _outcome_words(entry: Entry) -> str:
     if entry.is_rejected:
         return "; nothing was traded"
     if entry.change_pct is None:

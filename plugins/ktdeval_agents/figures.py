@@ -28,7 +28,7 @@ def technical_figures(state: ObservedState) -> str:
     """
     lines = []
     for label, bars in state.history.items():
-        figures = technical(_columns(bars), _days_a_year(state.assets.get(label)))
+        figures = technical(_bar_columns(bars), _days_a_year(state.assets.get(label)))
         parts = [f"{name} {_text_of(value)}" for name, value in figures.items()]
         text = ", ".join(parts) or "too few bars"
         lines.append(f"- {label}: {text}")
@@ -63,10 +63,10 @@ def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:
     for days in rules["ema"]:
         figures[f"ema_{days}"] = _ema(close, days)
 
-    mean, deviation = _moments(close, rules["bollinger"]["days"])
+    mean, deviation = _mean_and_deviation(close, rules["bollinger"]["days"])
     reach = rules["bollinger"]["deviations"] * deviation
     figures |= {"bollinger_lower": mean - reach, "bollinger_upper": mean + reach}
-    mean, deviation = _moments(close, rules["z"])
+    mean, deviation = _mean_and_deviation(close, rules["z"])
 
     if len(close):
         distance = close[-1] - mean
@@ -75,10 +75,10 @@ def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:
     figures[f"rsi_{rules['rsi']}"] = _rsi(np.diff(close), rules["rsi"])
     for days in rules["volatility"]:
         figures[f"volatility_{days}_pct"] = (
-            100.0 * _moments(changes, days)[1] * math.sqrt(days_a_year)
+            100.0 * _mean_and_deviation(changes, days)[1] * math.sqrt(days_a_year)
         )
 
-    typical = _moments(volume, rules["volume"])[0]
+    typical = _mean_and_deviation(volume, rules["volume"])[0]
     if typical > 0.0:
         figures[f"volume_{rules['volume']}"] = volume[-1] / typical
 
@@ -187,7 +187,7 @@ def _free_share(state: ObservedState) -> float:
     return cash / nav
 
 
-def _columns(bars: Sequence[ObservedBar]) -> dict[str, Floats]:
+def _bar_columns(bars: Sequence[ObservedBar]) -> dict[str, Floats]:
     """Return [T] prices and volumes of the bars with a close. A missing high or low is the close, a
     missing volume NaN.
     """
@@ -227,7 +227,7 @@ def _ema(values: Floats, days: int) -> float:
     return last
 
 
-def _moments(values: Floats, days: int) -> tuple[float, float]:
+def _mean_and_deviation(values: Floats, days: int) -> tuple[float, float]:
     """Return mean and standard deviation of the last `days` values; NaN if there are fewer."""
     if len(values) < days:
         return math.nan, math.nan

@@ -137,13 +137,13 @@ def load_team(path: Path) -> Team:
             from_plain(role, Role, f"{path}: roles.{name[:60]}", ConfigError)
 
     team = from_plain(content, Team, str(path), ConfigError)
-    problem = next(_problems(team), None)
+    problem = next(_team_problems(team), None)
     if problem is not None:
         raise ConfigError(f"{path}: {problem}")
     return team
 
 
-def _problems(team: Team) -> Iterator[str]:
+def _team_problems(team: Team) -> Iterator[str]:
     """Yield the problems of a graph, one line each."""
     if not team.flow or not team.flow[-1].role:
         yield "flow: must end with one role, which submits"

@@ -22,13 +22,13 @@ def make_investor(params: InvestorParams | None = None) -> Agent:
     params = params or InvestorParams()
     if params.memory == "layered":
         _refuse(params, TeamParams(), "decisions")
-        return MemoryAgent(NAME, MemoryParams(**_values(params, MemoryParams)))
+        return MemoryAgent(NAME, MemoryParams(**_field_values(params, MemoryParams)))
 
     _refuse(params, MemoryParams(), "layered")
-    return make_team(NAME, TeamParams(**_values(params, TeamParams)))
+    return make_team(NAME, TeamParams(**_field_values(params, TeamParams)))
 
 
-def _values(params: InvestorParams, type_: type[TeamParams | MemoryParams]) -> dict[str, Any]:
+def _field_values(params: InvestorParams, type_: type[TeamParams | MemoryParams]) -> dict[str, Any]:
     return {field.name: getattr(params, field.name) for field in fields(type_)}
 
 

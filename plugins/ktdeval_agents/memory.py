@@ -36,7 +36,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         asset does not trade shows no new one. A decision whose order was rejected has none.
         """
         self._book(step, state)
-        prices = _prices(state)
+        prices = _prices_and_nav(state)
         for entry in self.entries:
             if entry.is_known or entry.asset not in prices:
                 continue
@@ -55,7 +55,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.change_pct = round(change, 4)
             else:
                 entry.price = price
-                entry.since = _day(step, state)
+                entry.since = _day_label(step, state)
 
     def _book(self, step: int, state: ObservedState) -> None:
         """Record what became of the orders of the step before; a practice day has none."""
@@ -90,16 +90,16 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         else:
             items = list(_orders(decision))
         if not items:
-            items = [_Item(_only_asset(state) or ACCOUNT, _NO_ORDER, "")]
+            items = [_RememberedDecision(_only_asset(state) or ACCOUNT, _NO_ORDER, "")]
 
-        prices = _prices(state)
+        prices = _prices_and_nav(state)
         label_of = {label_key(label): label for label in prices}
         for item in items:
             label = label_of.get(label_key(item.asset), item.asset)
             reason = shorten(_one_line(item.reason or decision.overall_reason), _REASON_CHARACTERS)
             entry = Entry(
                 step=step,
-                day=_day(step, state),
+                day=_day_label(step, state),
                 asset=withhold(_one_line(label)),
                 decision=item.decision,
                 reason=withhold(reason),
@@ -212,7 +212,7 @@ def _in_order(entries: Iterable[Entry], chosen: Iterable[Entry]) -> list[Entry]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _RememberedDecision:
     """One decision to remember."""
 
     asset: str  #: as submitted, or `ACCOUNT`
@@ -220,26 +220,26 @@ class _Item:
     reason: str  #: empty: the overall reason applies
 
 
-def _orders(decision: Decision) -> Iterator[_Item]:
+def _orders(decision: Decision) -> Iterator[_RememberedDecision]:
     for order, asset in zip(decision.action, decision.stock_ids, strict=True):
         size = ""
         if order.target_weight is not None:
             size = f" to {100 * order.target_weight:.4g} % of NAV"
 
-        yield _Item(asset, f"{order.side}{size}", order.reason)
+        yield _RememberedDecision(asset, f"{order.side}{size}", order.reason)
 
 
-def _decisions(submitted: str, state: ObservedState) -> Iterator[_Item]:
+def _decisions(submitted: str, state: ObservedState) -> Iterator[_RememberedDecision]:
     """Yield submitted decisions on assets that were shown, without their reasons, which may name
     what the mask hides.
     """
     candidates = set(map(label_key, state.candidates))
     for item in submission_object(submitted).get("decisions", ()):
         if label_key(item["stock_id"]) in candidates:
-            yield _Item(item["stock_id"], item["decision"], "")
+            yield _RememberedDecision(item["stock_id"], item["decision"], "")
 
 
-def _prices(state: ObservedState) -> dict[str, float]:
+def _prices_and_nav(state: ObservedState) -> dict[str, float]:
     """Return the price of each asset, and the NAV as the price of `ACCOUNT`."""
     prices = dict(state.prices)
     if state.account.nav is not None:
@@ -252,7 +252,7 @@ def _rests(state: ObservedState, asset: str) -> bool:
     return asset in state.assets and state.assets[asset].status in _RESTS
 
 
-def _day(step: int, state: ObservedState) -> str:
+def _day_label(step: int, state: ObservedState) -> str:
     return state.day or f"step {step}"
 
 

@@ -13,7 +13,7 @@ _DESCRIPTION = "Choose the analysts that are asked today. Call it once."
 
 
 @dataclass(frozen=True)
-class Choice:
+class AnalystChoice:
     """Analysts of a day. `is_made`: the planner chose them; False: no answer of it was valid, and
     all are asked.
     """
@@ -45,7 +45,7 @@ def choice_tool(analysts: Sequence[str]) -> ToolSpec:
     )
 
 
-def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> Choice:
+def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> AnalystChoice:
     """Ask a planner for its choice, again with feedback where it is not valid. The session may list
     further tools with the planner's. Each failed attempt
     counts as `bad_choice`; if none is valid, that counts as `no_choice`, and all are asked. Raises
@@ -54,8 +54,8 @@ def choose(messages: list[Message], session: StepSession, analysts: Sequence[str
     answer = ask_forced(messages, session, choice_tool(analysts), "bad_choice")
     if answer is None:
         session.count_failure("no_choice")
-        return Choice(tuple(analysts), "", is_made=False)
+        return AnalystChoice(tuple(analysts), "", is_made=False)
 
     named = cast("list[str]", answer["analysts"])
     chosen = tuple(analyst for analyst in analysts if analyst in named)
-    return Choice(chosen, " ".join(str(answer["reason"]).split()))
+    return AnalystChoice(chosen, " ".join(str(answer["reason"]).split()))

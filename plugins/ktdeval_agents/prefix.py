@@ -97,12 +97,12 @@ class EarlierRequests:
     """Requests of an episode so far, as texts, against which the next one is measured."""
 
     def __init__(self) -> None:
-        self._of_episode = _Texts()
-        self._of_step = _Texts()
+        self._of_episode = _SortedTexts()
+        self._of_step = _SortedTexts()
 
     def begin_step(self) -> None:
         """Begin the next step."""
-        self._of_step = _Texts()
+        self._of_step = _SortedTexts()
 
     def measure(self, text: str) -> ReusedPrefix:
         """Return the reused prefix of the next request, and keep it for later ones."""
@@ -113,7 +113,7 @@ class EarlierRequests:
         return ReusedPrefix(len(text), in_step, in_episode)
 
 
-class _Texts:
+class _SortedTexts:
     """Texts in lexicographic order: the longest prefix that a further text shares with any of them
     is shared with one of its two neighbours.
     """

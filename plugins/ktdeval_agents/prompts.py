@@ -34,7 +34,7 @@ Form = Literal["orders", "decisions", "answer"]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RoleTurn:
     """What a role said, once."""
 
     role: str
@@ -43,7 +43,7 @@ class Turn:
 
 
 @dataclass
-class Meeting:
+class TeamMeeting:
     """One step of a team: what is shown, and what was said so far."""
 
     observation: Observation
@@ -51,7 +51,7 @@ class Meeting:
     state: ObservedState
     remembered: str  #: the memory in words; empty if there is none
     figures: dict[str, str] = field(default_factory=dict)  #: computed figures by name, as text
-    turns: list[Turn] = field(default_factory=list)  #: in the order spoken
+    turns: list[RoleTurn] = field(default_factory=list)  #: in the order spoken
     debate: tuple[str, ...] = ()  #: roles of the debate under way
     #: planner -> analysts of the day
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Meeting:
     def say(self, role: str, text: str) -> None:
         """Add what a role said."""
         number = 1 + sum(turn.role == role for turn in self.turns)
-        self.turns.append(Turn(role, text, number))
+        self.turns.append(RoleTurn(role, text, number))
 
     @property
     def reports(self) -> dict[str, str]:
@@ -89,14 +89,14 @@ class Meeting:
         return self.form == "orders" and bool(self.state.assets)
 
 
-def role_prompt(team: Team, name: str, meeting: Meeting, shown: ObservedState) -> list[Message]:
+def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedState) -> list[Message]:
     """Return the first messages of a role's conversation; `shown` is what it sees of the day."""
-    shared = list(_shared(team, name, meeting, shown))
+    shared = list(_role_inputs(team, name, meeting, shown))
     own = _own(team, name, meeting)
     # Where a tool can be forced by name, Claude takes that of a planner and of the last role for a
     # choice of its own: their day then serves their retries, and servers that heed no choice.
     user = Message("user", joined(*shared, own), shared=_ends(shared))
-    system = _system(team, name, meeting)
+    system = _system_prompt(team, name, meeting)
     if not system:
         return [user]
     return [Message("system", system), user]
@@ -111,7 +111,7 @@ def _ends(parts: Sequence[str]) -> tuple[int, ...]:
 # ---- what roles share
 
 
-def _system(team: Team, name: str, meeting: Meeting) -> str:
+def _system_prompt(team: Team, name: str, meeting: TeamMeeting) -> str:
     """Return the team, how its roles work together, and the rules of its task."""
     parts = [team.preamble.strip()]
     is_team = len(team.roles) > 1
@@ -130,7 +130,9 @@ def _system(team: Team, name: str, meeting: Meeting) -> str:
     return joined(*parts)
 
 
-def _shared(team: Team, name: str, meeting: Meeting, shown: ObservedState) -> Iterator[str]:
+def _role_inputs(
+    team: Team, name: str, meeting: TeamMeeting, shown: ObservedState
+) -> Iterator[str]:
     """Yield the day, the figures, the memory and the reports that a role reads."""
     role = team.roles[name]
     if name == team.last or "state" in role.reads:
@@ -148,15 +150,15 @@ def _shared(team: Team, name: str, meeting: Meeting, shown: ObservedState) -> It
             yield _section(_turn_title(team, turn), turn.text)
 
 
-def _hears(role: Role, source: str, meeting: Meeting) -> bool:
+def _hears(role: Role, source: str, meeting: TeamMeeting) -> bool:
     return "reports" in role.reads or source in role.reads or source in meeting.debate
 
 
-def _remembers(role: Role, meeting: Meeting) -> bool:
+def _remembers(role: Role, meeting: TeamMeeting) -> bool:
     return "memory" in role.reads and bool(meeting.remembered)
 
 
-def _turn_title(team: Team, turn: Turn) -> str:
+def _turn_title(team: Team, turn: RoleTurn) -> str:
     title = title_of(team, turn.role)
     if turn.number > 1:
         title += f", turn {turn.number}"
@@ -170,7 +172,7 @@ def _section(title: str, text: str) -> str:
 # ---- a role's own part
 
 
-def _own(team: Team, name: str, meeting: Meeting) -> str:
+def _own(team: Team, name: str, meeting: TeamMeeting) -> str:
     """Return a role's instructions; those of the last role end with the submission."""
     role = team.roles[name]
     says = " ".join(filter(None, _instructions(team, name, meeting)))
@@ -178,11 +180,11 @@ def _own(team: Team, name: str, meeting: Meeting) -> str:
         says = joined(says, wordings()["signals"].format(form=SIGNAL_FORM))
 
     if name == team.last:
-        return joined(ROLE_HEADING, says, *_submission(team, meeting))
-    return joined(ROLE_HEADING, says, *_report(team, name, meeting))
+        return joined(ROLE_HEADING, says, *_submission_instructions(team, meeting))
+    return joined(ROLE_HEADING, says, *_report_instructions(team, name, meeting))
 
 
-def _instructions(team: Team, name: str, meeting: Meeting) -> Iterator[str]:
+def _instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
     """Yield what a role does here: of this task, with these inputs, after these speakers."""
     role = team.roles[name]
     form = meeting.form
@@ -208,7 +210,7 @@ def _instructions(team: Team, name: str, meeting: Meeting) -> Iterator[str]:
             yield wordings()["next_turn"]
 
 
-def _is_shown(role: Role, source: str, meeting: Meeting) -> bool:
+def _is_shown(role: Role, source: str, meeting: TeamMeeting) -> bool:
     """Whether a role is shown an input here."""
     if source == "memory":
         return _remembers(role, meeting)
@@ -219,7 +221,7 @@ def _is_shown(role: Role, source: str, meeting: Meeting) -> bool:
     return has_spoken and _hears(role, source, meeting)
 
 
-def _report(team: Team, name: str, meeting: Meeting) -> Iterator[str]:
+def _report_instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
     """Yield how a role that submits nothing answers."""
     words = wordings()
     if name in team.planners:
@@ -236,7 +238,7 @@ def _report(team: Team, name: str, meeting: Meeting) -> Iterator[str]:
     yield words["ask"]
 
 
-def _submission(team: Team, meeting: Meeting) -> Iterator[str]:
+def _submission_instructions(team: Team, meeting: TeamMeeting) -> Iterator[str]:
     """Yield how the last role submits."""
     observation = meeting.observation
     is_team = len(team.roles) > 1

@@ -43,7 +43,7 @@ from ktdeval_agents.graph import REFLECTION, Stage, Team, load_team
 from ktdeval_agents.memory import REFLECTION_CHARACTERS, TeamMemory
 from ktdeval_agents.options import with_options
 from ktdeval_agents.planner import choice_tool, choose
-from ktdeval_agents.prompts import Meeting, bounded, role_prompt, unfenced, wordings
+from ktdeval_agents.prompts import TeamMeeting, bounded, role_prompt, unfenced, wordings
 from ktdeval_agents.warmup import warm_up
 
 NO_ANSWER = "(no answer)"
@@ -214,7 +214,7 @@ class TeamAgent:
 
             remembered = team_memory.shown(rule, state)
 
-        meeting = Meeting(observation, session, state, remembered)
+        meeting = TeamMeeting(observation, session, state, remembered)
         for stage in self._team.flow[:-1]:
             self._run_stage(stage, meeting)
 
@@ -261,7 +261,7 @@ class TeamAgent:
 
     # --- the flow
 
-    def _run_stage(self, stage: Stage, meeting: Meeting) -> None:
+    def _run_stage(self, stage: Stage, meeting: TeamMeeting) -> None:
         """Let the roles of a stage speak, or compute its figures."""
         if stage.computes:
             meeting.figures[stage.computes] = COMPUTED[stage.computes](meeting.state)
@@ -271,11 +271,13 @@ class TeamAgent:
             self._plan(stage.role, meeting)
         else:
             # independent: none reads another's report of this stage
-            answers = {name: self._answer(name, meeting) for name in _chosen(stage, meeting)}
+            answers = {
+                name: self._answer(name, meeting) for name in _speaking_roles(stage, meeting)
+            }
             for name, answer in answers.items():
                 meeting.say(name, answer)
 
-    def _plan(self, name: str, meeting: Meeting) -> None:
+    def _plan(self, name: str, meeting: TeamMeeting) -> None:
         """Let a planner choose the analysts of the day; its report says whom it chose, and why."""
         messages = self._prompt(name, meeting)
         analysts = self._team.choices_of(name)
@@ -287,7 +289,7 @@ class TeamAgent:
         report = words.format(analysts=listed, reason=unfenced(choice.reason))
         meeting.say(name, meeting.session.withhold(report.strip()))
 
-    def _debate(self, stage: Stage, meeting: Meeting) -> None:
+    def _debate(self, stage: Stage, meeting: TeamMeeting) -> None:
         """Let roles speak in turns."""
         meeting.debate = stage.debate
         for name in stage.debate * stage.rounds:
@@ -295,7 +297,7 @@ class TeamAgent:
 
         meeting.debate = ()
 
-    def _answer(self, name: str, meeting: Meeting) -> str:
+    def _answer(self, name: str, meeting: TeamMeeting) -> str:
         """Return a role's answer, redacted to be shown to others."""
         role = self._team.roles[name]
         messages = self._prompt(name, meeting)
@@ -326,7 +328,7 @@ class TeamAgent:
 
         return meeting.session.withhold(bounded(unfenced(text), self._team.report_characters))
 
-    def _ratios(self, text: str, meeting: Meeting) -> str:
+    def _ratios(self, text: str, meeting: TeamMeeting) -> str:
         """Return the position ratios of a reply in words; if it holds none, count the failure and
         say so.
         """
@@ -340,7 +342,7 @@ class TeamAgent:
 
     # --- what a role is shown
 
-    def _session_of(self, name: str, meeting: Meeting) -> RoleSession:
+    def _session_of(self, name: str, meeting: TeamMeeting) -> RoleSession:
         state = self._state_for(name, meeting)
         model = self._model_of(name)
         tools = self._team.roles[name].tools
@@ -375,11 +377,11 @@ class TeamAgent:
         """Return the further model that a role asks; None: the run's own."""
         return self._quick_model if name in self._team.quick else None
 
-    def _state_for(self, name: str, meeting: Meeting) -> ObservedState:
+    def _state_for(self, name: str, meeting: TeamMeeting) -> ObservedState:
         """Return the state of the day without the documents that are dealt to other roles."""
         return meeting.state.without_sources(self._hidden.get(name, ()))
 
-    def _prompt(self, name: str, meeting: Meeting) -> list[Message]:
+    def _prompt(self, name: str, meeting: TeamMeeting) -> list[Message]:
         return role_prompt(self._team, name, meeting, self._state_for(name, meeting))
 
 
@@ -392,7 +394,7 @@ def _report_request(session: RoleSession) -> ModelRequest:
     return ModelRequest((), session.listed, NO_TOOL)
 
 
-def _chosen(stage: Stage, meeting: Meeting) -> Sequence[str]:
+def _speaking_roles(stage: Stage, meeting: TeamMeeting) -> Sequence[str]:
     """Return the roles of a stage that speak: all, or those that a planner chose."""
     if not stage.chosen_by:
         return stage.roles

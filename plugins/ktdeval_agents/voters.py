@@ -148,14 +148,14 @@ def voter_labels(voters: Sequence[Voter]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Masks:
+class _BallotMasks:
     """Masks under which a ballot was written, and under which it is elected from."""
 
     written: Lens
     read: Lens
 
     @classmethod
-    def of(cls, task: Task, written: EpisodeSpec, read: EpisodeSpec, market: Any) -> _Masks:
+    def of(cls, task: Task, written: EpisodeSpec, read: EpisodeSpec, market: Any) -> _BallotMasks:
         masks = cls(task.scene(written, market).lens, task.scene(read, market).lens)
         for asset in range(len(market.codes)):
             masks.written.asset_handle(asset)  # a lens parses only handles that it has shown
@@ -211,14 +211,14 @@ def _replies(
 ) -> Iterator[Reply]:
     """Yield a voter's ballot of each step of an episode `spec` of the elected run."""
     own = voter.episodes[episode_key(spec)]
-    masks = _Masks.of(task, own, spec, market)
+    masks = _BallotMasks.of(task, own, spec, market)
     base_row = window_rows(market.days, spec.span.first, spec.span.last)[0] - 1
     steps = voter.folder.load_ledger(own).steps
     transcript = voter.folder.load_transcript(own)
     for step, entry in zip(steps, transcript, strict=True):
         masks.move_to(base_row + step.step)
-        usage = _usage(step)
-        submission = _submission(voter, step, entry)
+        usage = _step_usage(step)
+        submission = _voter_submission(voter, step, entry)
         if submission is None:
             reply = Reply(f"No decision on record: {step.provenance}.", usage=usage)
         else:
@@ -229,7 +229,7 @@ def _replies(
         yield reply
 
 
-def _usage(step: StepRecord) -> Usage:
+def _step_usage(step: StepRecord) -> Usage:
     """Return the tokens that a voter took for a step."""
     return Usage(
         step.input_tokens,
@@ -240,7 +240,9 @@ def _usage(step: StepRecord) -> Usage:
     )
 
 
-def _submission(voter: Voter, step: StepRecord, entry: TranscriptEntry) -> Mapping[str, Any] | None:
+def _voter_submission(
+    voter: Voter, step: StepRecord, entry: TranscriptEntry
+) -> Mapping[str, Any] | None:
     """Return what a voter submitted on a step; None where the engine held, which is no vote. Raises
     UsageError: the transcript does not have it.
     """
@@ -257,7 +259,7 @@ def _submission(voter: Voter, step: StepRecord, entry: TranscriptEntry) -> Mappi
 
 
 def _translated(
-    submission: Mapping[str, Any], masks: _Masks, min_reason_chars: int
+    submission: Mapping[str, Any], masks: _BallotMasks, min_reason_chars: int
 ) -> Mapping[str, Any]:
     """Return a submission as the elected run shows assets and shares. Items on no asset are left
     out, and so are reasons, which name assets by the handles of another mask.

@@ -113,13 +113,13 @@ def _decide(
         session.count_failure("no_submission")
         return None
 
-    submitted = _read(arguments, state)
+    submitted = _read_decisions(arguments, state)
     if submitted is None:
         session.count_failure("schema")
     return submitted
 
 
-def _read(arguments: Sequence[str], state: ObservedState) -> Answers | None:
+def _read_decisions(arguments: Sequence[str], state: ObservedState) -> Answers | None:
     """Return the decisions in the arguments of a reply's calls; None unless there is one call, with
     one decision on each candidate.
     """

@@ -70,16 +70,16 @@ def check(target: str | None, options: JsonOptions) -> None:
     """
     reports = [check_parts(reference) for reference in plugins_of(target)]
     if options.as_json:
-        print_json([_plain(report) for report in reports])
+        print_json([_plain_report(report) for report in reports])
     else:
         for report in reports:
-            _print(report)
+            _print_report(report)
 
     if any(report.findings for report in reports):
         click.get_current_context().exit(1)
 
 
-def _plain(report: Report) -> dict[str, object]:
+def _plain_report(report: Report) -> dict[str, object]:
     return {
         "plugin": report.plugin,
         "findings": [to_plain(finding) for finding in report.findings],
@@ -88,7 +88,7 @@ def _plain(report: Report) -> dict[str, object]:
     }
 
 
-def _print(report: Report) -> None:
+def _print_report(report: Report) -> None:
     faults = len(report.findings)
     click.echo(f"{report.plugin}: {len(report.checked)} parts called, {faults} faults")
     for finding in report.findings:

@@ -59,7 +59,7 @@ def checks(environment: Mapping[str, str], day: date) -> list[Check]:
         Check(name="ktdeval", state="ok", detail=ktdeval.__version__),
         *_extras(),
         *_keys(environment),
-        *_prices(day),
+        *_price_checks(day),
         _cutoffs(day),
         *_folders(),
         _terminal(),
@@ -127,7 +127,7 @@ def _key_names() -> set[str]:
     return {match[0] for match in _KEY.finditer(words)}
 
 
-def _prices(day: date) -> Iterator[Check]:
+def _price_checks(day: date) -> Iterator[Check]:
     """Yield how old the prices are that models of the installed plugins are counted by."""
     for path in sorted(_price_tables()):
         table = read_price_table(path)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ktdeval_board.documents import Submitter
 from ktdeval_board.entries import Board, Card, Entry
 from ktdeval_board.marks import Party
-from ktdeval_board.registrations import Filed, Registrations, State, family_of
+from ktdeval_board.registrations import FiledRegistration, Registrations, State, family_of
 from ktdeval_board.rules import Division, Rules
 
 OF_ONE = "of this submitter"  #: What is counted together, in findings
@@ -59,7 +59,7 @@ def attempts_of(board: Board, entry: Entry) -> int:
     return max(declared, known)
 
 
-def state_of(board: Board, filed: Filed) -> State:
+def state_of(board: Board, filed: FiledRegistration) -> State:
     """Return the state of a registration."""
     if filed.drawn is None:
         return "open"
@@ -67,7 +67,7 @@ def state_of(board: Board, filed: Filed) -> State:
     return "used" if filed.id in board.used_registrations else "drawn"
 
 
-def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[Filed]:
+def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[FiledRegistration]:
     """Return the registrations of a card's submitter in its division that have a key and no checked
     card.
 

@@ -183,7 +183,7 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     natural = coefficients / _mean_spread(raw[:, strongest], member)
 
     return " ".join(
-        f"{FACTORS[index].name}:{_rounded(value)}"
+        f"{FACTORS[index].name}:{_rounded_text(value)}"
         for index, value in zip(strongest, natural, strict=True)
     )
 
@@ -222,6 +222,6 @@ def _mean_spread(raw: FloatArray, member: BoolArray) -> FloatArray:
     return spread
 
 
-def _rounded(value: float) -> str:
+def _rounded_text(value: float) -> str:
     """Write a number without the digits in which linear solvers differ."""
     return f"{value:.{_DIGITS}g}"

@@ -23,7 +23,7 @@ from ktdeval.errors import KtdevalError, StoreError, explained
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunFolder, load_table, pack_lines, rescore, verify_card
 from ktdeval.secrets.forms import REDACTED as REDACTED, secret_forms
-from ktdeval.secrets.redaction import Hider, hider_of, secrets_of
+from ktdeval.secrets.redaction import SecretHider, hider_of, secrets_of
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.values.jsonio import (
     JsonValue,
@@ -44,7 +44,7 @@ _ADVICE = "run again without it, or unset the variable where it is no secret"
 
 
 @dataclass(frozen=True)
-class Source:
+class BundleSource:
     """Source of a bundle."""
 
     run: RunFolder
@@ -86,7 +86,7 @@ class Bundle:
         return files
 
 
-def make_bundle(source: Source, folder: Path, redactor: Redactor, plugins: Plugins) -> Bundle:
+def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins: Plugins) -> Bundle:
     """Copy the records of a card into a new folder, without secrets.
 
     The manifest has only the card's own episodes, and names the market as the board does. If a
@@ -113,7 +113,7 @@ def make_bundle(source: Source, folder: Path, redactor: Redactor, plugins: Plugi
     return replace(bundle, redacted=redacted, problems=tuple(problems))
 
 
-def _copy(source: Source, folder: Path) -> Bundle:
+def _copy(source: BundleSource, folder: Path) -> Bundle:
     for spec in source.specs:
         target = folder / "episodes" / spec.id
         target.mkdir(parents=True)
@@ -144,7 +144,7 @@ def _copy(source: Source, folder: Path) -> Bundle:
 # ---- replacing
 
 
-def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Leak]:
+def _redact(bundle: Bundle, source: BundleSource, redactor: Redactor) -> Iterator[Leak]:
     """Replace secrets in transcripts, ledgers, answers and fixed questions; yield them by file."""
     run = RunFolder.load(bundle.folder)
     for spec in source.specs:
@@ -234,7 +234,11 @@ def _read_object(path: Path) -> dict[str, JsonValue]:
 
 
 def _remade_problems(
-    bundle: Bundle, source: Source, redacted: Sequence[Leak], redactor: Redactor, plugins: Plugins
+    bundle: Bundle,
+    source: BundleSource,
+    redacted: Sequence[Leak],
+    redactor: Redactor,
+    plugins: Plugins,
 ) -> list[str]:
     """Make the card from the redacted records, and say why it does not verify, if it does not."""
     findings: Sequence[str]
@@ -320,7 +324,7 @@ class Redactor:
     """
 
     def __init__(self, environment: Mapping[str, str], home: str = "") -> None:
-        self._hiders: list[tuple[Hider, str]] = []
+        self._hiders: list[tuple[SecretHider, str]] = []
         self._values: list[tuple[str, str, str]] = []
         for name, value in secrets_of(environment).items():
             self._hiders.append((hider_of(((REDACTED, value),)), f"the value of ${name}"))
@@ -364,7 +368,7 @@ class Redactor:
         value.
         """
         kinds: dict[str, None] = {}
-        for text in _texts(value):
+        for text in _json_texts(value):
             kinds |= dict.fromkeys(self.redact(text)[1])
         yield from (Leak(where, kind) for kind in kinds)
 
@@ -389,14 +393,14 @@ class Redactor:
         return text, tuple(kinds)
 
 
-def _texts(value: JsonValue) -> Iterator[str]:
+def _json_texts(value: JsonValue) -> Iterator[str]:
     """Yield every text of a JSON value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
             yield str(key)
-            yield from _texts(item)
+            yield from _json_texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from _json_texts(item)

@@ -449,7 +449,9 @@ def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
     reasons = {}
     for rule, name, found, asked in facts:
         if found != asked:
-            reasons[rule] = f"{name} {_words(found)}, the board asks for {_words(asked)}"
+            reasons[rule] = (
+                f"{name} {_value_words(found)}, the board asks for {_value_words(asked)}"
+            )
 
     windows = spans_of(card)
     wanted = {window.name: (window.first, window.last) for window in division.windows}
@@ -476,7 +478,7 @@ def seeds_of(rules: Rules, division: Division, model: str) -> tuple[int, ...]:
     return tuple(sorted(division.seeds))
 
 
-def _words(value: JsonValue) -> str:
+def _value_words(value: JsonValue) -> str:
     text = str(value)
     if isinstance(value, list):
         text = ", ".join(map(str, value))

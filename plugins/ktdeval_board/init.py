@@ -100,14 +100,14 @@ class NewBoard:
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunBoard:
     """A board that was begun: its rules, and what its maintainers should know."""
 
     rules: Rules
     notes: tuple[str, ...]
 
 
-def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
+def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
     """Begin a board in a folder that is new, empty or a fresh git repository. All or nothing is
     written.
 
@@ -157,7 +157,7 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
             " open it, cards stay self-reported"
         )
 
-    return Begun(_write(folder, rules), tuple(notes))
+    return BegunBoard(_write_board(folder, rules), tuple(notes))
 
 
 # ---- rules
@@ -275,7 +275,7 @@ def _baselines(
 # ---- files
 
 
-def _write(folder: Path, rules: Rules) -> Rules:
+def _write_board(folder: Path, rules: Rules) -> Rules:
     """Write the files of a board next to the folder, check its rules, and move all of them into
     it.
     """
@@ -284,7 +284,7 @@ def _write(folder: Path, rules: Rules) -> Rules:
         with explained(f"{folder}: can't be made"):
             staging = stack.enter_context(temporary_folder(".board-", above))
 
-        for name, text in _files(rules):
+        for name, text in _board_files(rules):
             (staging / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomic(staging / name, text)
 
@@ -300,7 +300,7 @@ def _write(folder: Path, rules: Rules) -> Rules:
         return checked
 
 
-def _files(rules: Rules) -> Iterator[tuple[str, str]]:
+def _board_files(rules: Rules) -> Iterator[tuple[str, str]]:
     """Yield path and text of each file of a board."""
     governed = next((division for division in rules.divisions if division.is_governed), None)
     values = {

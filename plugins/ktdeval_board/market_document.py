@@ -108,7 +108,7 @@ def description_problems(
         if claimed != found:
             yield (
                 "snapshot",
-                f"snapshot.{name}: is {_short(claimed)}, the board's market has {_short(found)};"
+                f"snapshot.{name}: is {_shortened_repr(claimed)}, the board's market has {_shortened_repr(found)};"
                 " score the run on the board's market (`ktdeval score RUN --data DATA`)",
             )
 
@@ -164,7 +164,7 @@ def _is_close(claimed: float | None, found: float | None) -> bool:
     return math.isclose(claimed, found, rel_tol=_PRECISION, abs_tol=1e-12)
 
 
-def _short(value: object) -> str:
+def _shortened_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 

@@ -36,7 +36,7 @@ from ktdeval_board.checking.content import registrations_of
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.entries import seeds_of
 from ktdeval_board.layout import KEYS, REGISTRATIONS, BoardFolder
-from ktdeval_board.registrations import Filed, Registrations
+from ktdeval_board.registrations import FiledRegistration, Registrations
 from ktdeval_board.rules import ERRATA_FILE, Baseline, Division, Rules, load_rules
 from ktdeval_board.signed import keys_of
 
@@ -44,10 +44,10 @@ _KEY_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegistrationResult:
     """A registration that was written, or why a board refuses it, a line each."""
 
-    filed: Filed | None = None
+    filed: FiledRegistration | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -65,7 +65,7 @@ class RegisterRequest:
 
 def register(
     folder: Path, request: RegisterRequest, plugins: Plugins, redactor: Redactor
-) -> Registered:
+) -> RegistrationResult:
     """Write the registration of a system with a division of a board.
 
     Raises ConfigError: there is no board, no such division or no such model; UsageError: an option
@@ -124,7 +124,7 @@ def file_registration(
     registration: Registration,
     redactor: Redactor,
     key: PrivateKey | None = None,
-) -> Registered:
+) -> RegistrationResult:
     """Write a registration, signed by a key if there is one, unless the board's check would refuse
     it.
     """
@@ -144,25 +144,25 @@ def file_registration(
 
     if os.path.lexists(path):
         problems.append(f"{where}: is there already; equal content is one registration")
-        return Registered(problems=tuple(problems))
+        return RegistrationResult(problems=tuple(problems))
 
     with temporary_folder("ktdeval-register-") as private:
         staged = _copy_of_registrations(folder, private / "board")
         copied = staged.registration(registration.id)
-        _write(copied, registration)
+        _write_document(copied, registration)
         if key is not None:
             sign_file(copied, SIGNED_REGISTRATION, key)
 
         found, there = registrations_of(staged.path, rules, registration.registered_on)
         problems += [each.message for each in found if registration.id in each.path]
         if problems:
-            return Registered(problems=tuple(problems))
+            return RegistrationResult(problems=tuple(problems))
 
         for each in (copied, signature_path(copied)):
             if each.is_file():
                 _put(board.path / staged.relative(each), each.read_bytes())
 
-    return Registered(there.by_id[registration.id])
+    return RegistrationResult(there.by_id[registration.id])
 
 
 def _copy_of_registrations(folder: Path, target: Path) -> BoardFolder:
@@ -183,14 +183,14 @@ def _copy_of_registrations(folder: Path, target: Path) -> BoardFolder:
 
 
 @dataclass(frozen=True)
-class Draw:
+class KeyDraw:
     """Keys that were drawn, and registrations that were refused one."""
 
-    drawn: tuple[Filed, ...] = ()
+    drawn: tuple[FiledRegistration, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
 
 
-def draw_keys(folder: Path, today: str) -> Draw:
+def draw_keys(folder: Path, today: str) -> KeyDraw:
     """Draw a key for each open registration that is in order, from the randomness of this machine;
     none is ever drawn again.
 
@@ -204,10 +204,10 @@ def draw_keys(folder: Path, today: str) -> Draw:
     waiting = [each for each in registrations.filed if each.drawn is None and each.excuse is None]
     drawn = tuple(_draw(BoardFolder(folder), each, today) for each in waiting)
 
-    return Draw(drawn, tuple(findings))
+    return KeyDraw(drawn, tuple(findings))
 
 
-def _draw(board: BoardFolder, filed: Filed, today: str) -> Filed:
+def _draw(board: BoardFolder, filed: FiledRegistration, today: str) -> FiledRegistration:
     path = board.key(filed.id)
     if path.exists() or path.is_symlink():
         raise StoreError(
@@ -221,11 +221,11 @@ def _draw(board: BoardFolder, filed: Filed, today: str) -> Filed:
         drawn_on=today,
         signed_by=filed.signed_by or None,
     )
-    _write(path, key)
+    _write_document(path, key)
     return replace(filed, drawn=key)
 
 
-def _write(path: Path, document: msgspec.Struct) -> None:
+def _write_document(path: Path, document: msgspec.Struct) -> None:
     _put(path, dumps_pretty(to_plain(document)).encode())
 
 
@@ -271,7 +271,7 @@ def baseline_key(
     return board.key(registration.id)
 
 
-def _of_baseline(there: Registrations, registration: Registration) -> Iterator[Filed]:
+def _of_baseline(there: Registrations, registration: Registration) -> Iterator[FiledRegistration]:
     """Yield the registrations of the same plan and system that have a key, whoever registered."""
     wanted = _without_submitter(registration)
     for each in there.filed:

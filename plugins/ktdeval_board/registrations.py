@@ -34,7 +34,7 @@ State = Literal["open", "drawn", "used"]
 
 
 @dataclass(frozen=True)
-class Filed:
+class FiledRegistration:
     """A registration on a board."""
 
     where: str  #: its file, relative to the board
@@ -81,19 +81,19 @@ class Filed:
 class Registrations:
     """All registrations of a board."""
 
-    filed: tuple[Filed, ...] = ()
+    filed: tuple[FiledRegistration, ...] = ()
     #: models that the board runs itself
     baselines: frozenset[str] = field(default_factory=frozenset)
     #: key, name or contact -> key holder, as of `holders_by_mark`
     holders: Mapping[str, Party] = field(default_factory=dict)
 
     @cached_property
-    def by_id(self) -> Mapping[str, Filed]:
+    def by_id(self) -> Mapping[str, FiledRegistration]:
         """Registrations by their ids."""
         return {each.id: each for each in self.filed}
 
     @cached_property
-    def by_key(self) -> Mapping[str, Filed]:
+    def by_key(self) -> Mapping[str, FiledRegistration]:
         """Answered registrations by their drawn keys."""
         return {each.drawn.mask_key: each for each in self.filed if each.drawn is not None}
 
@@ -108,7 +108,7 @@ class Registrations:
 
         return pair
 
-    def party_of(self, filed: Filed) -> Party:
+    def party_of(self, filed: FiledRegistration) -> Party:
         """Return whom a registration counts for: without a signature never for a key holder."""
         submitter = filed.registration.submitter
         if filed.signed_by:
@@ -119,20 +119,20 @@ class Registrations:
         return party if party == self.party(submitter) else ("unsigned", *party)
 
     @cached_property
-    def _by_party(self) -> Mapping[tuple[str, Party], list[Filed]]:
+    def _by_party(self) -> Mapping[tuple[str, Party], list[FiledRegistration]]:
         """Registrations by division and party, without baselines, which have no rank."""
-        own: dict[tuple[str, Party], list[Filed]] = {}
+        own: dict[tuple[str, Party], list[FiledRegistration]] = {}
         for each in self.filed:
             if each.registration.system.model not in self.baselines:
                 own.setdefault((each.division, self.party_of(each)), []).append(each)
 
         return own
 
-    def of_party(self, division: str, party: Party) -> list[Filed]:
+    def of_party(self, division: str, party: Party) -> list[FiledRegistration]:
         """Return the registrations of a party in a division, without baselines."""
         return self._by_party.get((division, party), [])
 
-    def earlier(self, filed: Filed) -> Filed | None:
+    def earlier(self, filed: FiledRegistration) -> FiledRegistration | None:
         """Return a registration of the same system by the same submitter that goes before this one;
         None if it is the first.
 
@@ -144,9 +144,9 @@ class Registrations:
             return None
         own = self.of_party(filed.division, self.party_of(filed))
         same = [each for each in own if each.system == filed.system and each.excuse is None]
-        return min(_not_after(filed, same), key=_order, default=None)
+        return min(_not_after(filed, same), key=_time_order, default=None)
 
-    def is_beyond(self, filed: Filed, most: int) -> bool:
+    def is_beyond(self, filed: FiledRegistration, most: int) -> bool:
         """Return whether a submitter has `most` registrations in a division before this one;
         excused ones count, and those of one day count before each other.
         """
@@ -157,19 +157,21 @@ class Registrations:
 NONE_FILED = Registrations()
 
 
-def _rank(filed: Filed) -> tuple[bool, str]:
+def _rank(filed: FiledRegistration) -> tuple[bool, str]:
     """Rank of a registration in time: those with a key go before those without, whatever days are
     written in them.
     """
     return (filed.drawn is None, filed.registration.registered_on)
 
 
-def _order(filed: Filed) -> tuple[bool, str, str]:
+def _time_order(filed: FiledRegistration) -> tuple[bool, str, str]:
     """Order of registrations by time; the id orders those of one rank for messages alone."""
     return (*_rank(filed), filed.id)
 
 
-def _not_after(filed: Filed, others: Iterable[Filed]) -> list[Filed]:
+def _not_after(
+    filed: FiledRegistration, others: Iterable[FiledRegistration]
+) -> list[FiledRegistration]:
     """Return the others that are not of a later rank."""
     return [each for each in others if each.id != filed.id and _rank(each) <= _rank(filed)]
 
@@ -200,7 +202,7 @@ def load_registrations(
     return registrations_on(rules, filed)
 
 
-def registrations_on(rules: Rules, filed: Iterable[Filed]) -> Registrations:
+def registrations_on(rules: Rules, filed: Iterable[FiledRegistration]) -> Registrations:
     """Return the registrations of a board with its baselines and key holders."""
     baselines = frozenset(baseline.model for baseline in rules.baselines)
     return Registrations(tuple(filed), baselines, holders_by_mark(rules.submitter_keys))
@@ -212,7 +214,7 @@ def as_filed(
     registration: Registration,
     rules: Rules,
     excuses: Iterable[Excuse],
-) -> Filed:
+) -> FiledRegistration:
     """Return a registration with its key, its excuse and its signer. Raises CardError: the key can't
     be read, or is that of another registration; SignatureError: its signature does not hold.
     """
@@ -226,7 +228,7 @@ def as_filed(
 
     excuse = next((each for each in excuses if each.registration == path.stem), None)
     signed_by = registration_key(path, registration.submitter, drawn, rules)
-    return Filed(folder.relative(path), registration, drawn, excuse, signed_by)
+    return FiledRegistration(folder.relative(path), registration, drawn, excuse, signed_by)
 
 
 def names_registration(path: Path) -> bool:

@@ -302,8 +302,8 @@ def load_rules(folder: Path) -> Rules:
             f" leaderboard init {folder}`"
         )
 
-    rules = _read(path, Rules)
-    for problem in _problems(rules):
+    rules = _read_yaml_file(path, Rules)
+    for problem in _rules_problems(rules):
         raise ConfigError(f"{path}: {problem}")
 
     return rules
@@ -326,10 +326,10 @@ def load_excuses(folder: Path) -> tuple[Excuse, ...]:
 
 def _load_errata(folder: Path) -> Errata:
     path = folder / ERRATA_FILE
-    return _read(path, Errata) if path.is_file() else Errata()
+    return _read_yaml_file(path, Errata) if path.is_file() else Errata()
 
 
-def _read(path: Path, type_: type[T]) -> T:
+def _read_yaml_file(path: Path, type_: type[T]) -> T:
     try:
         content = load_yaml(path)
         check_stated("board", content, path, "use the ktdeval that its board has", ConfigError)
@@ -459,7 +459,7 @@ def _contact_problems(rules: Rules) -> Iterator[str]:
             yield f"submitter_keys: {other.name} and {each.name} have one contact; keep one of them"
 
 
-def _problems(rules: Rules) -> Iterator[str]:
+def _rules_problems(rules: Rules) -> Iterator[str]:
     """Yield problems that a schema of single fields can't express."""
     for where, names in (
         ("snapshots", [snapshot.id for snapshot in rules.snapshots]),

@@ -61,7 +61,7 @@ def make_series(
         episode["id"] = entry.id
         episode["window"] = entry.window
         episode["seed"] = entry.seed
-        asset = _asset(ledger, snapshot, card)
+        asset = _asset_levels(ledger, snapshot, card)
         if asset is not None:
             episode["asset"] = asset
 
@@ -128,7 +128,9 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     return {"benchmark": (levels / levels[0]).tolist(), "benchmark_reason": None}
 
 
-def _asset(ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard) -> list[float] | None:
+def _asset_levels(
+    ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard
+) -> list[float] | None:
     """Return the price of the only asset of a task with figures against Buy & Hold; None for other
     tasks. Days without a price have the last one, the first days the first one.
     """
@@ -272,12 +274,12 @@ def _step(step: StepRecord, ledger: Ledger) -> JsonValue:
         "decided_on": step.decided_on,
         "by": step.provenance,
         "why": plain_line(step.overall_reason, WHY_LENGTH),
-        "orders": [_order(order, ledger) for order in step.orders],
+        "orders": [_order_entry(order, ledger) for order in step.orders],
         "holdings": holdings,
     }
 
 
-def _order(order: OrderRecord, ledger: Ledger) -> JsonValue:
+def _order_entry(order: OrderRecord, ledger: Ledger) -> JsonValue:
     ticks, steps, _ = ledger.scale(order.code)
     return {
         "code": plain_line(order.code or order.stock_id or "?", _CODE_LENGTH) or "?",
@@ -336,7 +338,7 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
     figures: list[JsonValue] = []
     for window, (first, stop) in zip(windows, spans, strict=True):
         days_a_year = snapshot.days_a_year_of(snapshot.days[first:stop])
-        own = _figures(snapshot.benchmark[first - 1 : stop], days_a_year)
+        own = _benchmark_figures(snapshot.benchmark[first - 1 : stop], days_a_year)
         own["name"] = window.name
         own["first"] = window.first
         own["last"] = window.last
@@ -345,7 +347,7 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
 
     value: dict[str, JsonValue] = {
         "schema_version": 1,
-        "snapshot": _facts(rule, snapshot),
+        "snapshot": _snapshot_facts(rule, snapshot),
         "days": [str(day) for day in snapshot.days[whole]],
         "benchmark": snapshot.benchmark[whole].tolist(),
         "regime_rule": REGIME_RULE,
@@ -355,7 +357,7 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
     return from_plain(rounded(value), Market, "market")
 
 
-def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
+def _snapshot_facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     described = gather_snapshot(snapshot, ())
     facts = {name: getattr(described, name) for name in DESCRIBED}
     return {
@@ -367,7 +369,7 @@ def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     }
 
 
-def _figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonValue]:
+def _benchmark_figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonValue]:
     """Return the figures of [days + 1] levels of the benchmark, the base first."""
     if level_problem(levels):
         return {

@@ -167,7 +167,7 @@ class SiteServer(ThreadingHTTPServer):
         return f"http://{name}:{port}/"
 
 
-def _parsed(address: str) -> SplitResult:
+def _address_parts(address: str) -> SplitResult:
     """Return the parts of an address; of a malformed one, those of an address without host and
     page.
     """
@@ -202,10 +202,13 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
         """Send the head of the answer, and return its body."""
-        path = unquote(_parsed(self.path).path)
+        path = unquote(_address_parts(self.path).path)
         live = self.server.live
         hosts = self.server.hosts
-        if hosts is not None and _parsed(f"//{self.headers.get('Host', '')}").hostname not in hosts:
+        if (
+            hosts is not None
+            and _address_parts(f"//{self.headers.get('Host', '')}").hostname not in hosts
+        ):
             return self._problem(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 f"this server answers to {', '.join(sorted(hosts))} only",

@@ -21,7 +21,7 @@ from ktdeval.runner import RunFolder
 from ktdeval.values.jsonio import JsonValue, dumps_pretty, write_atomic
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed import to_plain
-from ktdeval_board.bundle import Bundle, Redactor, Source, make_bundle
+from ktdeval_board.bundle import Bundle, BundleSource, Redactor, make_bundle
 from ktdeval_board.checking.files import WALKED, is_plain_folder
 from ktdeval_board.documents import RecordFile, Records, Stored
 from ktdeval_board.entries import Card, names_of
@@ -42,7 +42,7 @@ class ChosenCard:
 
 
 @dataclass(frozen=True)
-class Storage:
+class RecordsStorage:
     """Storage of a submission's records."""
 
     stored: Stored
@@ -98,7 +98,7 @@ class StagedBoard:
         if "data" not in market:
             market = dict(run.manifest.data or {})
 
-        source = Source(
+        source = BundleSource(
             run, chosen.path, chosen.card, market, self._rules.snapshot_of(chosen.division)
         )
         return make_bundle(source, self._private / chosen.path.stem, redactor, plugins)
@@ -112,7 +112,7 @@ class StagedBoard:
         chosen: ChosenCard,
         bundle: Bundle,
         submission: JsonValue,
-        storage: Storage,
+        storage: RecordsStorage,
         signature: bytes | None = None,
     ) -> StagedCard:
         """Write a card, its signature, its submission, its list of records and its records to their
@@ -149,7 +149,7 @@ class StagedBoard:
         self._cards.append(staged)
         return staged
 
-    def paths(self, staged: StagedCard, storage: Storage) -> list[Path]:
+    def paths(self, staged: StagedCard, storage: RecordsStorage) -> list[Path]:
         """Return what the submission of a card adds to the copy: the card last, without which the
         rest is no submission.
         """
@@ -166,7 +166,7 @@ class StagedBoard:
         """Return a message on the copy as one on the board."""
         return message.replace(str(self.folder.path), str(self._board.path))
 
-    def place(self, storage: Storage) -> None:
+    def place(self, storage: RecordsStorage) -> None:
         """Move everything that was added to its path in the board, or nothing. Raises StoreError."""
         with Placement() as placement:
             for staged in self._cards:
@@ -209,10 +209,10 @@ def _link_tree(source: Path, target: Path, excluded: Collection[str]) -> None:
     def ignore(folder: str, _names: list[str]) -> Collection[str]:
         return excluded if Path(folder) == source else ()
 
-    shutil.copytree(source, target, symlinks=True, ignore=ignore, copy_function=_link)
+    shutil.copytree(source, target, symlinks=True, ignore=ignore, copy_function=_link_or_copy)
 
 
-def _link(source: str, target: str) -> None:
+def _link_or_copy(source: str, target: str) -> None:
     try:
         Path(target).hardlink_to(source)
     except OSError:  # some file systems have no links, some systems none to files of others

@@ -33,11 +33,11 @@ from ktdeval_board.entries import nearest_division
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import Rules, load_rules
 from ktdeval_board.signed import keys_of, signature_of
-from ktdeval_board.staging import ChosenCard, StagedBoard, StagedCard, Storage, staged_board
+from ktdeval_board.staging import ChosenCard, RecordsStorage, StagedBoard, StagedCard, staged_board
 
 
 @dataclass(frozen=True)
-class Request:
+class SubmitRequest:
     """Request to submit a run."""
 
     run: Path
@@ -61,9 +61,9 @@ class Request:
     is_executed: bool = True
 
     @property
-    def storage(self) -> Storage:
+    def storage(self) -> RecordsStorage:
         """Storage of the records."""
-        return Storage(self.stored, self.records_url, self.records_out)
+        return RecordsStorage(self.stored, self.records_url, self.records_out)
 
 
 class Submitted(Value, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class Outcome(Value, frozen=True, kw_only=False):
 
 
 def submit_run(
-    board_path: Path, request: Request, claims: Claims, plugins: Plugins, redactor: Redactor
+    board_path: Path, request: SubmitRequest, claims: Claims, plugins: Plugins, redactor: Redactor
 ) -> Outcome:
     """Submit the cards of a run to a board.
 
@@ -109,7 +109,7 @@ def submit_run(
         notes += _key_notes(rules, card)
 
     with staged_board(BoardFolder(board_path), rules) as board:
-        work = _Submission(run, rules, board, request, claims, plugins, redactor)
+        work = _SubmissionDraft(run, rules, board, request, claims, plugins, redactor)
         staged = list(work.stage(chosen))
         work.check(staged)
         if not work.missing and not request.is_dry:
@@ -178,13 +178,13 @@ def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
 
 
 @dataclass
-class _Submission:
+class _SubmissionDraft:
     """A submission on its way: what it is made of, and what was found so far."""
 
     run: RunFolder
     rules: Rules
     board: StagedBoard
-    request: Request
+    request: SubmitRequest
     claims: Claims
     plugins: Plugins
     redactor: Redactor
@@ -293,7 +293,7 @@ class _Submission:
         self.missing += [f"{chosen.path.name}: {problem}" for problem in problems]
 
 
-def _storage_problems(storage: Storage) -> Iterator[str]:
+def _storage_problems(storage: RecordsStorage) -> Iterator[str]:
     """Yield options that do not go together."""
     if storage.stored == "repository":
         if storage.url or storage.out is not None:
@@ -344,7 +344,7 @@ def _in_words(finding: Finding, card: StagedCard) -> str:
     return f"{finding.rule}: {finding.message}"
 
 
-def _describe(board: StagedBoard, card: StagedCard, storage: Storage) -> Submitted:
+def _describe(board: StagedBoard, card: StagedCard, storage: RecordsStorage) -> Submitted:
     files = card.files
     paths = [files.card, files.submission, files.records]
     if card.signature is not None:

@@ -45,18 +45,18 @@ NO_INDUSTRY = "no industry is known of five names or more: all are one cross-sec
 NO_STYLE = "no style exposure is known on any day of the window"
 Better = Literal["higher", "lower", "neither"]
 _Lines = Callable[[Attribution], tuple[str, ...]]
-_Detail = Callable[["Attributed"], Mapping[str, JsonValue]]
+_Detail = Callable[["AttributedLedger"], Mapping[str, JsonValue]]
 
 
 # Pure functions of their arguments; cached because all metrics need the same attribution, and all
 # ledgers of a window the same fit. The sizes hold a card's windows, and the metrics of one ledger
 # after the other.
 @lru_cache(maxsize=48)
-def _fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Scheme) -> Fit:
+def _factor_fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Scheme) -> Fit:
     # Exposures do not depend on the scheme: those of the strict fit serve the paper's, too.
     exposures = None
     if scheme != "strict":
-        exposures = _fit(market, first_row, last_row, "strict").exposures
+        exposures = _factor_fit(market, first_row, last_row, "strict").exposures
 
     return fit_factors(market.value, first_row, last_row, scheme, known=exposures)
 
@@ -65,7 +65,7 @@ def _fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Sc
 def _attribution(ledger: Same[Ledger], market: Same[MarketSnapshot], scheme: Scheme) -> Attribution:
     first_row = market.value.day_index(ledger.value.days[0])
     last_row = first_row + len(ledger.value.steps) - 1
-    fit = _fit(market, first_row, last_row, scheme)
+    fit = _factor_fit(market, first_row, last_row, scheme)
     return attribute(ledger.value, market.value, fit)
 
 
@@ -85,7 +85,7 @@ def _variance_inflation(market: Same[MarketSnapshot], first_row: int) -> dict[st
 
 
 @dataclass(frozen=True, slots=True)
-class Attributed:
+class AttributedLedger:
     """A ledger on its market, attributed by any scheme."""
 
     ledger: Ledger
@@ -96,7 +96,7 @@ class Attributed:
         return _attribution(Same(self.ledger), Same(self.market), scheme)
 
 
-def _part(
+def _attribution_part(
     lines: _Lines, detail: _Detail, scheme: Scheme, ledger: Ledger, market: MarketSnapshot
 ) -> MetricValue | str:
     """Return the linked sum of some lines of one episode's attribution, or why there is none; the
@@ -106,7 +106,7 @@ def _part(
     if problem:
         return problem
 
-    attributed = Attributed(ledger, market)
+    attributed = AttributedLedger(ledger, market)
     attribution = attributed.by(scheme)
     linked = attribution.linked
     if linked.lines is None:
@@ -151,7 +151,7 @@ def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonV
     return {name: lines[name] + 0.0 for name in names if name in known}  # no negative zeros
 
 
-def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
+def _selection_detail(attributed: AttributedLedger) -> dict[str, JsonValue]:
     attribution = attributed.by("strict")
     first_row = attributed.market.day_index(attributed.ledger.days[0])
     return {
@@ -164,7 +164,7 @@ def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
         # How selection moves with the industries in the fit, and how much each fit explains.
         "schemes": _schemes(attributed),
         "vif": _variance_inflation(Same(attributed.market), first_row),
-        "notes": _notes(attribution),
+        "notes": _attribution_notes(attribution),
     }
 
 
@@ -175,7 +175,7 @@ def _line_intervals(attribution: Attribution) -> dict[str, JsonValue]:
     return {name: lines[name].sum().to_json() for name in _known_lines(attribution)}
 
 
-def _notes(attribution: Attribution) -> list[JsonValue]:
+def _attribution_notes(attribution: Attribution) -> list[JsonValue]:
     """Return the notes without their meanings, which the docs give: a card repeats them for every
     episode.
     """
@@ -197,7 +197,7 @@ def _daily(attribution: Attribution) -> dict[str, JsonValue]:
     return {"mean": mean, "se": se, "t": mean / se, "reason": None}
 
 
-def _schemes(attributed: Attributed) -> dict[str, JsonValue]:
+def _schemes(attributed: AttributedLedger) -> dict[str, JsonValue]:
     """Return scheme -> its selection and fit; null where the scheme has no industry to add to the
     paper's, or where there is no cross-section to fit.
     """
@@ -242,7 +242,7 @@ def _exposure_days(attribution: Attribution) -> dict[str, JsonValue]:
 def _lines_of(scheme: Scheme, names: _Lines) -> _Detail:
     """Return the detail of a part that is a sum of lines: each of its lines."""
 
-    def detail(attributed: Attributed) -> Mapping[str, JsonValue]:
+    def detail(attributed: AttributedLedger) -> Mapping[str, JsonValue]:
         attribution = attributed.by(scheme)
         return {"linked": _linked(attribution, names(attribution))}
 
@@ -289,7 +289,10 @@ def attribution_metric(name: str) -> Metric:
     scheme: Scheme = "paper" if name.startswith("paper_") else "strict"
     formula = f"{name}/{row['version']}: {row['formula'].format(fit=_FIT, paper_fit=_PAPER_FIT)}"
     part = partial(
-        _part, _LINES[name.removeprefix("paper_")], _DETAILS.get(name, lambda _: {}), scheme
+        _attribution_part,
+        _LINES[name.removeprefix("paper_")],
+        _DETAILS.get(name, lambda _: {}),
+        scheme,
     )
     better = cast("Better", row["better"])
 

@@ -25,7 +25,7 @@ _PATIENCE_S = 5.0  #: after which a worker that does not end is killed
 
 
 @dataclass
-class _Started:
+class _WorkerProcess:
     """One worker's process."""
 
     number: int
@@ -43,7 +43,9 @@ class WorkerProcesses:
         if job.logs is not None:
             make_folder(Path(job.logs))
 
-        self._workers = [_Started(number, self._start(number)) for number in range(job.workers)]
+        self._workers = [
+            _WorkerProcess(number, self._start(number)) for number in range(job.workers)
+        ]
 
     def exit_codes(self) -> Sequence[int | None]:
         """Return how each worker ended. One that was killed, such as for memory, is started again

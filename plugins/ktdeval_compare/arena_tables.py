@@ -44,10 +44,10 @@ def voting_agents(card: TradingCard) -> list[str]:
     voters = card.model.args.get("voters")
     if voters:
         return list(dict.fromkeys(str(voter["agent"]) for voter in voters))
-    return _listed(card.agent.args.get("agents", ()))
+    return _distinct_names(card.agent.args.get("agents", ()))
 
 
-def _listed(value: Any) -> list[str]:
+def _distinct_names(value: Any) -> list[str]:
     """Return the names of a list, each once; on a command line it is one text with commas."""
     names = value.split(",") if isinstance(value, str) else value
     return list(dict.fromkeys(str(name).strip() for name in names))

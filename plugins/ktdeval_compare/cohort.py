@@ -39,11 +39,11 @@ from ktdeval_compare.entrants import (
     training_seed,
 )
 from ktdeval_compare.exposures import (
-    Agreement,
     CohortDifference,
     CohortSummary,
     Exposures,
     FactorRow,
+    SignAgreement,
     Tables,
     compare_exposures,
     mean_exposures,
@@ -52,7 +52,7 @@ from ktdeval_compare.paper_tables import benchmark_held
 
 
 @dataclass(frozen=True)
-class Options:
+class CohortOptions:
     """Settings of a report."""
 
     cohorts: tuple[str, ...] = ()  #: NAME=ITEM,…, see `definitions`; empty: all are one cohort
@@ -68,7 +68,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ModelRun:
     """Seeds that make one run of a model."""
 
     training_seed: str
@@ -84,29 +84,29 @@ class CardEpisode:
 
 
 @dataclass(frozen=True)
-class Member:
+class CohortMember:
     """One model with an agent, and its cards; `cohort` is empty where it is in none."""
 
     label: str
     cohort: str
     entrants: list[Entrant]
     #: run -> window -> episode; empty until `of_task` has chosen a task
-    runs: dict[Run, dict[str, CardEpisode]] = field(default_factory=dict)
+    runs: dict[ModelRun, dict[str, CardEpisode]] = field(default_factory=dict)
 
-    def of_task(self, task: str) -> Member:
+    def of_task(self, task: str) -> CohortMember:
         """Return the model with its cards of one task, and their episodes.
 
         Raises CardError: two cards have one window and seed.
         """
         entrants = [entrant for entrant in self.entrants if entrant.card.task.name == task]
-        selected = Member(self.label, self.cohort, entrants)
+        selected = CohortMember(self.label, self.cohort, entrants)
         for entrant in entrants:
             for episode in entrant.card.episodes:
                 selected._add(entrant, episode)
         return selected
 
     def _add(self, entrant: Entrant, episode: TradingEpisode) -> None:
-        windows = self.runs.setdefault(Run(training_seed(entrant), episode.seed), {})
+        windows = self.runs.setdefault(ModelRun(training_seed(entrant), episode.seed), {})
         other = windows.get(episode.window)
         if other is not None:
             where = f"window {episode.window} seed {episode.seed} of {self.label}"
@@ -127,11 +127,11 @@ class Member:
         """Figures of each run over windows; None where a figure is undefined."""
         by_run = []
         for run in self.runs.values():
-            by_run.append([_figure(run[window], metric) for window in windows])
+            by_run.append([_episode_figure(run[window], metric) for window in windows])
         return by_run
 
 
-def _figure(recorded: CardEpisode, metric: str) -> float | None:
+def _episode_figure(recorded: CardEpisode, metric: str) -> float | None:
     if metric == "excess":
         return episode_excess(recorded.entrant.card, recorded.episode)
 
@@ -190,21 +190,21 @@ class CohortReport:
     cards: Sequence[CohortCard]
     cohorts: Sequence[CohortSummary]
     exposures: Sequence[FactorRow]
-    agreement: Agreement
+    agreement: SignAgreement
     differences: Sequence[CohortDifference]
     baseline: Sequence[BaselineRow]
     declines: Sequence[Declines]
     notes: Sequence[str]
 
 
-def cohort(paths: Sequence[Path], options: Options) -> CohortReport:
+def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
     """Report cohorts of models from their cards and run folders.
 
     Raises UsageError: an item matches nothing, or a model has two cohorts; CardError: cards can't
     be put together, and why.
     """
     definitions: Definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
-    everyone = _members(paths, definitions)
+    everyone = _cohort_members(paths, definitions)
     declined: list[Declines] = []
     for member in everyone:
         declined += declines(member.entrants, member.label, member.cohort, options.alpha)
@@ -216,7 +216,7 @@ def cohort(paths: Sequence[Path], options: Options) -> CohortReport:
     cards = _all_cards(members)
     check_same(cards, TASK_FACETS, "they can't be put together")
     check_same(cards, _formulas(), "score all runs with one version")
-    windows, notes = _windows(members, options.common)
+    windows, notes = _shared_windows(members, options.common)
 
     notes += _other_tasks(everyone, task)
     notes += _undefined_figures(members, windows)
@@ -258,7 +258,7 @@ def _formulas() -> dict[str, Callable[[Entrant], str | None]]:
     return {f"formulas of {column.metric}": formula_of(column.metric) for column in BASELINE}
 
 
-def _other_tasks(everyone: Sequence[Member], task: str) -> list[str]:
+def _other_tasks(everyone: Sequence[CohortMember], task: str) -> list[str]:
     tasks = {entrant.card.task.name for entrant in _all_cards(everyone)}
     others = sorted(tasks - {task})
     if not others:
@@ -266,7 +266,7 @@ def _other_tasks(everyone: Sequence[Member], task: str) -> list[str]:
     return [f"figures are of {task}; also given: {', '.join(others)} (--task chooses)"]
 
 
-def _undefined_figures(members: Sequence[Member], windows: Sequence[str]) -> list[str]:
+def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) -> list[str]:
     """Notes on figures that are not defined in every episode."""
     notes = []
     for member in members:
@@ -283,7 +283,7 @@ def _undefined_figures(members: Sequence[Member], windows: Sequence[str]) -> lis
 
 
 def _exposure_tables(
-    members: Sequence[Member], windows: Sequence[str], cohorts: Sequence[str]
+    members: Sequence[CohortMember], windows: Sequence[str], cohorts: Sequence[str]
 ) -> tuple[Tables, list[str]]:
     """Exposures of each cohort's models, and notes on models that are in no table."""
     tables: dict[str, dict[str, Exposures]] = {name: {} for name in cohorts}
@@ -319,7 +319,7 @@ def _unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
 # ---- members, their task and windows
 
 
-def _members(paths: Sequence[Path], definitions: Definitions) -> list[Member]:
+def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[CohortMember]:
     """Models of all cards, by label. Whatever the order of the cards, the result is the same."""
     entrants = load_entrants(_all_paths(paths, definitions))
     entrants.sort(key=lambda entrant: str(entrant.path))
@@ -342,7 +342,7 @@ def _members(paths: Sequence[Path], definitions: Definitions) -> list[Member]:
             )
 
         labelled = [replace(card, label=name) for card in cards]
-        members.append(Member(name, "".join(cohorts), labelled))
+        members.append(CohortMember(name, "".join(cohorts), labelled))
 
     return sorted(members, key=lambda member: member.label)
 
@@ -364,7 +364,7 @@ def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
     return files
 
 
-def _all_cards(members: Sequence[Member]) -> list[Entrant]:
+def _all_cards(members: Sequence[CohortMember]) -> list[Entrant]:
     """Cards of all models, by model."""
     cards: list[Entrant] = []
     for member in members:
@@ -377,7 +377,7 @@ def _has_any(items: Sequence[str], cards: Sequence[Entrant]) -> bool:
     return any(is_of(card, item) for item, card in itertools.product(items, cards))
 
 
-def _check_task(definitions: Definitions, members: Sequence[Member], task: str) -> None:
+def _check_task(definitions: Definitions, members: Sequence[CohortMember], task: str) -> None:
     """Refuse an item of a cohort all of whose cards are of other tasks.
 
     Raises CardError: names it.
@@ -392,7 +392,7 @@ def _check_task(definitions: Definitions, members: Sequence[Member], task: str) 
                 )
 
 
-def _common_task(members: Sequence[Member], names: Sequence[str]) -> str:
+def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
     """Task that every cohort has a card of, and most models, a blinded one before others.
 
     Raises CardError: there is none.
@@ -421,7 +421,7 @@ def _common_task(members: Sequence[Member], names: Sequence[str]) -> str:
     return best[0]
 
 
-def _windows(members: Sequence[Member], common: bool) -> tuple[list[str], list[str]]:
+def _shared_windows(members: Sequence[CohortMember], common: bool) -> tuple[list[str], list[str]]:
     """Windows that every seed of every model has finished and that share a figure, and notes on the
     others.
 
@@ -454,7 +454,7 @@ def _windows(members: Sequence[Member], common: bool) -> tuple[list[str], list[s
     return windows, notes
 
 
-def _check_finished(member: Member, required: set[str], shared: int) -> None:
+def _check_finished(member: CohortMember, required: set[str], shared: int) -> None:
     """Refuse a model that has not finished a required window with one of its seeds."""
     for run, windows in member.runs.items():
         missing = sorted(required - set(windows))
@@ -474,7 +474,9 @@ def _check_finished(member: Member, required: set[str], shared: int) -> None:
 # ---- return and risk
 
 
-def _baseline(members: Sequence[Member], windows: Sequence[str], level: float) -> list[BaselineRow]:
+def _baseline(
+    members: Sequence[CohortMember], windows: Sequence[str], level: float
+) -> list[BaselineRow]:
     """Rows of models and of the benchmark, bought and held, by total return."""
     rows = []
     for member in members:

@@ -120,7 +120,7 @@ def _difference_parts(report: CohortReport) -> Iterator[Part]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _ReturnsLine:
     """A line of the table of returns and risk, all of it as text."""
 
     model: str
@@ -130,20 +130,24 @@ class _Line:
 
 
 def _baseline_parts(report: CohortReport) -> Iterator[Part]:
-    lines: list[_Line] = []
+    lines: list[_ReturnsLine] = []
     for row in report.baseline:
         lines += _lines_of(row, report.alpha)
 
-    columns: list[Column[_Line]] = [text("model"), text("cohort"), text("seeds", is_left=False)]
+    columns: list[Column[_ReturnsLine]] = [
+        text("model"),
+        text("cohort"),
+        text("seeds", is_left=False),
+    ]
     columns += [_metric_column(column.head, column.metric) for column in BASELINE]
     yield grid(lines, *columns)
 
 
-def _metric_column(head: str, metric: str) -> Column[_Line]:
+def _metric_column(head: str, metric: str) -> Column[_ReturnsLine]:
     return Column(head, lambda line: line.cells[metric].replace("+", ""))
 
 
-def _lines_of(row: BaselineRow, alpha: float) -> Iterator[_Line]:
+def _lines_of(row: BaselineRow, alpha: float) -> Iterator[_ReturnsLine]:
     """Figures of a row, then their intervals where there is one."""
     values = {}
     ends = {}
@@ -153,10 +157,10 @@ def _lines_of(row: BaselineRow, alpha: float) -> Iterator[_Line]:
         ends[column.metric] = both(cell.low, cell.high, column.unit)
 
     seeds = "" if row.seeds is None else str(row.seeds)
-    yield _Line(row.model, row.cohort, seeds, values)
+    yield _ReturnsLine(row.model, row.cohort, seeds, values)
 
     if set(ends.values()) != {UNDEFINED}:
-        yield _Line(f"  {interval_head(alpha)}", "", "", ends)
+        yield _ReturnsLine(f"  {interval_head(alpha)}", "", "", ends)
 
 
 # ---- declines

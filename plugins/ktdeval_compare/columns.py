@@ -94,14 +94,14 @@ def p_of(head: str, name: str = "") -> Column[Any]:
     return Column(head, lambda row: p_value(getattr(row, name or head)))
 
 
-def _verdict(row: Any) -> str:
+def _verdict_text(row: Any) -> str:
     verdict: str | None = row.verdict
     return verdict or f"not tested: {row.reason}"
 
 
 COUNT = text("n", is_left=False)
 UNIT: Column[Any] = Column("", lambda row: unit_name(row.unit))
-VERDICT: Column[Any] = Column("verdict", _verdict, is_left=True)
+VERDICT: Column[Any] = Column("verdict", _verdict_text, is_left=True)
 
 
 def interval(alpha: float, is_signed: bool = True, unit: str | None = None) -> Column[Any]:

@@ -462,7 +462,7 @@ def power(cards: tuple[Path, ...], options: PowerOptions) -> None:
     """
     from ktdeval_compare.columns import lines_of
     from ktdeval_compare.plan_texts import power_parts
-    from ktdeval_compare.power import Plan, plan_report, spreads_of_cards
+    from ktdeval_compare.power import PowerPlan, plan_report, spreads_of_cards
 
     spread = [options.window_sd, options.tracking_error]
     given = sum(value is not None for value in spread)
@@ -474,7 +474,7 @@ def power(cards: tuple[Path, ...], options: PowerOptions) -> None:
     settings = _settings(options)
     metric = settings.pop("metric")
     chosen = {name: value for name, value in settings.items() if value is not None}
-    plan = Plan(**chosen)
+    plan = PowerPlan(**chosen)
     reports = []
     if cards:
         for pair, fields in spreads_of_cards(cards, metric):

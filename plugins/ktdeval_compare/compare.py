@@ -55,7 +55,7 @@ TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *
 
 
 @dataclass(frozen=True)
-class Options:
+class CompareOptions:
     """Settings of a comparison."""
 
     metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
@@ -83,7 +83,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Group:
+class TaskGroup:
     """Cards of one task, ready to be compared."""
 
     task: str
@@ -118,7 +118,7 @@ class Group:
 # ---- the report
 
 
-def compare(entrants: Sequence[Entrant], options: Options) -> CompareReport:
+def compare(entrants: Sequence[Entrant], options: CompareOptions) -> CompareReport:
     """Test every pair of cards of each task on each metric.
 
     Raises CardError: the cards can't be compared, or can't be paired; says why; UsageError: a
@@ -133,7 +133,7 @@ def compare(entrants: Sequence[Entrant], options: Options) -> CompareReport:
     for group in groups:
         pairs = list(options.pairs_of(len(group.entrants)))
         for metric in group.metrics:
-            tests += [_test(group, metric, pair, options) for pair in pairs]
+            tests += [_test_pair(group, metric, pair, options) for pair in pairs]
 
         table = daily_table(group.entrants, group.cells)
         daily += [_daily_test(group, pair, table, options) for pair in pairs]
@@ -152,14 +152,14 @@ def compare(entrants: Sequence[Entrant], options: Options) -> CompareReport:
         tests=tests,
         daily=with_verdicts(daily, options.alpha),
         best=best,
-        notes=list(dict.fromkeys(_notes(groups, tests, options))),
+        notes=list(dict.fromkeys(_comparison_notes(groups, tests, options))),
     )
 
 
 # ---- groups of cards
 
 
-def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
+def make_groups(entrants: Sequence[Entrant], options: CompareOptions) -> list[TaskGroup]:
     """Cards by task, each group checked to be comparable and paired."""
     if len(entrants) < 2:
         raise CardError("a comparison needs at least two cards")
@@ -178,7 +178,7 @@ def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
         if options.side:
             cells = on_side(labelled, cells, options.side)
 
-        groups.append(Group(task, labelled, cells, metrics))
+        groups.append(TaskGroup(task, labelled, cells, metrics))
 
     return groups
 
@@ -200,12 +200,14 @@ def _refuse_alone(alone: Entrant, entrants: Sequence[Entrant]) -> NoReturn:
 # ---- tests of windows
 
 
-def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) -> PairTest:
+def _test_pair(
+    group: TaskGroup, metric: str, pair: tuple[int, int], options: CompareOptions
+) -> PairTest:
     """Test one metric of one pair of cards."""
     first = group.entrants[pair[0]]
     second = group.entrants[pair[1]]
     differences, excluded = paired_differences(first, second, metric, group.cells)
-    pairs = _pairs(differences, options.unit)
+    pairs = _pair_differences(differences, options.unit)
     values = np.array([each.value for each in pairs], dtype=np.float64)
     sample = stats.levelled(values)
 
@@ -240,7 +242,7 @@ def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) ->
     )
 
 
-def _pairs(differences: Mapping[Cell, float], unit: str) -> list[PairDifference]:
+def _pair_differences(differences: Mapping[Cell, float], unit: str) -> list[PairDifference]:
     """Differences by window, each the median over its seeds; or by window and seed."""
     if unit == "episode":
         return [
@@ -296,7 +298,7 @@ def paired_differences(
 
 
 @dataclass(frozen=True, slots=True)
-class _Dependence:
+class _WindowDependence:
     """How the differences of windows depend on each other; None: they are independent."""
 
     every: RankNull | None = None  #: null distribution over all pairs
@@ -305,27 +307,27 @@ class _Dependence:
 
 
 def _dependence(
-    group: Group, windows: Sequence[str], sample: Values, options: Options
-) -> _Dependence:
+    group: TaskGroup, windows: Sequence[str], sample: Values, options: CompareOptions
+) -> _WindowDependence:
     if not windows:
-        return _Dependence()
+        return _WindowDependence()
 
     blocks = stats.blocks_of(group.correlation(windows))
     if options.unit == "episode":
         # The paper's rule takes every (window, seed) as independent; sign flips keep the seeds of a
         # window together.
-        return _Dependence(blocks=blocks)
+        return _WindowDependence(blocks=blocks)
 
     differing = [window for window, value in zip(windows, sample, strict=True) if value != 0]
     null_of_differing = group.null(differing, options.seed) if differing else None
-    return _Dependence(group.null(windows, options.seed), null_of_differing, blocks)
+    return _WindowDependence(group.null(windows, options.seed), null_of_differing, blocks)
 
 
 # ---- tests of days
 
 
 def _daily_test(
-    group: Group, pair: tuple[int, int], table: DailyTable | str, options: Options
+    group: TaskGroup, pair: tuple[int, int], table: DailyTable | str, options: CompareOptions
 ) -> DailyTest:
     """Test the Sharpe ratios of two cards, from their daily returns."""
     first = group.entrants[pair[0]].label
@@ -369,7 +371,7 @@ def _daily_test(
     )
 
 
-def _best_set(group: Group, table: DailyTable | str, options: Options) -> BestSet:
+def _best_set(group: TaskGroup, table: DailyTable | str, options: CompareOptions) -> BestSet:
     """Find the cards that do not differ significantly from the one with the highest mean daily
     return.
     """
@@ -393,7 +395,9 @@ def _best_set(group: Group, table: DailyTable | str, options: Options) -> BestSe
 # ---- notes
 
 
-def _notes(groups: Sequence[Group], tests: Sequence[PairTest], options: Options) -> Iterator[str]:
+def _comparison_notes(
+    groups: Sequence[TaskGroup], tests: Sequence[PairTest], options: CompareOptions
+) -> Iterator[str]:
     """What a reader must know before trusting the table."""
     of_groups = {}
     for group in groups:
@@ -410,7 +414,9 @@ def _notes(groups: Sequence[Group], tests: Sequence[PairTest], options: Options)
         )
 
 
-def _group_notes(group: Group, tests: Sequence[PairTest], options: Options) -> Iterator[str]:
+def _group_notes(
+    group: TaskGroup, tests: Sequence[PairTest], options: CompareOptions
+) -> Iterator[str]:
     yield from left_out_notes(group.entrants)
     if options.unit == "window":
         yield from _overlap_notes(group)
@@ -440,7 +446,7 @@ def _together(what: str) -> str:
     return f"the cards have different {what}; the comparison is of model and {what} together"
 
 
-def _overlap_notes(group: Group) -> Iterator[str]:
+def _overlap_notes(group: TaskGroup) -> Iterator[str]:
     windows = group.windows()
     correlation = group.correlation(windows)
     shared = []

@@ -24,7 +24,7 @@ _Trade = tuple[str, str]  #: Asset and side
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PairFigure:
     """Meaning of a figure of a pair of episodes."""
 
     label: str  #: what tables call it
@@ -33,11 +33,11 @@ class Figure:
 
 
 WORDS: Mapping[str, Mapping[str, Any]] = load_yaml(Path(__file__).with_name("words.yaml"))
-FIGURES = {name: Figure(*entry) for name, entry in WORDS["figures"].items()}
+FIGURES = {name: PairFigure(*entry) for name, entry in WORDS["figures"].items()}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Course:
+class EpisodeCourse:
     """An episode as far as comparing it needs: everything in true identities, nothing of what the
     mask showed.
     """
@@ -56,27 +56,27 @@ class Course:
         return float(self.nav[-1] / self.nav[0] - 1.0)
 
 
-def course_of(ledger: Ledger) -> Course:
+def course_of(ledger: Ledger) -> EpisodeCourse:
     """Return the course that a ledger records."""
     steps = ledger.steps
     # A step begins from the account that the step before it left.
-    accounts = ["", *(_account(step) for step in steps[:-1])]
-    return Course(
+    accounts = ["", *(_account_state(step) for step in steps[:-1])]
+    return EpisodeCourse(
         days=tuple(step.filled_on for step in steps),
-        decisions=tuple(Counter(map(_order, step.orders)) for step in steps),
+        decisions=tuple(Counter(map(_true_order, step.orders)) for step in steps),
         accounts=tuple(accounts),
         trades=tuple(_trades(step) for step in steps),
         nav=ledger.nav,
     )
 
 
-def _order(order: OrderRecord) -> _Order:
+def _true_order(order: OrderRecord) -> _Order:
     # A stock_id that is no asset has no true identity: it stands for itself.
     asset = order.code if order.code is not None else f"? {order.stock_id}"
     return asset, order.side, order.target_weight, order.shares
 
 
-def _account(step: StepRecord) -> str:
+def _account_state(step: StepRecord) -> str:
     held: list[JsonValue] = []
     for position in step.positions:
         held.append([position.code, position.shares, position.locked])
@@ -92,7 +92,7 @@ def _trades(step: StepRecord) -> Counter[_Trade]:
     return amounts
 
 
-def parted_on(one: Course, other: Course) -> str | None:
+def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
     """Return the fill day of the first step that was decided otherwise; None where there is
     none.
     """
@@ -102,7 +102,7 @@ def parted_on(one: Course, other: Course) -> str | None:
     return None
 
 
-def distances(one: Course, other: Course) -> Distances:
+def distances(one: EpisodeCourse, other: EpisodeCourse) -> Distances:
     """All `FIGURES` of two courses over the same days."""
     changed = np.array(
         [left != right for left, right in zip(one.decisions, other.decisions, strict=True)]
@@ -120,7 +120,7 @@ def distances(one: Course, other: Course) -> Distances:
     }
 
 
-def _orders_distance(one: Course, other: Course) -> float | str:
+def _orders_distance(one: EpisodeCourse, other: EpisodeCourse) -> float | str:
     both = 0
     either = 0
     for left, right in zip(one.decisions, other.decisions, strict=True):
@@ -132,7 +132,7 @@ def _orders_distance(one: Course, other: Course) -> float | str:
     return 1.0 - both / either
 
 
-def _turnover_distance(one: Course, other: Course) -> float | str:
+def _turnover_distance(one: EpisodeCourse, other: EpisodeCourse) -> float | str:
     sums: list[float] = []
     differences: list[float] = []
     for left, right in zip(one.trades, other.trades, strict=True):
@@ -146,7 +146,7 @@ def _turnover_distance(one: Course, other: Course) -> float | str:
     return math.fsum(differences) / whole
 
 
-def _nav_distance(one: Course, other: Course) -> float | str:
+def _nav_distance(one: EpisodeCourse, other: EpisodeCourse) -> float | str:
     if (one.nav <= 0).any() or (other.nav <= 0).any():
         return "a NAV is not positive"
     return float(np.abs(np.log(one.nav[1:] / other.nav[1:])).mean())

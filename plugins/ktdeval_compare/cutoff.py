@@ -50,7 +50,7 @@ _Days = dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decay:
+class DecayEstimate:
     """Mean before the cutoff less that after it; `reason` says why there is no interval."""
 
     mean_before: float | None
@@ -94,7 +94,7 @@ class CutoffReport:
 
 def decay(
     before: Values, after: Values, level: float = 0.95, years: Sequence[Values | int] = (1, 1)
-) -> Decay:
+) -> DecayEstimate:
     """Mean of daily values before the cutoff less that after, each times the days a year of its
     side or day (`years`). The interval combines those of both means (stationary bootstrap,
     studentised) as of independent estimates.
@@ -103,16 +103,18 @@ def decay(
     mean_after = float((after * years[1]).mean()) if len(after) else None
     if mean_before is None or mean_after is None:
         side = BEFORE if mean_before is None else AFTER
-        return Decay(
+        return DecayEstimate(
             mean_before=mean_before,
             mean_after=mean_after,
             reason=f"no days with this figure {side} the cutoff",
         )
 
-    of_before = _interval(before, years[0], level)
-    of_after = _interval(after, years[1], level)
+    of_before = _annual_interval(before, years[0], level)
+    of_after = _annual_interval(after, years[1], level)
     ends = ends_of_difference((mean_before, of_before), (mean_after, of_after))
-    result = Decay(mean_before=mean_before, mean_after=mean_after, value=mean_before - mean_after)
+    result = DecayEstimate(
+        mean_before=mean_before, mean_after=mean_after, value=mean_before - mean_after
+    )
     if ends is not None:
         return replace(result, low=ends[0], high=ends[1])
     if of_before.reason:
@@ -120,7 +122,7 @@ def decay(
     return replace(result, reason=f"{AFTER} the cutoff: {of_after.reason}")
 
 
-def _interval(values: Values, year: Values | int, level: float) -> Interval:
+def _annual_interval(values: Values, year: Values | int, level: float) -> Interval:
     return Bootstrap(values * year, Resampling(level=level), values).mean()
 
 
@@ -139,9 +141,9 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
     for entrant in label(entrants):
         known = _cutoff_of(entrant, dates)
         if isinstance(known, Cutoff):
-            series = _series(entrant, known)
+            series = _daily_series(entrant, known)
             notes += [f"{entrant.label}: {reason}" for reason in series.notes]
-            rows += _rows(entrant, known, series, alpha)
+            rows += _cutoff_rows(entrant, known, series, alpha)
         else:
             rows.append(
                 CutoffRow(
@@ -155,7 +157,9 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
     return CutoffReport(alpha, rows, list(dict.fromkeys(notes)))
 
 
-def _rows(entrant: Entrant, cutoff: Cutoff, series: _Series, alpha: float) -> Iterator[CutoffRow]:
+def _cutoff_rows(
+    entrant: Entrant, cutoff: Cutoff, series: _DailySeries, alpha: float
+) -> Iterator[CutoffRow]:
     for figure, by_side in series.figures.items():
         before = by_side[BEFORE]
         after = by_side[AFTER]
@@ -207,7 +211,7 @@ def _cutoff_of(entrant: Entrant, dates: Mapping[str, str]) -> Cutoff | str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Series:
+class _DailySeries:
     """Daily figures of a card: means over seeds, and over windows that share the day."""
 
     figures: dict[str, dict[str, _Days]]  #: figure -> side of the cutoff -> day
@@ -215,7 +219,7 @@ class _Series:
     notes: Sequence[str]  #: figures that there are not, and why
 
 
-def _series(entrant: Entrant, cutoff: Cutoff) -> _Series:
+def _daily_series(entrant: Entrant, cutoff: Cutoff) -> _DailySeries:
     market = _market_of(entrant)
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     fits: dict[tuple[int, int], Fit] = {}
@@ -244,7 +248,7 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> _Series:
         }
 
     notes = [market] if isinstance(market, str) else []
-    return _Series(figures, days_a_year, notes)
+    return _DailySeries(figures, days_a_year, notes)
 
 
 def _market_of(entrant: Entrant) -> MarketSnapshot | str:

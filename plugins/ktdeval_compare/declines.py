@@ -125,12 +125,12 @@ def _outcomes(entrants: Sequence[Entrant], mask: str) -> Outcomes:
                     f" {key.window} seed {key.seed}; give one"
                 )
 
-            outcomes[key] = _outcome(episode)
+            outcomes[key] = _episode_outcome(episode)
 
     return outcomes
 
 
-def _outcome(episode: TradingEpisode) -> Outcome:
+def _episode_outcome(episode: TradingEpisode) -> Outcome:
     if episode.orders.submitted:
         return "traded"
     if episode.decisions.fallback or episode.decisions.error:

@@ -63,7 +63,7 @@ def demo(options: DemoOptions) -> None:
     plugins = load_plugins()
     plugins.model_spec_name(RECALLING)  # refused before anything is printed
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
-    memory = _run(RECALLING, MASKED, MEMORY_WINDOWS, options)
+    memory = _run_model(RECALLING, MASKED, MEMORY_WINDOWS, options)
     modes = table_of("ktdfin-3", plugins)
     frame = paper_frame(modes, [memory], TableChoices(plugins=plugins))
     click.echo(write_table(modes, frame, "text", line_width()))
@@ -76,7 +76,7 @@ def demo(options: DemoOptions) -> None:
         "2. Does it select, or ride the market and its factors? Five strategies without any"
         " knowledge, 548 days.\n"
     )
-    runs = [_run(f"builtin/{name}", RANKED, (), options) for name in STRATEGIES]
+    runs = [_run_model(f"builtin/{name}", RANKED, (), options) for name in STRATEGIES]
     parts = list(luck_parts(luck(load_entrants(runs), ())))
     first = parts[: parts.index("")]
     click.echo("\n".join(lines_of(first, line_width())))
@@ -85,7 +85,7 @@ def demo(options: DemoOptions) -> None:
     )
 
 
-def _run(model: str, tasks: str, windows: tuple[str, ...], options: DemoOptions) -> Path:
+def _run_model(model: str, tasks: str, windows: tuple[str, ...], options: DemoOptions) -> Path:
     config = RunConfig(
         model=model,
         tasks=(tasks,),

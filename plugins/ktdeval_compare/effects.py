@@ -41,7 +41,7 @@ _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
 
 
 @dataclass(frozen=True)
-class Options:
+class EffectsOptions:
     """Settings of an analysis."""
 
     metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
@@ -56,7 +56,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Design:
+class MaskDesign:
     """One agent's cards by mask and mode, paired."""
 
     name: str  #: the agent, as tables call it
@@ -132,7 +132,7 @@ class EffectsReport:
     notes: Sequence[str]
 
 
-def effects(entrants: Sequence[Entrant], options: Options) -> EffectsReport:
+def effects(entrants: Sequence[Entrant], options: EffectsOptions) -> EffectsReport:
     """Report mask effects within each mode, and order-averaged contributions of modes and masks,
     for each agent and metric.
 
@@ -149,7 +149,7 @@ def effects(entrants: Sequence[Entrant], options: Options) -> EffectsReport:
         entrants_of_design = list(design.cards.values())
         of_design = [*left_out_notes(entrants_of_design), *flag_notes(entrants_of_design)]
         for metric in design.metrics:
-            table = _Table(design, metric, options)
+            table = _MetricTable(design, metric, options)
             rows += table.mask_effects()
             ladder += table.ladders()
             of_design += table.notes()
@@ -179,12 +179,12 @@ def effects(entrants: Sequence[Entrant], options: Options) -> EffectsReport:
 def _with_verdicts(rows: Sequence[EffectRow], alpha: float) -> list[EffectRow]:
     corrected = stats.holm([row.p for row in rows])
     return [
-        msgspec.structs.replace(row, p_holm=p, verdict=_verdict(row.value, p, alpha))
+        msgspec.structs.replace(row, p_holm=p, verdict=_effect_verdict(row.value, p, alpha))
         for row, p in zip(rows, corrected, strict=True)
     ]
 
 
-def _verdict(value: float | None, p: float | None, alpha: float) -> str | None:
+def _effect_verdict(value: float | None, p: float | None, alpha: float) -> str | None:
     if value is None or p is None:
         return None
     if p > alpha:
@@ -250,7 +250,7 @@ def _config_field(name: str) -> Callable[[Entrant], JsonValue]:
     return lambda entrant: entrant.card.task.config.get(name)
 
 
-def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
+def _design(name: str, members: Sequence[Entrant], options: EffectsOptions) -> MaskDesign:
     check_variants(members, "an effect would mix that with mask and mode")
     cards: dict[Variant, Entrant] = {}
     for member in label(members):
@@ -270,7 +270,7 @@ def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
 
     order = sorted(cards, key=stats.variant_order)
     members = [cards[variant] for variant in order]
-    return Design(
+    return MaskDesign(
         name,
         {variant: cards[variant] for variant in order},
         paired_cells(members, options.common),
@@ -279,7 +279,7 @@ def _design(name: str, members: Sequence[Entrant], options: Options) -> Design:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mean:
+class _MeanFields:
     """Fields that rows of effects and of ladders share."""
 
     agent: str
@@ -295,10 +295,10 @@ class _Mean:
     reason: str | None
 
 
-class _Table:
+class _MetricTable:
     """One metric of one design: values by mask and mode, each [windows], paired."""
 
-    def __init__(self, design: Design, metric: str, options: Options) -> None:
+    def __init__(self, design: MaskDesign, metric: str, options: EffectsOptions) -> None:
         self.design = design
         self.metric = metric
         self.options = options
@@ -393,12 +393,12 @@ class _Table:
             )
         return rows
 
-    def _mean(self, values: Values) -> _Mean:
+    def _mean(self, values: Values) -> _MeanFields:
         """Mean over windows with its interval, and the signed-rank test."""
         definition = self.design.first.card.metrics[self.metric]
         mean = stats.estimate_mean(values, self.correlation, 1.0 - self.options.alpha)
         ranks = stats.signed_rank(values, null=self._null(values))
-        return _Mean(
+        return _MeanFields(
             agent=self.design.name,
             metric=self.metric,
             unit=definition.unit,

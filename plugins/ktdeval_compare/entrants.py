@@ -47,7 +47,7 @@ Cell = tuple[str, int]  #: Window and seed: what figures of two cards are paired
 
 
 @dataclass(frozen=True)
-class _Card:
+class _ComparedCard:
     """One card of a comparison."""
 
     path: Path
@@ -71,14 +71,14 @@ class _Card:
 
 
 @dataclass(frozen=True)
-class Scored(_Card):
+class ScoringEntrant(_ComparedCard):
     """One card of a scoring task."""
 
     card: ScoringCard
 
 
 @dataclass(frozen=True)
-class Entrant(_Card):
+class Entrant(_ComparedCard):
     """One card of a trading task."""
 
     card: TradingCard
@@ -88,7 +88,7 @@ class Entrant(_Card):
         return {(episode.window, episode.seed): episode for episode in self.card.episodes}
 
 
-_Entry = TypeVar("_Entry", bound=_Card)
+_Entry = TypeVar("_Entry", bound=_ComparedCard)
 _NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
 """Labels about the mask, which compared cards share, and labels that have lines of their own."""
 
@@ -107,7 +107,7 @@ def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[Entr
     return entrants
 
 
-def scoring_notes(scored: Sequence[Scored]) -> Iterator[str]:
+def scoring_notes(scored: Sequence[ScoringEntrant]) -> Iterator[str]:
     """A line for each scoring card that is left out beside trading cards."""
     for card in scored:
         yield (
@@ -118,7 +118,7 @@ def scoring_notes(scored: Sequence[Scored]) -> Iterator[str]:
 
 def load_cards(
     paths: Sequence[Path], kind: str | None = None, tasks: Sequence[str] = ()
-) -> tuple[list[Entrant], list[Scored]]:
+) -> tuple[list[Entrant], list[ScoringEntrant]]:
     """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order: of
     trading and of scoring tasks. `kind`: that files named one by one must have. `tasks`: names or
     globs of the tasks to take; none: all.
@@ -127,7 +127,7 @@ def load_cards(
     `tasks`; CardError: a card is not valid.
     """
     entrants: list[Entrant] = []
-    scored: list[Scored] = []
+    scored: list[ScoringEntrant] = []
     seen: set[str] = set()
     by_path: dict[Path, list[str]] = {path: [] for path in paths}
 
@@ -155,7 +155,7 @@ def load_cards(
             if isinstance(card, TradingCard):
                 entrants.append(Entrant(file, card))
             else:
-                scored.append(Scored(file, card))
+                scored.append(ScoringEntrant(file, card))
 
     if tasks:
         _check_tasks(by_path, tasks)
@@ -244,12 +244,12 @@ def check_same(
             right = facet(other)
             if encode_canonical(left) != encode_canonical(right):
                 raise CardError(
-                    f"{other.path} and {first.path} have different {name}: {_short(right)} and"
-                    f" {_short(left)}; {then}"
+                    f"{other.path} and {first.path} have different {name}: {_short_text(right)} and"
+                    f" {_short_text(left)}; {then}"
                 )
 
 
-def _short(value: Any) -> str:
+def _short_text(value: Any) -> str:
     text = value if isinstance(value, str) else encode_canonical(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
@@ -279,9 +279,9 @@ def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
     return {name: _FACETS[name] for name in names}
 
 
-def check_windows(entrants: Sequence[_Card]) -> None:
+def check_windows(entrants: Sequence[_ComparedCard]) -> None:
     """Refuse cards on which one window name means two date ranges."""
-    known: dict[str, tuple[_Card, str]] = {}
+    known: dict[str, tuple[_ComparedCard, str]] = {}
     for entrant in entrants:
         for window in entrant.card.windows:
             dates = f"{window.first} … {window.last}"

@@ -174,7 +174,7 @@ class CohortSummary:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class SignAgreement:
     """Factors on which cohorts agree in sign."""
 
     agree: Sequence[str]
@@ -188,7 +188,7 @@ class CohortExposures:
 
     cohorts: Sequence[CohortSummary]
     exposures: Sequence[FactorRow]
-    agreement: Agreement
+    agreement: SignAgreement
     differences: Sequence[CohortDifference]
 
 
@@ -205,7 +205,9 @@ def compare_exposures(tables: Tables, alpha: float) -> CohortExposures:
 
         for first, second in itertools.combinations(tables, 2):
             test = welch_test(
-                _known(of_cohorts[first].cards), _known(of_cohorts[second].cards), 1.0 - alpha
+                _known_exposures(of_cohorts[first].cards),
+                _known_exposures(of_cohorts[second].cards),
+                1.0 - alpha,
             )
             differences.append(
                 CohortDifference(
@@ -221,13 +223,13 @@ def compare_exposures(tables: Tables, alpha: float) -> CohortExposures:
                 )
             )
 
-    agreement = Agreement(
+    agreement = SignAgreement(
         agree=[row.factor for row in rows if row.agree],
         agreement_shown=[row.factor for row in rows if row.agreement_shown],
         factors=len(factors),
     )
     return CohortExposures(
-        cohorts=[_summary(name, table, rows) for name, table in tables.items()],
+        cohorts=[_cohort_summary(name, table, rows) for name, table in tables.items()],
         exposures=rows,
         agreement=agreement,
         differences=_with_verdicts(differences, alpha),
@@ -246,7 +248,7 @@ def _shared_factors(means: Mapping[str, Mapping[str, FactorMeans]]) -> list[str]
     return shared
 
 
-def _known(exposures: Exposures) -> Values:
+def _known_exposures(exposures: Exposures) -> Values:
     # A model whose holdings never had a value of the factor is in no mean of it.
     return np.array([value for value in exposures.values() if value is not None])
 
@@ -255,7 +257,7 @@ def _factor_row(factor: str, of_cohorts: Mapping[str, FactorMeans], alpha: float
     cohorts: dict[str, CohortMean] = {}
     models: dict[str, float | None] = {}
     for name, row in of_cohorts.items():
-        estimate = stats.estimate_mean(_known(row.cards), confidence=1.0 - alpha)
+        estimate = stats.estimate_mean(_known_exposures(row.cards), confidence=1.0 - alpha)
         cohorts[name] = CohortMean(
             mean=0.0 if row.mean is None else row.mean,
             members=row.members,
@@ -284,7 +286,9 @@ def _agree(figures: Sequence[float], cohorts: int) -> bool:
     return cohorts > 1 and (min(figures) > 0 or max(figures) < 0)
 
 
-def _summary(name: str, table: Mapping[str, Exposures], rows: Sequence[FactorRow]) -> CohortSummary:
+def _cohort_summary(
+    name: str, table: Mapping[str, Exposures], rows: Sequence[FactorRow]
+) -> CohortSummary:
     same_sign = None
     if rows:
         same_sign = sum(_has_signs_of(name, exposures, rows) for exposures in table.values())

@@ -18,13 +18,16 @@ from ktdeval.runner import paths_of_runs
 from ktdeval.values.fields import build, split_list
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import to_object
-from ktdeval_compare.cohort import Options as CohortOptions, cohort as find_cohorts
+from ktdeval_compare.cohort import CohortOptions as CohortOptions, cohort as find_cohorts
 from ktdeval_compare.cohort_texts import cohort_parts
 from ktdeval_compare.columns import Part, lines_of
-from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
-from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
+from ktdeval_compare.compare import CompareOptions as CompareOptions, compare as find_differences
+from ktdeval_compare.effects import EffectsOptions as EffectsOptions, effects as find_effects
 from ktdeval_compare.entrants import load_cards, load_entrants, scoring_notes
-from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
+from ktdeval_compare.invariance import (
+    InvarianceOptions as InvarianceOptions,
+    invariance as find_invariance,
+)
 from ktdeval_compare.invariance_texts import invariance_parts, key_parts
 from ktdeval_compare.keys import KeyOptions, key_spread
 from ktdeval_compare.luck import luck as find_luck
@@ -32,7 +35,7 @@ from ktdeval_compare.luck_texts import luck_parts
 from ktdeval_compare.paper_tables import paper_frame, table_of
 from ktdeval_compare.scores import compare_scores
 from ktdeval_compare.texts import compare_parts, effects_parts, score_parts, variance_parts
-from ktdeval_compare.variance import Options as VarianceOptions, study
+from ktdeval_compare.variance import VarianceOptions as VarianceOptions, study
 
 
 class Tables(Mapping[str, Any]):
@@ -82,16 +85,18 @@ def compare(
     compared, or are no complete crossing.
     """
     if factors:
-        settings = build(VarianceOptions, _listed({**options, "factors": factors}), "compare")
+        settings = build(
+            VarianceOptions, _listed_options({**options, "factors": factors}), "compare"
+        )
         paths = _paths(runs) if runs else []
-        split = study(paths, None if table is None else str(table), settings, _names(tasks))
+        split = study(paths, None if table is None else str(table), settings, _listed_names(tasks))
         return Tables(split, variance_parts(split))
 
     if table is not None:
         raise UsageError("table goes with factors")
 
-    chosen = build(CompareOptions, _listed(options), "compare")
-    trading, scored = load_cards(_paths(runs), tasks=_names(tasks))
+    chosen = build(CompareOptions, _listed_options(options), "compare")
+    trading, scored = load_cards(_paths(runs), tasks=_listed_names(tasks))
 
     if scored and not trading:
         if chosen.side:
@@ -113,8 +118,8 @@ def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tabl
     """The value of stock, date, data and tools; `runs` and `tasks` as of `compare`; `options`:
     `metrics`, `alpha`, `common`, `seed`.
     """
-    settings = build(EffectsOptions, _listed(options), "effects")
-    report = find_effects(load_entrants(_paths(runs), _names(tasks)), settings)
+    settings = build(EffectsOptions, _listed_options(options), "effects")
+    report = find_effects(load_entrants(_paths(runs), _listed_names(tasks)), settings)
     return Tables(report, effects_parts(report))
 
 
@@ -184,7 +189,7 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
     return paths
 
 
-def _names(given: str | Iterable[str]) -> list[str]:
+def _listed_names(given: str | Iterable[str]) -> list[str]:
     """Names from a text with commas, or from several."""
     if isinstance(given, str):
         given = split_list(given)
@@ -192,7 +197,7 @@ def _names(given: str | Iterable[str]) -> list[str]:
     return list(given)
 
 
-def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
+def _listed_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options with lists where a text names several."""
     listed = dict(options)
     for name in ("metrics", "factors"):

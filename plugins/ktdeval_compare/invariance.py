@@ -23,7 +23,14 @@ from ktdeval.stats import (
     overlap_correlation,
 )
 from ktdeval.values.fields import option
-from ktdeval_compare.courses import FIGURES, Course, Distances, course_of, distances, parted_on
+from ktdeval_compare.courses import (
+    FIGURES,
+    Distances,
+    EpisodeCourse,
+    course_of,
+    distances,
+    parted_on,
+)
 from ktdeval_compare.entrants import (
     MARKET_FACETS,
     Cell,
@@ -60,7 +67,7 @@ _FACETS = facets(
 
 
 @dataclass(frozen=True)
-class Options:
+class InvarianceOptions:
     """Settings of an analysis."""
 
     alpha: float = option(0.05, help="intervals hold with 1 - alpha", minimum=0.0001, maximum=0.5)
@@ -72,24 +79,24 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class EpisodePlay:
     """One episode, its mask key, and the card that it is on."""
 
     card: Entrant
     cell: Cell
     key: str | None
-    course: Course
+    course: EpisodeCourse
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class EpisodePair:
     """Two episodes of one window, what they differ in, and by how much; `cell` is that of the
     first.
     """
 
     between: str
-    first: Play
-    second: Play
+    first: EpisodePlay
+    second: EpisodePlay
     distances: Distances
     cell: Cell
 
@@ -177,7 +184,7 @@ class InvarianceReport:
     notes: Sequence[str]
 
 
-def invariance(entrants: Sequence[Entrant], options: Options) -> InvarianceReport:
+def invariance(entrants: Sequence[Entrant], options: InvarianceOptions) -> InvarianceReport:
     """Set the mask keys of each task against each other.
 
     Raises CardError: the cards differ in more than the mask key, are all of one key, can't be
@@ -189,17 +196,17 @@ def invariance(entrants: Sequence[Entrant], options: Options) -> InvarianceRepor
     rows: list[PairRow] = []
     notes: list[str] = []
 
-    for task, members in _checked(entrants).items():
+    for task, members in _checked_groups(entrants).items():
         cells = paired_cells(members, options.common)
-        pairs = list(_pairs(members, cells))
+        pairs = list(_episode_pairs(members, cells))
         for member in members:
             labels = list(member.card.labels)
             cards.append(KeyCard(task, member.card.aliases, str(member.path), labels))
 
-        figures += _figures(task, members[0], pairs, options)
+        figures += _figure_rows(task, members[0], pairs, options)
         noise += _noise(task, pairs, options.alpha)
         rows += [_pair_row(task, pair) for pair in pairs]
-        notes += _notes(members, cells, pairs, options)
+        notes += _invariance_notes(members, cells, pairs, options)
 
     return InvarianceReport(
         alpha=options.alpha,
@@ -215,7 +222,7 @@ def invariance(entrants: Sequence[Entrant], options: Options) -> InvarianceRepor
 # ---- pairs
 
 
-def _checked(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+def _checked_groups(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
     """Return the cards by task, each group checked to differ in nothing but the mask key."""
     groups = by_task(entrants)
     for task, members in groups.items():
@@ -254,7 +261,7 @@ def _check_repeats(members: Sequence[Entrant]) -> None:
             )
 
 
-def _pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[Pair]:
+def _episode_pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[EpisodePair]:
     """Every two episodes of a window that differ in the key only, in the seed only, or in
     nothing.
     """
@@ -275,12 +282,14 @@ def _pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[Pair]:
                     f" {window}"
                 )
 
-            yield Pair(between, first, second, distances(first.course, second.course), first.cell)
+            yield EpisodePair(
+                between, first, second, distances(first.course, second.course), first.cell
+            )
 
 
-def _plays(members: Sequence[Entrant], cells: Sequence[Cell]) -> dict[str, list[Play]]:
+def _plays(members: Sequence[Entrant], cells: Sequence[Cell]) -> dict[str, list[EpisodePlay]]:
     """Episodes by window."""
-    by_window: dict[str, list[Play]] = {}
+    by_window: dict[str, list[EpisodePlay]] = {}
     for member in members:
         episodes = member.episodes()
         for cell in cells:
@@ -291,14 +300,14 @@ def _plays(members: Sequence[Entrant], cells: Sequence[Cell]) -> dict[str, list[
                     " folder"
                 )
 
-            play = Play(member, cell, member.card.aliases, course_of(ledger))
+            play = EpisodePlay(member, cell, member.card.aliases, course_of(ledger))
             by_window.setdefault(cell[0], []).append(play)
 
     return by_window
 
 
 def _by_cell(
-    pairs: Sequence[Pair], between: str, value: Callable[[Pair], float | str]
+    pairs: Sequence[EpisodePair], between: str, value: Callable[[EpisodePair], float | str]
 ) -> dict[Cell, float]:
     """Mean over the pairs of each (window, seed), or of each window where the pairs are of
     seeds.
@@ -321,15 +330,15 @@ def _by_cell(
 # ---- figures
 
 
-def _figures(
-    task: str, entrant: Entrant, pairs: Sequence[Pair], options: Options
+def _figure_rows(
+    task: str, entrant: Entrant, pairs: Sequence[EpisodePair], options: InvarianceOptions
 ) -> list[FigureRow]:
     """One row for each kind of pair that there is and each figure, by kind."""
     rows = []
     for name, figure in FIGURES.items():
-        for kind, cells in _kinds(pairs, name).items():
+        for kind, cells in _means_by_kind(pairs, name).items():
             over = "window" if kind == SEEDS else options.over
-            mean = _mean(entrant, cells, over, options.alpha)
+            mean = _mean_with_interval(entrant, cells, over, options.alpha)
             low = mean.low
             high = mean.high
             reason = mean.reason
@@ -370,7 +379,7 @@ def _figures(
     return sorted(rows, key=lambda row: kinds.index(row.between))
 
 
-def _kinds(pairs: Sequence[Pair], name: str) -> dict[str, dict[Cell, float]]:
+def _means_by_kind(pairs: Sequence[EpisodePair], name: str) -> dict[str, dict[Cell, float]]:
     """Means of a figure by kind of pair; with repeated keys also those of labels beyond chance."""
     by_kind: dict[str, dict[Cell, float]] = {}
     for kind in (LABELS, AGAIN, SEEDS):
@@ -387,7 +396,9 @@ def _kinds(pairs: Sequence[Pair], name: str) -> dict[str, dict[Cell, float]]:
     return by_kind
 
 
-def _mean(entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float) -> MeanEstimate:
+def _mean_with_interval(
+    entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
+) -> MeanEstimate:
     """Mean with its interval over the given values, or over the means of their windows, widened for
     days that those share.
     """
@@ -411,7 +422,7 @@ def _mean(entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
     return replace(mean, reason=reason if mean.low is None else None)
 
 
-def _noise(task: str, pairs: Sequence[Pair], alpha: float) -> list[NoiseRow]:
+def _noise(task: str, pairs: Sequence[EpisodePair], alpha: float) -> list[NoiseRow]:
     """Worth of each kind of chance in total return: an episode's standard deviation, and how far
     two runs differ by it.
     """
@@ -439,12 +450,12 @@ def _noise(task: str, pairs: Sequence[Pair], alpha: float) -> list[NoiseRow]:
     return rows
 
 
-def _half_squared_difference(pair: Pair) -> float:
+def _half_squared_difference(pair: EpisodePair) -> float:
     """Unbiased estimate of the variance of a total return, from two draws of it."""
     return (pair.first.course.total_return - pair.second.course.total_return) ** 2 / 2
 
 
-def _pair_row(task: str, pair: Pair) -> PairRow:
+def _pair_row(task: str, pair: EpisodePair) -> PairRow:
     figures: dict[str, float | None] = {}
     undefined: dict[str, str] = {}
     for name, value in pair.distances.items():
@@ -466,15 +477,18 @@ def _pair_row(task: str, pair: Pair) -> PairRow:
     )
 
 
-def _play_row(play: Play) -> PlayRow:
+def _play_row(play: EpisodePlay) -> PlayRow:
     return PlayRow(play.key, play.cell[1], str(play.card.path))
 
 
 # ---- notes
 
 
-def _notes(
-    members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pair], options: Options
+def _invariance_notes(
+    members: Sequence[Entrant],
+    cells: Sequence[Cell],
+    pairs: Sequence[EpisodePair],
+    options: InvarianceOptions,
 ) -> Iterator[str]:
     """What a reader must know before trusting the table."""
     kinds = {pair.between for pair in pairs}
@@ -530,7 +544,7 @@ def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
 
 
 def _label_notes(
-    entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[Pair], alpha: float
+    entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[EpisodePair], alpha: float
 ) -> Iterator[str]:
     """Labels of this mask, and how much is known where nothing changed."""
     name = entrant.card.task.name

@@ -41,7 +41,7 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
         _DIFFERS,
         Column("figure", lambda row: FIGURES[row.figure].label, is_left=True),
         Column("pairs", lambda row: "" if row.pairs is None else str(row.pairs)),
-        Column("n", _count),
+        Column("n", _value_count),
         plain("mean", "value"),
         interval(report.alpha, is_signed=False),
     )
@@ -72,7 +72,7 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
     yield from (f"  {note}" for note in report.notes)
 
 
-def _count(row: FigureRow) -> str:
+def _value_count(row: FigureRow) -> str:
     """How many values an interval is over."""
     return str(row.cells if row.over == "episode" else row.windows)
 

@@ -46,16 +46,16 @@ class KeyOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Purchases:
+class FirstPurchases:
     """What a card bought at the first steps of its episodes."""
 
     bought: int  #: names
     among_first: int  #: of these, names among the first listed
     by_chance: float  #: how many these would be on average if they were drawn from the universe
 
-    def plus(self, other: Purchases) -> Purchases:
+    def plus(self, other: FirstPurchases) -> FirstPurchases:
         """Return the counts of both."""
-        return Purchases(
+        return FirstPurchases(
             self.bought + other.bought,
             self.among_first + other.among_first,
             self.by_chance + other.by_chance,
@@ -79,7 +79,7 @@ class SpreadRow:
     sd: float
     own: float  #: under the card's key
     rank: float  #: share of keys that do worse than the card's, ties counting half
-    bought: int  #: see `Purchases`
+    bought: int  #: see `FirstPurchases`
     among_first: int
     by_chance: float
 
@@ -158,7 +158,7 @@ def _card_rows(
         by_window.setdefault(spec.span.name, []).append(spec)
 
     returns: list[Values] = []
-    together = Purchases(0, 0, 0.0)
+    together = FirstPurchases(0, 0, 0.0)
     for window, of_window in by_window.items():
         profit = profits_of(market, tape, config, of_window[0], most)
         of_seeds, bought = _over_keys(entrant, of_window, market, profit, keys)
@@ -173,9 +173,9 @@ def _over_keys(
     entrant: Entrant,
     specs: Sequence[EpisodeSpec],
     market: MarketSnapshot,
-    profit: Profits,
+    profit: HoldingProfits,
     keys: Sequence[str],
-) -> tuple[Values, Purchases]:
+) -> tuple[Values, FirstPurchases]:
     """Return the baseline's total return in a window under each key, and last the card's own: means
     over the seeds of `specs`.
     """
@@ -187,7 +187,7 @@ def _over_keys(
         )
 
     returns: list[Values] = []
-    bought = Purchases(0, 0, 0.0)
+    bought = FirstPurchases(0, 0, 0.0)
     for spec in specs:
         listed = []
         for key in (*keys, spec.mask_key):
@@ -212,7 +212,7 @@ def first_listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int, count
 
 
 @dataclass(frozen=True, slots=True)
-class Profits:
+class HoldingProfits:
     """What each name brings that is bought at the first open and kept, in minor units."""
 
     of_each: npt.NDArray[np.int64]  #: [N] assets; 0 where nothing was filled
@@ -222,7 +222,7 @@ class Profits:
 
 def profits_of(
     market: MarketSnapshot, tape: MarketTape, config: TradingConfig, spec: EpisodeSpec, names: int
-) -> Profits:
+) -> HoldingProfits:
     """Buy each name of the universe by itself at a window's first open, and keep it to the window's
     end. `names`: how many share the cash, all of them in a smaller universe.
     """
@@ -245,10 +245,12 @@ def profits_of(
 
         of_each[asset] = booked.nav_minor - cash.cash_minor
 
-    return Profits(of_each, cash.cash_minor, names)
+    return HoldingProfits(of_each, cash.cash_minor, names)
 
 
-def _spread_row(entrant: Entrant, window: str, returns: Values, purchases: Purchases) -> SpreadRow:
+def _spread_row(
+    entrant: Entrant, window: str, returns: Values, purchases: FirstPurchases
+) -> SpreadRow:
     """Quantiles over keys, and the last value, that of the card's own key, among them."""
     others = returns[:-1]
     own = float(returns[-1])
@@ -278,15 +280,15 @@ def _first_purchases(
     listed: Sequence[str],
     market: MarketSnapshot,
     base_row: int,
-) -> Purchases:
+) -> FirstPurchases:
     """Count what an episode bought at its first step; nothing where its ledger is not at hand."""
     ledger = recorded_ledger(entrant, spec.id)
     if isinstance(ledger, str) or not ledger.steps:
-        return Purchases(0, 0, 0.0)
+        return FirstPurchases(0, 0, 0.0)
 
     orders = ledger.steps[0].orders
     bought = {order.code for order in orders if order.side == "BUY" and order.filled_shares}
-    return Purchases(
+    return FirstPurchases(
         len(bought),
         len(bought & set(listed)),
         len(bought) * len(listed) / int(market.member[base_row].sum()),

@@ -74,7 +74,7 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> LuckReport:
             " with --runs"
         )
 
-    trials = _count(named, roots)
+    trials = _trials_by_window(named, roots)
     rows = [_card_row(entrant, trials) for entrant in named]
     factors = card_exposures(named)
 
@@ -94,7 +94,7 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> LuckReport:
     return LuckReport(cards=rows, ranks=ranks, exposures=factors, notes=notes)
 
 
-def _count(entrants: Sequence[Entrant], roots: Sequence[Path]) -> _Counted:
+def _trials_by_window(entrants: Sequence[Entrant], roots: Sequence[Path]) -> _Counted:
     wanted: set[tuple[str, str]] = set()
     for entrant in entrants:
         for window in entrant.card.windows:

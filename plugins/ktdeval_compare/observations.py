@@ -37,7 +37,7 @@ _LARGEST = 4_000_000  #: Bytes of a table
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DesignRun:
     """One run of a design."""
 
     levels: Mapping[str, str]  #: factor -> level
@@ -51,9 +51,9 @@ class Run:
 class Observations:
     """Runs of a design, and what they are."""
 
-    runs: Sequence[Run]
+    runs: Sequence[DesignRun]
     metric: str
-    compared: str  #: what `Run.path` is made of, in words
+    compared: str  #: what `DesignRun.path` is made of, in words
     source: Sequence[str] = ()
     notes: Sequence[str] = ()
 
@@ -69,7 +69,7 @@ def read_table(name: str, metric: str | None) -> Observations:
     """
     path, text = _read_text(name)
     source = list(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
-    frame = _parse(path, text, skipped=len(source))
+    frame = _parse_table(path, text, skipped=len(source))
 
     columns = [str(column) for column in frame]
     factors = [column for column in columns if column in FACTORS]
@@ -105,7 +105,7 @@ def read_table(name: str, metric: str | None) -> Observations:
     for levels, values, ensemble in rows:
         row = [None if math.isnan(value) else float(value) for value in values]
         runs.append(
-            Run(
+            DesignRun(
                 levels=dict(zip(factors, map(str, levels), strict=True)),
                 value=row[metrics.index(wanted)],
                 path=tuple(row),
@@ -146,7 +146,7 @@ def _read_text(name: str) -> tuple[Path, str]:
         ) from None
 
 
-def _parse(path: Path, text: str, skipped: int) -> pd.DataFrame:
+def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
     try:
         frame = pd.read_csv(
             io.StringIO(text),
@@ -172,7 +172,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
     Raises CardError: cards of a task can't be compared or paired, or two are of one agent and
     model; UsageError: a metric is on no card.
     """
-    runs: list[Run] = []
+    runs: list[DesignRun] = []
     notes: dict[str, list[str]] = {}
     metric = ""
     all_of_nav = True
@@ -217,7 +217,9 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
                 value = episode.metrics[metric].value
                 is_elected = episode.decisions.elected > 0
                 runs.append(
-                    Run(levels, value, trajectory.path, trajectory.is_flat, is_ensemble=is_elected)
+                    DesignRun(
+                        levels, value, trajectory.path, trajectory.is_flat, is_ensemble=is_elected
+                    )
                 )
 
     compared = "daily NAV"

@@ -235,7 +235,7 @@ def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | 
     return median(known) if known else None
 
 
-def _row(card: TradingCard, metrics: Sequence[str]) -> Row:
+def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
     """Figures of one card; a metric that it does not have is undefined."""
     return {
         metric: excess_return(card) if metric == "excess" else _value(card, metric)
@@ -254,7 +254,7 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
             " those of one"
         )
 
-    rows = {entrant.label: _row(entrant.card, metrics) for entrant in entrants}
+    rows = {entrant.label: _card_row(entrant.card, metrics) for entrant in entrants}
     if "selection_rank" in metrics:
         selections = [_value(entrant.card, "selection_alpha") for entrant in entrants]
         ranks = pd.Series(selections, dtype=float).rank(ascending=False)
@@ -305,7 +305,7 @@ def _mask_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataF
     for entrant in entrants:
         key = (names[entrant.system], entrant.card.task.mask)
         _check_new(key not in rows, entrant, key[0])
-        rows[key] = _row(entrant.card, metrics)
+        rows[key] = _card_row(entrant.card, metrics)
 
     frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
     return _in_order(frame.rename_axis(["Model", "Mask"]), "Mask", MASK_KINDS)

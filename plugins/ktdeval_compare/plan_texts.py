@@ -14,7 +14,7 @@ from ktdeval_compare.columns import (
     text,
     unit_name,
 )
-from ktdeval_compare.power import PowerReport, Reach, SeedsRow
+from ktdeval_compare.power import PowerReport, SeedsRow, WindowReach
 
 _MOST_TESTS = 1000  #: Numbers of tests above this are not printed
 
@@ -40,11 +40,11 @@ def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
         yield from _plan_parts(report)
 
 
-def _tests(row: Reach) -> str:
+def _tests(row: WindowReach) -> str:
     return f"over {_MOST_TESTS}" if row.tests > _MOST_TESTS else str(row.tests)
 
 
-def _found(row: Reach) -> str:
+def _found(row: WindowReach) -> str:
     return "nothing" if row.effect_sd is None else f"{row.effect_sd:.3f}"
 
 

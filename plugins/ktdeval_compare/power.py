@@ -24,8 +24,8 @@ from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.stats import EXACT_UP_TO, TRADING_DAYS, effective_count, positive_rank_sums, rank_null
 from ktdeval_compare.compare import (
-    Group,
-    Options,
+    CompareOptions,
+    TaskGroup,
     make_groups,
     paired_differences,
     pairs_needed,
@@ -78,7 +78,7 @@ def _from_above(values: npt.NDArray[np.float64], step: float) -> npt.NDArray[np.
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class DifferenceSpread:
     """How much the difference of two agents varies."""
 
     #: standard deviation over windows of the true difference: market and strategy, which no seed
@@ -208,7 +208,9 @@ def windows_needed(
     return high
 
 
-def estimate_spread(differences: npt.NDArray[np.float64]) -> tuple[Spread | None, str | None]:
+def estimate_spread(
+    differences: npt.NDArray[np.float64],
+) -> tuple[DifferenceSpread | None, str | None]:
     """Window and seed variance of the difference of two agents, from a table of paired differences,
     by moments.
 
@@ -225,7 +227,9 @@ def estimate_spread(differences: npt.NDArray[np.float64]) -> tuple[Spread | None
     between = float(differences.mean(axis=1).var(ddof=1))
     windows_part = between - within / seeds
 
-    return Spread(math.sqrt(max(0.0, windows_part)), math.sqrt(within / 2.0), windows_part), None
+    return DifferenceSpread(
+        math.sqrt(max(0.0, windows_part)), math.sqrt(within / 2.0), windows_part
+    ), None
 
 
 # ---- the report of a plan
@@ -236,14 +240,16 @@ _MANY = 1_000_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class PowerPlan:
     """A plan and what is known of the noise."""
 
     windows: int = 10
     seeds: int = 1  #: of each window and agent
     #: difference that must be found, in the metric's unit; None when not asked
     effect: float | None = None
-    window_sd: float | None = None  #: this and `seed_sd`: see `Spread`; None when not known
+    window_sd: float | None = (
+        None  #: this and `seed_sd`: see `DifferenceSpread`; None when not known
+    )
     seed_sd: float | None = None
     tracking_error: float | None = None  #: annual, instead of `window_sd`
     #: trading days of a window; None where a figure is not per time and can't be annualised
@@ -265,12 +271,12 @@ class Plan:
         """Level of one test."""
         return self.alpha / self.comparisons
 
-    def spread(self) -> Spread | None:
+    def spread(self) -> DifferenceSpread | None:
         """Return the noise, where it is known."""
         sd = self.window_sd
         if self.tracking_error is not None and self.window_days is not None:
             sd = self.tracking_error * math.sqrt(self.window_days / self.days_per_year)
-        return None if sd is None else Spread(sd, self.seed_sd or 0.0)
+        return None if sd is None else DifferenceSpread(sd, self.seed_sd or 0.0)
 
     def per_year(self, figure: float | None) -> float | None:
         """Return a figure of a window a year; None where it is not per time."""
@@ -288,7 +294,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach:
+class WindowReach:
     """What so many windows can show at all."""
 
     windows: int
@@ -327,13 +333,13 @@ class PowerReport:
     power: float  #: wanted
     smallest_p: float
     windows_for_any_result: int
-    reach: Sequence[Reach]
+    reach: Sequence[WindowReach]
     by_seeds: Sequence[SeedsRow]
     sentences: Sequence[str]
     reason: str | None  #: why there is no spread
 
 
-def plan_report(plan: Plan, pair: str = "") -> PowerReport:
+def plan_report(plan: PowerPlan, pair: str = "") -> PowerReport:
     """Report what the plan can show, and what it would take."""
     spread = plan.spread()
     rows: list[SeedsRow] = []
@@ -364,9 +370,9 @@ def plan_report(plan: Plan, pair: str = "") -> PowerReport:
     )
 
 
-def _reach(plan: Plan, windows: int) -> Reach:
+def _reach(plan: PowerPlan, windows: int) -> WindowReach:
     least = smallest_p(windows)
-    return Reach(
+    return WindowReach(
         windows=windows,
         smallest_p=least,
         tests=int(plan.alpha / least * (1 + 1e-12)),
@@ -374,7 +380,7 @@ def _reach(plan: Plan, windows: int) -> Reach:
     )
 
 
-def _by_seeds(plan: Plan, spread: Spread, seeds: int | None) -> SeedsRow:
+def _by_seeds(plan: PowerPlan, spread: DifferenceSpread, seeds: int | None) -> SeedsRow:
     pair_sd = spread.of_pairs(_MANY if seeds is None else seeds)
     found = wilcoxon_effect(plan.windows, plan.level, plan.wanted, seed=plan.seed)
     effect = None if found is None else found * pair_sd
@@ -391,7 +397,7 @@ def _by_seeds(plan: Plan, spread: Spread, seeds: int | None) -> SeedsRow:
     )
 
 
-def _windows_needed(plan: Plan, pair_sd: float) -> int | None:
+def _windows_needed(plan: PowerPlan, pair_sd: float) -> int | None:
     """Windows that the plan needs to find its effect; None where none is wanted, or no number is
     enough.
     """
@@ -404,7 +410,7 @@ def _windows_needed(plan: Plan, pair_sd: float) -> int | None:
     return windows_needed(plan.effect / pair_sd, plan.level, plan.wanted, seed=plan.seed)
 
 
-def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
+def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str]:
     least = smallest_p(plan.windows)
     fewest = pairs_needed(plan.alpha, plan.comparisons)
     if least > plan.level:
@@ -468,7 +474,7 @@ class CardPlan(NamedTuple):
 
 
 class PlanFields(TypedDict, total=False):
-    """Fields of a `Plan` that cards give."""
+    """Fields of a `PowerPlan` that cards give."""
 
     windows: int
     seeds: int
@@ -494,7 +500,7 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
             " is one"
         )
 
-    for group in make_groups(entrants, Options(metrics=(metric,))):
+    for group in make_groups(entrants, CompareOptions(metrics=(metric,))):
         windows = group.windows()
         card = group.entrants[0].card
         window_days: float | None = None
@@ -521,7 +527,7 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
             yield CardPlan(f"{first.label}, {second.label}", {**shared, **estimated})
 
 
-def _length(group: Group) -> tuple[float, float]:
+def _length(group: TaskGroup) -> tuple[float, float]:
     """Mean days of a window, and days a year by which they last as many years as the windows do on
     average: in a mixed market a window has days a year of its own, in its ledgers.
     """

@@ -17,9 +17,9 @@ from ktdeval.runner import RunFolder, run_file
 from ktdeval.tasks import AnswerRecord, EpisodeSpec
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import file_sha256
-from ktdeval_compare.compare import Options
+from ktdeval_compare.compare import CompareOptions
 from ktdeval_compare.entrants import (
-    Scored,
+    ScoringEntrant,
     by_task,
     check_same,
     check_windows,
@@ -31,7 +31,7 @@ from ktdeval_compare.entrants import (
 from ktdeval_compare.verdicts import with_verdicts
 
 
-def _drawing_seeds(scored: Scored) -> Sequence[int] | None:
+def _drawing_seeds(scored: ScoringEntrant) -> Sequence[int] | None:
     return scored.card.seeds if scored.card.windows else None
 
 
@@ -94,7 +94,7 @@ class ScoreReport:
     notes: Sequence[str]
 
 
-def compare_scores(cards: Sequence[Scored], options: Options) -> ScoreReport:
+def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> ScoreReport:
     """Compare the scores of all cards, and test every pair of cards of a task on each of them.
 
     Samples are the units of a test: an agent's answers to one sample of a window, in several seeds,
@@ -112,17 +112,17 @@ def compare_scores(cards: Sequence[Scored], options: Options) -> ScoreReport:
         check_same(group, _FACETS, "they can't be compared")
         check_windows(group)
         members = label(group)
-        names = _chosen(members, options.metrics)
+        names = _chosen_scores(members, options.metrics)
         notes[task] = list(flag_notes(members))
-        answered = [_Answered(member, _answers(member)) for member in members]
+        answered = [_AnsweredCard(member, _answers(member)) for member in members]
 
         for member in members:
             notes[task] += [f"{member.label}: {note}" for note in score_bounds_notes(member.card)]
 
         for name in names:
-            scores += [_score(task, name, member) for member in members]
+            scores += [_score_row(task, name, member) for member in members]
             for first, second in options.pairs_of(len(members)):
-                test = _test(name, answered[first], answered[second], options)
+                test = _test_score(name, answered[first], answered[second], options)
                 if isinstance(test, str):
                     notes[task].append(f"{name}: not tested: {test}")
                 else:
@@ -136,7 +136,7 @@ def compare_scores(cards: Sequence[Scored], options: Options) -> ScoreReport:
     )
 
 
-def _chosen(members: Sequence[Scored], wanted: Sequence[str]) -> list[str]:
+def _chosen_scores(members: Sequence[ScoringEntrant], wanted: Sequence[str]) -> list[str]:
     """Return the scores asked for, by default the headline scores."""
     card = members[0].card
     for name in wanted:
@@ -153,15 +153,15 @@ def _chosen(members: Sequence[Scored], wanted: Sequence[str]) -> list[str]:
     return names
 
 
-def _formula_of(name: str) -> Callable[[Scored], str | None]:
-    def formula(member: Scored) -> str | None:
+def _formula_of(name: str) -> Callable[[ScoringEntrant], str | None]:
+    def formula(member: ScoringEntrant) -> str | None:
         line = member.card.scores.get(name)
         return None if line is None else line.formula
 
     return formula
 
 
-def _score(task: str, name: str, member: Scored) -> ScoreRow:
+def _score_row(task: str, name: str, member: ScoringEntrant) -> ScoreRow:
     line = member.card.scores[name]
     interval = line.interval
     return ScoreRow(
@@ -185,7 +185,7 @@ _Figures = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
+class _CardAnswers:
     """Answers of a card: figures of each sample, and how many answers have none, by kind."""
 
     figures: _Figures
@@ -193,14 +193,14 @@ class _Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _AnsweredCard:
     """A card with its answers, or why there are none."""
 
-    member: Scored
-    answers: _Answers | str
+    member: ScoringEntrant
+    answers: _CardAnswers | str
 
 
-def _answers(member: Scored) -> _Answers | str:
+def _answers(member: ScoringEntrant) -> _CardAnswers | str:
     """Figures of each sample; a failed call shows nothing of the model."""
     if not member.is_in_run:
         return f"{member.label}: no answers beside the card"
@@ -224,7 +224,7 @@ def _answers(member: Scored) -> _Answers | str:
             for sample, values in by_sample.items():
                 figures[score].setdefault(sample, []).extend(values)
 
-    return _Answers(figures, absent)
+    return _CardAnswers(figures, absent)
 
 
 def _figures_of(
@@ -266,7 +266,9 @@ def sample_of(spec: EpisodeSpec, sample: str) -> str:
 # ---- tests
 
 
-def _test(name: str, first: _Answered, second: _Answered, options: Options) -> ScoreTest | str:
+def _test_score(
+    name: str, first: _AnsweredCard, second: _AnsweredCard, options: CompareOptions
+) -> ScoreTest | str:
     """Test two cards on one score, or say why that is impossible."""
     if first.member.card.aliases != second.member.card.aliases:
         return (
@@ -319,7 +321,7 @@ def _test(name: str, first: _Answered, second: _Answered, options: Options) -> S
     )
 
 
-def _absence(name: str, answered: _Answered) -> str:
+def _absence(name: str, answered: _AnsweredCard) -> str:
     """Return in words why samples of a card lack a figure of a score; empty if none does."""
     if isinstance(answered.answers, str):
         return ""

@@ -29,7 +29,7 @@ _SAME = 1e-12  #: Values that are, relative to the largest
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SquaresPart:
     """One part of a sum of squares."""
 
     ss: float  #: sum of squares, in the squared unit of the values
@@ -37,7 +37,7 @@ class Part:
     each: int  #: values behind one level of the effect; 1 of the residual
 
 
-def sums_of_squares(values: Array) -> dict[Effect, Part]:
+def sums_of_squares(values: Array) -> dict[Effect, SquaresPart]:
     """Parts of the sum of squares of `values` [L1, …, Lk, R] about their mean: main effects,
     interactions, residual; they add up.
 
@@ -51,9 +51,9 @@ def sums_of_squares(values: Array) -> dict[Effect, Part]:
 
     values = np.zeros_like(values) if _are_equal(values) else values
     effects: dict[Effect, Array] = {(): values.mean(keepdims=True)}
-    parts: dict[Effect, Part] = {}
+    parts: dict[Effect, SquaresPart] = {}
 
-    for effect in _effects(factors):
+    for effect in _factor_effects(factors):
         others = tuple(axis for axis in range(values.ndim) if axis not in effect)
         effects[effect] = values.mean(axis=others, keepdims=True)
         for lower in list(effects):
@@ -61,7 +61,7 @@ def sums_of_squares(values: Array) -> dict[Effect, Part]:
                 effects[effect] = effects[effect] - effects[lower]
 
         each = math.prod(values.shape[axis] for axis in others)
-        parts[effect] = Part(
+        parts[effect] = SquaresPart(
             each * float((effects[effect] ** 2).sum()),
             math.prod(shape[axis] - 1 for axis in effect),
             each,
@@ -71,7 +71,7 @@ def sums_of_squares(values: Array) -> dict[Effect, Part]:
         parts[RESIDUAL] = parts.pop(tuple(range(factors)))
     else:
         within = values - values.mean(axis=-1, keepdims=True)
-        parts[RESIDUAL] = Part(float((within**2).sum()), values.size - math.prod(shape), 1)
+        parts[RESIDUAL] = SquaresPart(float((within**2).sum()), values.size - math.prod(shape), 1)
 
     return parts
 
@@ -81,17 +81,17 @@ def _are_equal(values: Array) -> bool:
     return bool(np.ptp(values) <= _SAME * np.abs(values).max())
 
 
-def _effects(factors: int) -> Iterator[Effect]:
+def _factor_effects(factors: int) -> Iterator[Effect]:
     for size in range(1, factors + 1):
         yield from itertools.combinations(range(factors), size)
 
 
-def total_of(parts: Mapping[Effect, Part]) -> float:
+def total_of(parts: Mapping[Effect, SquaresPart]) -> float:
     """Total sum of squares."""
     return math.fsum(part.ss for part in parts.values())
 
 
-def shares(parts: Mapping[Effect, Part]) -> dict[Effect, float | None]:
+def shares(parts: Mapping[Effect, SquaresPart]) -> dict[Effect, float | None]:
     """Share of each part in the total sum of squares (eta squared); None where all values are
     equal.
     """
@@ -99,7 +99,7 @@ def shares(parts: Mapping[Effect, Part]) -> dict[Effect, float | None]:
     return {effect: part.ss / total if total > 0 else None for effect, part in parts.items()}
 
 
-def variance_components(parts: Mapping[Effect, Part], squares: Array | None = None) -> Array:
+def variance_components(parts: Mapping[Effect, SquaresPart], squares: Array | None = None) -> Array:
     """Variance components in the order of `parts`, by equating mean squares with their expectations
     under random effects.
 
@@ -116,7 +116,7 @@ def variance_components(parts: Mapping[Effect, Part], squares: Array | None = No
     return np.asarray(np.linalg.solve(expected, squares))
 
 
-def _expected(effect: Effect, other: Effect, part: Part) -> float:
+def _expected(effect: Effect, other: Effect, part: SquaresPart) -> float:
     """Weight of the component of `other` in the expected mean square of `effect`."""
     if effect == RESIDUAL:
         return float(other == RESIDUAL)
@@ -126,7 +126,7 @@ def _expected(effect: Effect, other: Effect, part: Part) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class VarianceComponent:
     """A variance component, and its share in the sum of all."""
 
     estimate: float  #: in the squared unit of the values; may be negative
@@ -136,8 +136,8 @@ class Component:
 
 
 def component_shares(
-    parts: Mapping[Effect, Part], level: float, seed: int
-) -> dict[Effect, Component]:
+    parts: Mapping[Effect, SquaresPart], level: float, seed: int
+) -> dict[Effect, VarianceComponent]:
     """Each variance component, with its share in their sum and the ends of the share's interval of
     `level`, for normal random effects. In shares negative components are 0.
 
@@ -165,7 +165,9 @@ def component_shares(
     value = components / total if total > 0 else components
 
     return {
-        effect: Component(float(estimates[i]), float(value[i]), float(low[i]), float(high[i]))
+        effect: VarianceComponent(
+            float(estimates[i]), float(value[i]), float(low[i]), float(high[i])
+        )
         for i, effect in enumerate(parts)
     }
 
@@ -200,7 +202,7 @@ def _between(drawn: Array, levels: int) -> Array:
     return np.asarray((sums**2).sum(axis=-1) / (drawn[0].size / levels))
 
 
-def f_p(parts: Mapping[Effect, Part], effect: Effect) -> float | None:
+def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
     """P-value of the F test of an effect against the residual; None where the residual is 0."""
     part = parts[effect]
     residual = parts[RESIDUAL]
@@ -225,7 +227,9 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
 
     indices = np.indices(values.shape).reshape(values.ndim, -1)
     frame = pd.DataFrame({"value": ((values - values.mean()) / spread).ravel(), "all": 1})
-    labels = {f"e{number:02}": effect for number, effect in enumerate(_effects(values.ndim - 1))}
+    labels = {
+        f"e{number:02}": effect for number, effect in enumerate(_factor_effects(values.ndim - 1))
+    }
 
     for label, effect in labels.items():  # in the order of their names, as statsmodels returns them
         frame[label] = ["-".join(map(str, row)) for row in indices[list(effect)].T]

@@ -64,7 +64,7 @@ def sharpe_difference(
     """
     n = len(first)
     method: Literal["hac", "bootstrap"] = "bootstrap" if draws else "hac"
-    problem = _problem(first, second)
+    problem = _series_problem(first, second)
     if problem:
         return SharpeDifference(None, None, None, None, None, n, method, problem)
 
@@ -105,7 +105,7 @@ def sharpe_difference(
     )
 
 
-def _problem(first: Matrix, second: Matrix) -> str | None:
+def _series_problem(first: Matrix, second: Matrix) -> str | None:
     if len(first) != len(second):
         return "the series have other days"
     if len(first) < MINIMUM_DAYS:
@@ -134,14 +134,14 @@ def _gradient(mean: Matrix, square: Matrix) -> Matrix:
     return np.concatenate([sign * square / cube, -sign * mean / (2.0 * cube)], axis=-1)
 
 
-def _moments(pair: Matrix) -> Matrix:
+def _return_moments(pair: Matrix) -> Matrix:
     """Return both series of returns and their squares, [n, 4]."""
     return np.concatenate([pair, pair**2], axis=-1)
 
 
 def _variance(pair: Matrix) -> float:
     """Return the variance of the difference of daily Sharpe ratios, by the delta method."""
-    moments = _moments(pair)
+    moments = _return_moments(pair)
     mean = moments.mean(axis=0)
     gradient = _gradient(mean[:2], mean[2:])
 
@@ -221,7 +221,7 @@ def _bootstrap_ratios(pair: Matrix, draws: int, block: int, seed: int) -> Matrix
         size = min(_CHUNK, draws - start)
         starts = generator.integers(0, n, (size, blocks))
         rows = (starts[..., None] + np.arange(block)) % n
-        moments = _moments(pair[rows.reshape(size, used)])
+        moments = _return_moments(pair[rows.reshape(size, used)])
         mean = moments.mean(axis=1)
         spread = np.sqrt(np.maximum(mean[:, 2:] - mean[:, :2] ** 2, 0.0) * used / (used - 1))
 

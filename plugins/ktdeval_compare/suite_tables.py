@@ -13,13 +13,13 @@ import pandas as pd
 from ktdeval.cards import ScoringCard, system_labels
 from ktdeval.errors import CardError, UsageError
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_compare.entrants import Scored
+from ktdeval_compare.entrants import ScoringEntrant
 
 PARTS = ("tm", "pa", "ta")  #: scores of which the overall score is the mean
 _NONE = "no card of tool calling or planning here; run --tasks qfinzero_calling,qfinzero_planning"
 
 
-def suite_frame(entrants: Sequence[Scored], scores: Sequence[str]) -> pd.DataFrame:
+def suite_frame(entrants: Sequence[ScoringEntrant], scores: Sequence[str]) -> pd.DataFrame:
     """One row a model, with the scores of each suite (`calling_tm`) or the shares of what it misses
     (`calling_lost_tm`), best overall first. Raises UsageError, CardError: the cards don't give it.
     """
@@ -35,7 +35,7 @@ def suite_frame(entrants: Sequence[Scored], scores: Sequence[str]) -> pd.DataFra
         model = names[entrant.system]
         _check_first(entrant, model, suite, seen)
         row = rows.setdefault(model, dict.fromkeys(scores))
-        for name, value in _values(entrant.card).items():
+        for name, value in _score_values(entrant.card).items():
             if f"{suite}_{name}" in row:
                 row[f"{suite}_{name}"] = value
 
@@ -52,7 +52,9 @@ def suite_frame(entrants: Sequence[Scored], scores: Sequence[str]) -> pd.DataFra
     return frame.iloc[np.argsort(-means, kind="stable")]
 
 
-def _check_first(entrant: Scored, model: str, suite: str, seen: set[tuple[str, str]]) -> None:
+def _check_first(
+    entrant: ScoringEntrant, model: str, suite: str, seen: set[tuple[str, str]]
+) -> None:
     """Raise CardError for a second card of a model and suite."""
     if (model, suite) in seen:
         raise CardError(f"{entrant.path}: {model} has two cards of the suite {suite}; give one")
@@ -65,7 +67,7 @@ def suite_of(card: ScoringCard) -> str | None:
     return suite if suite in ("calling", "planning") else None
 
 
-def _values(card: ScoringCard) -> dict[str, float | None]:
+def _score_values(card: ScoringCard) -> dict[str, float | None]:
     """Return the scores of a card by name, and the shares of what it misses as `lost_tm`, …"""
     values = {name: line.value for name, line in card.scores.items()}
     missing = {}
@@ -83,7 +85,7 @@ def _values(card: ScoringCard) -> dict[str, float | None]:
     return values
 
 
-def kind_frame(entrants: Sequence[Scored]) -> pd.DataFrame:
+def kind_frame(entrants: Sequence[ScoringEntrant]) -> pd.DataFrame:
     """[suite and kind of task, models]: the overall score of each kind, from 0 to 100. Raises
     UsageError, CardError: the cards don't give it.
     """

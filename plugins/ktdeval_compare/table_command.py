@@ -91,7 +91,7 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
     if not options.like:
         if cards:
             raise UsageError("--like NAME: name the table; `ktdeval table --like` lists all")
-        _list(plugins, as_json)
+        _list_tables(plugins, as_json)
         return
 
     # not at the top, so that help is quick
@@ -109,7 +109,7 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
         click.echo(write_table(made, frame, options.form, line_width()), nl=False)
 
 
-def _list(plugins: Plugins, as_json: bool) -> None:
+def _list_tables(plugins: Plugins, as_json: bool) -> None:
     """Print the tables by name, with what each shows and its place in the paper."""
     tables = [spec.make() for spec in plugins.specs("tables").values()]
     if as_json:

@@ -34,7 +34,7 @@ Column = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Cells:
+class _TextTable:
     """A table as text."""
 
     heads: list[str]
@@ -60,7 +60,7 @@ def write_table(table: PaperTable, frame: pd.DataFrame, form: str, width: int | 
         has_names = frame.index.names != [None]
         return str(frame.to_csv(index=has_names))
 
-    cells = _pivoted(table.pivot, frame) if table.pivot else _cells(table, frame)
+    cells = _pivoted(table.pivot, frame) if table.pivot else _table_cells(table, frame)
     caption = f"{table.caption} ({table.source})"
     if form == "latex":
         return _latex(cells, ". ".join([caption, *cells.notes]))
@@ -131,7 +131,7 @@ def _columns_of(table: PaperTable, frame: pd.DataFrame) -> Sequence[Column]:
     return listed or [(str(name), str(name), "ratio") for name in frame]
 
 
-def _cells(table: PaperTable, frame: pd.DataFrame) -> _Cells:
+def _table_cells(table: PaperTable, frame: pd.DataFrame) -> _TextTable:
     """Return the figures of a frame as its table shows them; columns without any figure are left
     out where cards may lack them.
     """
@@ -150,7 +150,7 @@ def _cells(table: PaperTable, frame: pd.DataFrame) -> _Cells:
     words: list[str] = [str(name) for name in frame.index.names if name is not None]
     left = list(words)
     for named, fields in _rows_of(frame):
-        figures = [_cell(name, how, fields) for _, name, how in shown]
+        figures = [_cell_text(name, how, fields) for _, name, how in shown]
         rows.append([*map(str, named.values()), *figures])
 
     for head, name, how in shown:
@@ -158,10 +158,10 @@ def _cells(table: PaperTable, frame: pd.DataFrame) -> _Cells:
             left.append(head)
 
     heads = [*words, *(head for head, _, _ in shown)]
-    return _Cells(heads, rows, left, notes_of(frame))
+    return _TextTable(heads, rows, left, notes_of(frame))
 
 
-def _cell(name: str, how: str, fields: Mapping[str, Any]) -> str:
+def _cell_text(name: str, how: str, fields: Mapping[str, Any]) -> str:
     """Return a field of a row as its column shows it; a dash where it is not defined."""
     value = fields[name]
     if _is_undefined(value):
@@ -187,7 +187,7 @@ def _formatted(fields: Mapping[str, Any], form: str) -> str:
     return form.format(**values)
 
 
-def _pivoted(pivot: Pivot, frame: pd.DataFrame) -> _Cells:
+def _pivoted(pivot: Pivot, frame: pd.DataFrame) -> _TextTable:
     """Return a table with one numbered column a name; the names, which are long, stand below."""
     cells: dict[str, dict[str, str]] = {}  #: first column -> name -> figure
     names: dict[str, None] = {}
@@ -203,16 +203,16 @@ def _pivoted(pivot: Pivot, frame: pd.DataFrame) -> _Cells:
 
     heads = [pivot.head, *(str(number) for number in range(1, len(names) + 1))]
     legend = [f"{number}  {name}" for number, name in enumerate(names, 1)]
-    return _Cells(heads, rows, heads[:1], (*legend, *notes_of(frame)))
+    return _TextTable(heads, rows, heads[:1], (*legend, *notes_of(frame)))
 
 
-def _latex(cells: _Cells, caption: str) -> str:
+def _latex(cells: _TextTable, caption: str) -> str:
     layout = "".join("l" if head in cells.words else "r" for head in cells.heads)
     frame = pd.DataFrame(cells.rows, columns=cells.heads)
     return str(frame.to_latex(index=False, escape=True, caption=caption, column_format=layout))
 
 
-def _markdown(cells: _Cells, caption: str) -> str:
+def _markdown(cells: _TextTable, caption: str) -> str:
     rule = ["---" if head in cells.words else "---:" for head in cells.heads]
     lines = [caption, ""]
     for row in (cells.heads, rule, *cells.rows):
@@ -236,13 +236,13 @@ def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_quartiles(row: pd.Series[float], mask: str) -> str:
-    median = _percent(row[mask])
-    low = _percent(row.get(f"{mask}_low"))
-    high = _percent(row.get(f"{mask}_high"))
+    median = _percent_text(row[mask])
+    low = _percent_text(row.get(f"{mask}_low"))
+    high = _percent_text(row.get(f"{mask}_high"))
     if UNDEFINED in (low, high):
         return median
     return f"{median} [{low}, {high}]"
 
 
-def _percent(value: Any) -> str:
-    return _cell("value", "percent", {"value": value})
+def _percent_text(value: Any) -> str:
+    return _cell_text("value", "percent", {"value": value})

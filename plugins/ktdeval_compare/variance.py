@@ -16,7 +16,7 @@ from ktdeval import stats
 from ktdeval.errors import CardError, UsageError
 from ktdeval.values.fields import option
 from ktdeval_compare.entrants import load_entrants
-from ktdeval_compare.observations import FACTORS, Observations, Run, read_cards, read_table
+from ktdeval_compare.observations import FACTORS, DesignRun, Observations, read_cards, read_table
 from ktdeval_compare.shares import (
     RESIDUAL,
     Array,
@@ -32,7 +32,7 @@ NO_FACTOR = "name each factor once, such as --factor agent,model"
 
 
 @dataclass(frozen=True)
-class Options:
+class VarianceOptions:
     """Settings of a split."""
 
     factors: tuple[str, ...]  #: two or more of `FACTORS`, or one where there are replicates
@@ -58,7 +58,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Design:
+class CrossedDesign:
     """Runs of one asset as a crossed array; `asset` is empty where the asset is a factor or there
     is none.
     """
@@ -67,11 +67,11 @@ class Design:
     levels: Sequence[Sequence[str]]  #: of each factor, in the order in which they appear
     values: Array  #: [levels of each factor …, replicates]
 
-    def without(self, index: int) -> Design:
+    def without(self, index: int) -> CrossedDesign:
         """The design without one level of the first factor."""
         others = [level for number, level in enumerate(self.levels[0]) if number != index]
         values = np.delete(self.values, index, axis=0)
-        return Design(self.asset, [others, *self.levels[1:]], values)
+        return CrossedDesign(self.asset, [others, *self.levels[1:]], values)
 
 
 # ---- the report
@@ -129,7 +129,7 @@ class VarianceReport:
 
 
 def study(
-    paths: Sequence[Path], table: str | None, options: Options, tasks: Sequence[str] = ()
+    paths: Sequence[Path], table: str | None, options: VarianceOptions, tasks: Sequence[str] = ()
 ) -> VarianceReport:
     """Report of `variance_shares` on cards, of `tasks` if these are given, or on a table. Raises
     UsageError: both or neither are given; or as it.
@@ -147,7 +147,7 @@ def study(
     return variance_shares(observations, options)
 
 
-def variance_shares(observations: Observations, options: Options) -> VarianceReport:
+def variance_shares(observations: Observations, options: VarianceOptions) -> VarianceReport:
     """Split the variance of a metric by factor, for each asset unless the asset is a factor.
 
     Raises CardError: the runs are not a complete crossing, a figure is undefined, or nothing is
@@ -181,7 +181,7 @@ def variance_shares(observations: Observations, options: Options) -> VarianceRep
     )
 
 
-def _without_each(designs: Sequence[Design], options: Options) -> list[ShareRow]:
+def _without_each(designs: Sequence[CrossedDesign], options: VarianceOptions) -> list[ShareRow]:
     """Shares without each level of the first factor; none where a share would need two levels."""
     if any(len(design.levels[0]) < 3 for design in designs):
         return []
@@ -205,7 +205,7 @@ def _without_each(designs: Sequence[Design], options: Options) -> list[ShareRow]
 # ---- designs
 
 
-def _designs(observations: Observations, factors: Sequence[str]) -> list[Design]:
+def _designs(observations: Observations, factors: Sequence[str]) -> list[CrossedDesign]:
     runs = [run for run in observations.runs if not run.is_ensemble]
     if not runs:
         raise CardError(
@@ -216,7 +216,7 @@ def _designs(observations: Observations, factors: Sequence[str]) -> list[Design]
         if not all(factor in run.levels for run in runs):
             raise UsageError(f"the table has no column {factor!r}, which --factor names")
 
-    by_asset: dict[str, list[Run]] = {}
+    by_asset: dict[str, list[DesignRun]] = {}
     for run in runs:
         asset = "" if "asset" in factors else run.levels.get("asset", "")
         by_asset.setdefault(asset, []).append(run)
@@ -228,7 +228,7 @@ def _designs(observations: Observations, factors: Sequence[str]) -> list[Design]
 _Cell = dict[str, dict[str, float]]
 
 
-def _design(asset: str, runs: Sequence[Run], factors: Sequence[str]) -> Design:
+def _design(asset: str, runs: Sequence[DesignRun], factors: Sequence[str]) -> CrossedDesign:
     where = f"{asset}: " if asset else ""
     levels = []
     for factor in factors:
@@ -238,7 +238,7 @@ def _design(asset: str, runs: Sequence[Run], factors: Sequence[str]) -> Design:
 
         levels.append(names)
 
-    cells = _cells(where, runs, factors)
+    cells = _design_cells(where, runs, factors)
     crossing = list(itertools.product(*levels))
     first = next(iter(cells.values()))
     _check_crossing(where, cells, crossing)
@@ -253,10 +253,12 @@ def _design(asset: str, runs: Sequence[Run], factors: Sequence[str]) -> Design:
         values.append([float(np.mean(list(windows.values()))) for windows in cells[key].values()])
 
     shape = [len(names) for names in levels]
-    return Design(asset, levels, np.array(values).reshape(*shape, -1))
+    return CrossedDesign(asset, levels, np.array(values).reshape(*shape, -1))
 
 
-def _cells(where: str, runs: Sequence[Run], factors: Sequence[str]) -> dict[tuple[str, ...], _Cell]:
+def _design_cells(
+    where: str, runs: Sequence[DesignRun], factors: Sequence[str]
+) -> dict[tuple[str, ...], _Cell]:
     """Figures of each combination of levels. Replicates are what no factor names; windows are
     averaged first, for all share their markets.
     """
@@ -301,35 +303,39 @@ def _windows_of(cell: _Cell) -> list[list[str]]:
     return sorted(sorted(windows) for windows in cell.values())
 
 
-def _who(run: Run) -> tuple[str, ...]:
+def _who(run: DesignRun) -> tuple[str, ...]:
     return tuple(run.levels[name] for name in ("agent", "model", "seed") if name in run.levels)
 
 
 # ---- shares
 
 
-def _split_all(designs: Sequence[Design], options: Options, fit: bool = False) -> list[ShareRow]:
+def _split_all(
+    designs: Sequence[CrossedDesign], options: VarianceOptions, fit: bool = False
+) -> list[ShareRow]:
     """Rows of all assets, each factor's p-values corrected over the assets."""
     rows: list[ShareRow] = []
     for design in designs:
-        rows += _split(design, options, fit)
+        rows += _split_variance(design, options, fit)
 
     for source in dict.fromkeys(row.source for row in rows):
         family = [index for index, row in enumerate(rows) if row.source == source]
         corrected = stats.holm([rows[index].p for index in family])
         for index, p in zip(family, corrected, strict=True):
-            rows[index] = replace(rows[index], p_holm=p, verdict=_verdict(p, options.alpha))
+            rows[index] = replace(rows[index], p_holm=p, verdict=_share_verdict(p, options.alpha))
 
     return rows
 
 
-def _verdict(p: float | None, alpha: float) -> str:
+def _share_verdict(p: float | None, alpha: float) -> str:
     if p is None:
         return ""
     return "shown" if p <= alpha else "not shown"
 
 
-def _split(design: Design, options: Options, fit: bool) -> Iterator[ShareRow]:
+def _split_variance(
+    design: CrossedDesign, options: VarianceOptions, fit: bool
+) -> Iterator[ShareRow]:
     parts = sums_of_squares(design.values)
     share = shares(parts)
     components = component_shares(parts, 1.0 - options.alpha, options.seed)
@@ -378,11 +384,11 @@ def _negative_notes(rows: Sequence[ShareRow], metric: str) -> Iterator[str]:
         )
 
 
-def identical_runs(runs: Sequence[Run]) -> list[IdenticalRuns]:
+def identical_runs(runs: Sequence[DesignRun]) -> list[IdenticalRuns]:
     """Find runs whose trajectories are identical, by the places (asset, window) in which they
     are.
     """
-    groups: dict[tuple[str, ...], dict[Hashable, list[Run]]] = {}
+    groups: dict[tuple[str, ...], dict[Hashable, list[DesignRun]]] = {}
     for run in runs:
         place = tuple(run.levels[name] for name in ("asset", "window") if name in run.levels)
         groups.setdefault(place, {}).setdefault(run.path, []).append(run)

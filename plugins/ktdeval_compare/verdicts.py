@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from ktdeval import stats
 
 
-class Tested(Protocol):
+class TestedRow(Protocol):
     """A row with a test, whose p-value is corrected over all rows of its table."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -35,7 +35,7 @@ class Tested(Protocol):
         """P-value before correction; None: not tested."""
 
 
-_TestedT = TypeVar("_TestedT", bound=Tested)
+_TestedT = TypeVar("_TestedT", bound=TestedRow)
 
 
 def with_verdicts(rows: Sequence[_TestedT], alpha: float) -> list[_TestedT]:
@@ -44,12 +44,14 @@ def with_verdicts(rows: Sequence[_TestedT], alpha: float) -> list[_TestedT]:
     by_holm = stats.holm(p_values)
     by_rate = stats.benjamini_hochberg(p_values)
     return [
-        replace(row, p_holm=holm, p_benjamini_hochberg=rate, verdict=_verdict(row, holm, alpha))
+        replace(
+            row, p_holm=holm, p_benjamini_hochberg=rate, verdict=_test_verdict(row, holm, alpha)
+        )
         for row, holm, rate in zip(rows, by_holm, by_rate, strict=True)
     ]
 
 
-def _verdict(row: Tested, p: float | None, alpha: float) -> str | None:
+def _test_verdict(row: TestedRow, p: float | None, alpha: float) -> str | None:
     """Return the better card, or the higher one of a figure without a direction; or `tied`."""
     if p is None:
         return None

@@ -19,7 +19,7 @@ from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
 from ktdeval_data.reading.money import HUNDREDTHS, PRICES, may_mean, word_in
 from ktdeval_data.reading.names import squeezed, unit_in, unread_columns
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 
 EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "reference")
 """Columns beside the prices that may say a factor."""
@@ -36,9 +36,9 @@ _MOST_NAMED = 8  # columns in a note
 _FEW = 4  # days that tell no interval
 
 
-def reading_of(params: LongParams) -> Reading:
+def reading_of(params: LongParams) -> ReadingOptions:
     """Return how the files are read. Raises UsageError: a format or zone of days is none."""
-    reading = Reading(
+    reading = ReadingOptions(
         columns=params.columns,
         code=params.code or "",
         code_width=params.code_width,
@@ -53,7 +53,7 @@ def reading_of(params: LongParams) -> Reading:
     return reading
 
 
-def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: Reading) -> None:
+def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: ReadingOptions) -> None:
     """Bring volumes and amounts, in place, from the units in the names of their columns, such as
     `成交量(手)`, to shares and CNY.
 
@@ -81,7 +81,7 @@ def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: Reading) 
 
 
 def refuse_other_currencies(
-    bars: pd.DataFrame, currency_of: Callable[[str], str], reading: Reading, where: str
+    bars: pd.DataFrame, currency_of: Callable[[str], str], reading: ReadingOptions, where: str
 ) -> None:
     """Raise DataError for prices that state another currency than their asset's: by a column
     `currency`, which is removed, in the names of columns, or by signs such as `€`. `currency_of`
@@ -126,7 +126,7 @@ def _refuse_other_currency(word: str, code: str, currency: str, place: str) -> N
         )
 
 
-def forget_empty_volumes(bars: pd.DataFrame, reading: Reading) -> None:
+def forget_empty_volumes(bars: pd.DataFrame, reading: ReadingOptions) -> None:
     """Make the volumes of codes missing, in place, that are 0 on all days although prices move:
     currencies and indices have none, and a volume of 0 is a day without trade.
     """
@@ -144,7 +144,7 @@ def forget_empty_volumes(bars: pd.DataFrame, reading: Reading) -> None:
     reading.note(f"volumes that are 0 on all days are taken as not known: {listed_codes(codes)}")
 
 
-def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: Reading) -> pd.DataFrame:
+def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions) -> pd.DataFrame:
     """Return the bars that were over when they were written, by a flag `complete`, which is removed.
     A note names the others.
 
@@ -173,7 +173,7 @@ def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: Reading) -> pd
     return finished
 
 
-def name_unread(reading: Reading) -> None:
+def name_unread(reading: ReadingOptions) -> None:
     """Note the columns of the bars whose meaning is known and that are not read."""
     unread = unread_columns(reading.header, reading.columns_of.values())
     if not unread:
@@ -185,7 +185,7 @@ def name_unread(reading: Reading) -> None:
     reading.note(f"columns that are known but not read: {named}")
 
 
-def leave_out_rates(bars: pd.DataFrame, reading: Reading) -> None:
+def leave_out_rates(bars: pd.DataFrame, reading: ReadingOptions) -> None:
     """Make an amount missing, in place, that is a rate of the asset's shares: some vendors name
     both `turnover`.
     """
@@ -240,7 +240,7 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
         raise DataError(f"{found}; bars must be daily, export daily ones")
 
 
-def refuse_times(reading: Reading, where: str) -> None:
+def refuse_times(reading: ReadingOptions, where: str) -> None:
     """Raise DataError for bars whose title names another interval, or whose times, in a column of
     their own, differ.
     """

@@ -22,11 +22,11 @@ from ktdeval.values.tables.kinds import is_workbook, kind_of
 from ktdeval.values.tables.text_files import first_bytes
 from ktdeval_data.reading.codes import code_in_name, code_in_title
 from ktdeval_data.reading.days import looks_like_day, parse_days
-from ktdeval_data.reading.missing import Header, no_columns
+from ktdeval_data.reading.missing import FileHeader, no_columns
 from ktdeval_data.reading.names import UNITS, coin_volumes, match_names, names_of, squeezed, unit_in
 from ktdeval_data.reading.numbers import to_numbers
-from ktdeval_data.reading.options import Reading
-from ktdeval_data.reading.text_table import TextTable, Wanted, as_one, open_table
+from ktdeval_data.reading.options import ReadingOptions
+from ktdeval_data.reading.text_table import TextTable, WantedColumns, as_one, open_table
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "date": ("trade_date", "datetime", "day"),
@@ -59,7 +59,7 @@ _OWN_ALIASES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """The same in one file next to the bars, by its option: elsewhere such a name means another field."""
 
 
-def aliases_of(reading: Reading) -> Mapping[str, tuple[str, ...]]:
+def aliases_of(reading: ReadingOptions) -> Mapping[str, tuple[str, ...]]:
     """Return the names of fields in a file."""
     return {**ALIASES, **_OWN_ALIASES.get(reading.file, {})}
 
@@ -179,7 +179,7 @@ def read_table(
     optional: Sequence[str],
     mapping: Mapping[str, str],
     repeated: Sequence[str] = (),
-    reading: Reading | None = None,
+    reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
     """Read the columns of a file, or of a folder of files, under the names of their fields.
 
@@ -190,7 +190,7 @@ def read_table(
     numbers are float64. Raises DataError if a file is unreadable, or one of `fields` has no column;
     UsageError if the mapping names another field.
     """
-    how = reading or Reading()
+    how = reading or ReadingOptions()
     wanted = [name for field in fields for name in field.split("|")]
     frames = []
     places = []
@@ -222,7 +222,7 @@ def read_table(
     return with_places(as_one(with_rows or frames[:1]), places)
 
 
-def _notice(source: _Source, columns: Mapping[str, str], reading: Reading) -> None:
+def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions) -> None:
     """Record in `reading` what a file states outside of its rows. Raises DataError if its units
     differ from those of the files before.
     """
@@ -247,7 +247,7 @@ def _notice(source: _Source, columns: Mapping[str, str], reading: Reading) -> No
             reading.times.extend(source.cells_of(name))
 
 
-class _Columnar:
+class _ParquetFile:
     """Parquet file, whose columns have names and types."""
 
     def __init__(self, file: Path) -> None:
@@ -265,7 +265,7 @@ class _Columnar:
         return []
 
 
-_Source = _Columnar | TextTable
+_Source = _ParquetFile | TextTable
 
 
 def _open(
@@ -273,7 +273,7 @@ def _open(
     fields: Sequence[str],
     optional: Sequence[str],
     mapping: Mapping[str, str],
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> _Source:
     """Open a file. Raises DataError if it can't be read."""
     known = {squeezed(column) for column in mapping.values()}
@@ -288,7 +288,7 @@ def _open(
                     " --map"
                 )
 
-            return _Columnar(file)
+            return _ParquetFile(file)
 
         return open_table(file, known, reading)
     except _UNREADABLE as error:
@@ -296,7 +296,7 @@ def _open(
 
 
 def _code_of(
-    source: _Source, path: Path, columns: Mapping[str, str], reading: Reading
+    source: _Source, path: Path, columns: Mapping[str, str], reading: ReadingOptions
 ) -> str | None:
     """Return the code of a file without a column of codes; None if nothing states it."""
     if "code" in columns:
@@ -320,7 +320,7 @@ def _code_of(
 
 
 def _no_columns(
-    source: _Source, fields: Sequence[str], columns: Mapping[str, str], reading: Reading
+    source: _Source, fields: Sequence[str], columns: Mapping[str, str], reading: ReadingOptions
 ) -> str:
     """Return the error message for fields without a column."""
     line = 0
@@ -329,7 +329,7 @@ def _no_columns(
         line = source.layout.header_line
         cells = {name: source.cells_of(name) for name in source.header}
 
-    header = Header(source.file, source.header, cells, columns, line)
+    header = FileHeader(source.file, source.header, cells, columns, line)
     return no_columns(header, fields, aliases_of(reading), reading)
 
 
@@ -339,14 +339,14 @@ def read_events(
     value: str,
     mapping: Mapping[str, str],
     form: Callable[..., pd.Series],
-    reading: Reading | None = None,
+    reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
     """Read a table of dated events, sorted by date: date, `key`, `value`. `form` normalises the key.
 
     Raises DataError if a cell is missing or not valid, or if a key has two rows of one day.
     """
     table = read_table(Path(path), ["date", key, value], [], mapping, reading=reading)
-    return as_events(table, key, value, path, form, reading or Reading())
+    return as_events(table, key, value, path, form, reading or ReadingOptions())
 
 
 def as_events(
@@ -355,7 +355,7 @@ def as_events(
     value: str,
     path: str,
     form: Callable[..., pd.Series],
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> pd.DataFrame:
     """Return a table of dated events in order, checked; as of `read_events`."""
     absent = table[["date", key]].isna().any(axis=1)
@@ -390,7 +390,7 @@ def _check_differing(table: pd.DataFrame, keys: list[str], value: str, path: str
 
 
 def _resolve(
-    source: _Source, fields: Sequence[str], mapping: Mapping[str, str], reading: Reading
+    source: _Source, fields: Sequence[str], mapping: Mapping[str, str], reading: ReadingOptions
 ) -> dict[str, str]:
     """Return the column of each field that has one. Raises UsageError or DataError if the mapping is
     wrong, or if two columns have the name of a field.
@@ -428,7 +428,7 @@ def _by_value(source: _Source, columns: Mapping[str, str]) -> dict[str, str]:
     """
     found = {}
     first = source.header[0] if source.header else ""
-    if "date" not in columns and isinstance(source, _Columnar) and source.has_days_in_its_index:
+    if "date" not in columns and isinstance(source, _ParquetFile) and source.has_days_in_its_index:
         found["date"] = _INDEX
 
     cells: Sequence[str] = []
@@ -449,7 +449,7 @@ def _read_columns(
     file = source.file
     text = [field for field in columns if field in _TEXT_FIELDS]
     try:
-        if isinstance(source, _Columnar):
+        if isinstance(source, _ParquetFile):
             _refuse_bytes(source, [columns[field] for field in text])
             coded = [columns[field] for field in text if field in repeated]
 
@@ -465,7 +465,7 @@ def _read_columns(
             )
         else:
             codes = [columns["code"]] if "code" in columns else []
-            wanted = Wanted(
+            wanted = WantedColumns(
                 columns=tuple(dict.fromkeys(columns.values())),
                 categories=frozenset(columns[field] for field in text if field in repeated),
                 texts=frozenset(columns[field] for field in text),
@@ -486,7 +486,7 @@ def _read_columns(
     return pd.DataFrame(kept, copy=False)
 
 
-def _refuse_bytes(source: _Columnar, columns: Sequence[str]) -> None:
+def _refuse_bytes(source: _ParquetFile, columns: Sequence[str]) -> None:
     """Raise ValueError where a column of texts holds bytes."""
     for column in columns:
         kind = source.schema.field(column).type

@@ -11,7 +11,7 @@ from ktdeval.errors import UsageError
 from ktdeval.market import Entity, entity_of, place, read_entities
 from ktdeval.values.tables.text_files import first_bytes
 from ktdeval_data.columns import read_table
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 
 _FIELDS = Entity._fields
 _LINES = (".jsonl", ".jsonl.gz")  #: of files with an object a line
@@ -21,7 +21,7 @@ def read_entity_table(
     path: Path,
     mapping: Mapping[str, str],
     form: Callable[[pd.Series], pd.Series],
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> list[Entity]:
     """Read entities from a file: objects in lines, whose fields have our names, or a table under the
     names of vendors, without the columns that it has besides. `form` normalises codes.

@@ -46,7 +46,7 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
     days = raw.table.days.astype("datetime64[ns]")
     pairs = pd.MultiIndex.from_product([days, currencies], names=["date", "currency"])
     grid = pairs.to_frame(index=False)
-    levels = grid.assign(code=grid["currency"] + account, close=_at(grid, rates, where))
+    levels = grid.assign(code=grid["currency"] + account, close=_rates_at(grid, rates, where))
 
     notes = []
     unused = sorted(set(rates["currency"]).difference(currencies))
@@ -130,8 +130,8 @@ def _converted(
     where = params.fx or ""
     bars = raw.bars.assign(traded=~halts, date=raw.bars["date"].astype("datetime64[ns]"))
     own = bars.assign(currency=bars["code"].astype(str).map(quoted)).dropna(subset="currency")
-    now = _at(own, rates, where)
-    before = _at(own[own["open"].notna()], rates, where, opens=True).reindex(own.index)
+    now = _rates_at(own, rates, where)
+    before = _rates_at(own[own["open"].notna()], rates, where, opens=True).reindex(own.index)
     # A bar whose open lies outside of it takes one rate: it stays wrong, and the check finds it.
     wrong = (own["open"] > own["high"] * _SLACK) | (own["open"] * _SLACK < own["low"])
     before = before.mask(wrong, now)
@@ -159,7 +159,9 @@ def _converted(
     return bars
 
 
-def _at(rows: pd.DataFrame, rates: pd.DataFrame, where: str, *, opens: bool = False) -> pd.Series:
+def _rates_at(
+    rows: pd.DataFrame, rates: pd.DataFrame, where: str, *, opens: bool = False
+) -> pd.Series:
     """Return the last rate of each row's currency up to its date, or with `opens` before its date.
     Raises DataError if there is none, or it is too old.
     """

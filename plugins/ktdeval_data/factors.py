@@ -14,7 +14,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval_data.bar_columns import refuse_lost_zeros_beside
 from ktdeval_data.columns import read_events
 from ktdeval_data.params import LongParams
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 
 _MOST_EX_DAYS = 0.1  # part of a code's days
 _NEAR = np.log(
@@ -27,7 +27,7 @@ def factors_of_file(
     path: str,
     mapping: Mapping[str, str],
     codes: Callable[[pd.Series], pd.Series],
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> str:
     """Fill the factor of bars without one, in place, from a file: date, code, factor, each held
     until the next one of its code; return a note. A file that has only the days on which factors
@@ -94,7 +94,9 @@ def _with_starts(joined: pd.DataFrame, table: pd.DataFrame, path: str) -> list[s
     return started
 
 
-def factors_beside(bars: pd.DataFrame, params: LongParams, reading: Reading) -> tuple[str, ...]:
+def factors_beside(
+    bars: pd.DataFrame, params: LongParams, reading: ReadingOptions
+) -> tuple[str, ...]:
     """Fill the factor of bars without one, in place, from columns beside their prices; return notes
     on what is read.
     """
@@ -135,7 +137,7 @@ def factors_beside(bars: pd.DataFrame, params: LongParams, reading: Reading) -> 
     return tuple(filter(None, notes))
 
 
-def _of_divisors(bars: pd.DataFrame, reading: Reading, has_factor: bool) -> str:
+def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) -> str:
     """Fill the factor of bars without one, in place, with 1 over the number that divides prices,
     times that of dividends where there is one; return a note.
     """

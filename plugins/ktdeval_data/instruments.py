@@ -17,7 +17,7 @@ from ktdeval.plugins.registry import load_plugins
 from ktdeval_data.columns import read_table, with_texts
 from ktdeval_data.reading.codes import as_among, plain_code, us_symbol
 from ktdeval_data.reading.days import parse_days
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 
 _ASSET_FIELDS = ("name", "industry", "venue", "kind", "currency", "list_date")
 _COINS = "crypto_spot"
@@ -98,7 +98,7 @@ def read_listing(
     mapping: Mapping[str, str],
     venue: str,
     kind: str | None,
-    reading: Reading | None = None,
+    reading: ReadingOptions | None = None,
 ) -> Listing:
     """Read the file of assets; `venue` and `kind` are the defaults of codes for which it has none.
 
@@ -106,7 +106,7 @@ def read_listing(
     list_date. Raises UsageError if `venue` is unknown; DataError if a venue, kind or currency in
     the file is, or if rows of one code differ.
     """
-    how = (reading or Reading()).beside("industry")
+    how = (reading or ReadingOptions()).beside("industry")
     venues = load_plugins().venues()
     default = _instrument(find_venue(venue, venues), kind or "", "", "--kind")
     if not path:
@@ -147,23 +147,23 @@ def read_listing(
         differing = rows[rows["code"] == twice.iloc[0]].head(2)
         both = []
         for row, cells in differing.iterrows():
-            both.append(f"{place(table, int(row))} has {', '.join(_words(cells))}")
+            both.append(f"{place(table, int(row))} has {', '.join(_field_words(cells))}")
 
         what = f"the rows of {twice.iloc[0]} differ in {', '.join(_ASSET_FIELDS)}"
         raise DataError(f"{path}: {what}: {'; '.join(both)}; keep the one that is meant")
 
     assets = rows[["code", "name", "industry"]].reset_index(drop=True)
-    return Listing(assets, own, default, venues, how.code_width, _listed(rows, path))
+    return Listing(assets, own, default, venues, how.code_width, _listing_days(rows, path))
 
 
-def _listed(rows: pd.DataFrame, path: str) -> dict[str, str]:
+def _listing_days(rows: pd.DataFrame, path: str) -> dict[str, str]:
     """Return the ISO day of listing by code. Raises DataError if a cell is not a day."""
     given = rows[rows["list_date"] != ""]
     days = parse_days(given["list_date"], f"{path}: list_date")
     return {str(code): str(day)[:10] for code, day in zip(given["code"], days, strict=True)}
 
 
-def _words(row: pd.Series) -> list[str]:
+def _field_words(row: pd.Series) -> list[str]:
     """Return name and value of each field that is given, such as `industry bank`."""
     return [f"{field} {row[field]}" for field in _ASSET_FIELDS if row[field]]
 

@@ -66,7 +66,7 @@ from ktdeval_data.members import (
 from ktdeval_data.our_units import in_shares, to_our_units
 from ktdeval_data.params import DocumentParams, LongParams
 from ktdeval_data.reading.days import parse_days
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.splits import apply_splits
 
 _FILES = (
@@ -231,7 +231,7 @@ def _factors(
     params: LongParams,
     mappings: Mapping[str, Mapping[str, str]],
     codes: Callable[[pd.Series], pd.Series],
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> tuple[str, ...]:
     """Fill the adjustment factor of bars without one, in place, from the file or column that has it;
     return notes.
@@ -253,7 +253,7 @@ def _factors(
     return notes
 
 
-def _of_bars(bars: pd.DataFrame, reading: Reading, file: str) -> Reading:
+def _of_bars(bars: pd.DataFrame, reading: ReadingOptions, file: str) -> ReadingOptions:
     """Return how a file next to the bars is read; without a column of codes it is of their only
     asset.
     """
@@ -343,7 +343,7 @@ def _minutes(
 
 
 def _read_minutes(
-    path: Path, mapping: Mapping[str, str], zone: str | None, reading: Reading
+    path: Path, mapping: Mapping[str, str], zone: str | None, reading: ReadingOptions
 ) -> pd.DataFrame:
     """Read time, code, open, high, low, close, volume, and ends_at, the time in UTC.
 
@@ -386,7 +386,7 @@ def _read_minutes(
 
 
 def _read_bars(
-    params: LongParams, mapping: Mapping[str, str], listing: Listing, reading: Reading
+    params: LongParams, mapping: Mapping[str, str], listing: Listing, reading: ReadingOptions
 ) -> pd.DataFrame:
     where = params.bars
     required = _REQUIRED if listing.venues[params.venue].has_boards else _REQUIRED_OF_CLOSES
@@ -444,7 +444,7 @@ def _read_indices(
     mapping: Mapping[str, str],
     benchmark_code: str,
     bars: pd.DataFrame,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> pd.DataFrame:
     """Return the levels of the indices: date, code, close.
 
@@ -501,7 +501,7 @@ def documents_of(
     params: DocumentParams,
     mapping: Mapping[str, str],
     form: Callable[[pd.Series], pd.Series],
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> Documents:
     """Read the documents that `params` names, and the entities in them (arguments as of
     `read_entity_table`); none without a file. Raises DataError as `read_documents`; UsageError if

@@ -14,7 +14,7 @@ from ktdeval_data.columns import index_code, normalise_codes, read_table, with_t
 from ktdeval_data.instruments import Listing
 from ktdeval_data.reading.codes import listed_in, plain_code
 from ktdeval_data.reading.days import ISO, DayForm, parse_days
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 
 _OPEN_START = np.datetime64("1900-01-01")
 OPEN_END = np.datetime64("2200-01-01")
@@ -33,7 +33,7 @@ def known_days(
     return days
 
 
-def last_days(table: pd.DataFrame, path: Path | str, reading: Reading) -> pd.Series:
+def last_days(table: pd.DataFrame, path: Path | str, reading: ReadingOptions) -> pd.Series:
     """Return the days of the column `out_date`, `OPEN_END` if a cell or the column is missing."""
     if "out_date" not in table:
         return pd.Series(pd.NaT, index=table.index).fillna(OPEN_END)
@@ -45,10 +45,10 @@ def read_members(
     mapping: Mapping[str, str],
     benchmark_code: str,
     listing: Listing,
-    reading: Reading | None = None,
+    reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
     """Read the intervals of membership from a file of intervals or of dated lists."""
-    how = (reading or Reading()).beside("members")
+    how = (reading or ReadingOptions()).beside("members")
     optional = ["date", "out_date", "index_code"]
     table = _each_code(read_table(path, ["code", "in_date|date"], optional, mapping, reading=how))
     if "index_code" in table:
@@ -85,7 +85,7 @@ def _each_code(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(code=lists.map(lambda codes: codes or [np.nan])).explode("code")
 
 
-def index_codes(column: pd.Series, reading: Reading) -> list[str]:
+def index_codes(column: pd.Series, reading: ReadingOptions) -> list[str]:
     """Return the normalised codes of a column of indices."""
     return [index_code(plain_code(str(text), reading.code_width)) for text in column]
 
@@ -120,7 +120,7 @@ def read_names(
     path: str | None,
     mapping: Mapping[str, str],
     codes: Callable[[pd.Series], pd.Series] = normalise_codes,
-    reading: Reading | None = None,
+    reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
     """Read dated names: code, first, last, name, code_then, one row for each span of days. No rows
     without a file.
@@ -128,7 +128,7 @@ def read_names(
     if path is None or not path:
         return pd.DataFrame(columns=["code", "first", "last", "name", "code_then"])
 
-    how = (reading or Reading()).beside("names")
+    how = (reading or ReadingOptions()).beside("names")
     table = read_table(
         Path(path), ["code", "name", "in_date"], ["out_date", "code_then"], mapping, reading=how
     )

@@ -39,7 +39,7 @@ from ktdeval_data.params import (
     PlaceboParams,
     SyntheticParams,
 )
-from ktdeval_data.synthetic import Market, make_synthetic
+from ktdeval_data.synthetic import GrowingMarket, make_synthetic
 
 IndexArray = npt.NDArray[np.intp]
 
@@ -66,7 +66,7 @@ def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str,
     if default is None and params.block_days is not None:
         raise ConfigError(f"placebo: kind {params.kind} has no blocks; leave block_days out")
 
-    recipe = Recipe(params.kind, params.seed, params.block_days or default or 1)
+    recipe = DrawRecipe(params.kind, params.seed, params.block_days or default or 1)
     source = open_source(params.of)
     alpha: int | None = 0
     if recipe.kind == "sign_flip" and recipe.block_days > 1:
@@ -103,7 +103,7 @@ def open_source(of: str) -> MarketSnapshot:
     return load_snapshot(stored)
 
 
-def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
+def placebo_of(source: MarketSnapshot, recipe: DrawRecipe) -> MarketSnapshot:
     """Return the placebo of a market, without an id.
 
     Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and
@@ -156,7 +156,7 @@ def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
 class _Rebuilder:
     """Day loop: exposures of the placebo's own history, returns, bars."""
 
-    def __init__(self, source: MarketSnapshot, parts: Parts, draws: Draws) -> None:
+    def __init__(self, source: MarketSnapshot, parts: BarParts, draws: ResidualDraws) -> None:
         self.source = source
         self.parts = parts
         self.tick = FEN if source.meta.has_factor else _TICK_WITHOUT_FACTOR
@@ -170,12 +170,12 @@ class _Rebuilder:
         self.reach_up = np.where(upright, up, down)
         self.reach_down = np.where(upright, down, up)
 
-        self.market = Market(source.days, len(source.codes))
+        self.market = GrowingMarket(source.days, len(source.codes))
         self.market.grids["factor"] = source.factor
         self.market.grids["volume"] = source.volume
         self.last = np.full(len(source.codes), np.nan)  # adjusted close of the latest bar
 
-    def run(self) -> Market:
+    def run(self) -> GrowingMarket:
         """Rebuild all days."""
         self._record(0, self._bars_of_source(0))
         for row in range(1, len(self.source.days)):
@@ -298,7 +298,7 @@ class _Rebuilder:
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
+class BarParts:
     """Explained and unexplained parts of a market's bars.
 
     There are D = T - 1 days of N assets (day d is row d + 1 of the snapshot) and P = 1 + 9
@@ -317,7 +317,7 @@ class Parts:
     bound: FloatArray
 
 
-def take_apart(snapshot: MarketSnapshot) -> Parts:
+def take_apart(snapshot: MarketSnapshot) -> BarParts:
     """Explain every day's returns, to the close and to the open, by the market and the nine styles.
 
     No later day is used: each day has its own regression, on exposures known the day before.
@@ -337,7 +337,7 @@ def take_apart(snapshot: MarketSnapshot) -> Parts:
     above = np.maximum(snapshot.open[1:], snapshot.close[1:])
     below = np.minimum(snapshot.open[1:], snapshot.close[1:])
 
-    return Parts(
+    return BarParts(
         fit=fit,
         coefficients=np.stack([closing, opening]),
         residuals=np.stack([close_residuals, open_residuals]),
@@ -405,7 +405,7 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class ResidualDraws:
     """Source of the residual of each of D days and N assets. `day, asset`: [D, N] the bar that it is
     taken from, if possible of an asset of the same board.
     """
@@ -416,7 +416,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class DrawRecipe:
     """Recipe of the draws."""
 
     kind: Kind  # as in `PlaceboParams`
@@ -428,7 +428,9 @@ class Recipe:
         return np.random.default_rng(derive_seed(self.seed, "placebo market", self.kind, purpose))
 
 
-def draw(recipe: Recipe, has_return: BoolArray, boards: tuple[Board, ...], styled: int) -> Draws:
+def draw(
+    recipe: DrawRecipe, has_return: BoolArray, boards: tuple[Board, ...], styled: int
+) -> ResidualDraws:
     """Draw the residuals of a placebo of [D, N] bars.
 
     For every kind, a residual is multiplied by a fair sign that is independent of everything else.
@@ -446,7 +448,7 @@ def draw(recipe: Recipe, has_return: BoolArray, boards: tuple[Board, ...], style
     if recipe.kind == "sign_flip":
         blocks = -(-days // recipe.block_days)
         signs = _signs(recipe.stream("signs"), (blocks, assets))
-        return Draws(own_day, own_asset, np.repeat(signs, recipe.block_days, axis=0)[:days])
+        return ResidualDraws(own_day, own_asset, np.repeat(signs, recipe.block_days, axis=0)[:days])
 
     signs = np.broadcast_to(_signs(recipe.stream("signs"), (days, 1)), has_return.shape)
     members = []
@@ -455,11 +457,11 @@ def draw(recipe: Recipe, has_return: BoolArray, boards: tuple[Board, ...], style
         members.append(np.flatnonzero(is_member))
 
     if recipe.kind == "shuffle":
-        return Draws(own_day, _shuffled(recipe.stream("order"), has_return, members), signs)
+        return ResidualDraws(own_day, _shuffled(recipe.stream("order"), has_return, members), signs)
 
     drawn = _stationary_days(recipe, days, styled)
     asset = _substituted(recipe.stream("substitutes"), has_return, has_return[drawn], members)
-    return Draws(np.broadcast_to(drawn[:, None], has_return.shape), asset, signs)
+    return ResidualDraws(np.broadcast_to(drawn[:, None], has_return.shape), asset, signs)
 
 
 def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
@@ -480,7 +482,7 @@ def _shuffled(
     return asset
 
 
-def _stationary_days(recipe: Recipe, days: int, styled: int) -> IndexArray:
+def _stationary_days(recipe: DrawRecipe, days: int, styled: int) -> IndexArray:
     """Draw the days of a stationary bootstrap (Politis and Romano 1994), [D], separately before
     `styled` and from it on.
     """

@@ -22,7 +22,7 @@ from ktdeval_data.members import read_names, renumbered
 from ktdeval_data.our_units import to_our_units
 from ktdeval_data.params import QlibParams
 from ktdeval_data.reading.days import parse_days
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
@@ -43,7 +43,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
     )
     features = _entries(folder / "features")
     benchmark = index_code(params.benchmark_code)
-    reading = Reading(has_map=False)
+    reading = ReadingOptions(has_map=False)
     names = read_names(params.names, {}, reading=reading)
     bars = renumbered(_read_bars(features, calendar, members, _clip(calendar, params)), names)
     conventions, notes = to_our_units(bars, params)

@@ -12,7 +12,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.values.tables.text_files import at_line, shown_cell
 from ktdeval_data.bar_columns import refuse_lost_zeros_beside
 from ktdeval_data.columns import as_events, read_table
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.reading.ratios import ratio_of
 
 
@@ -21,7 +21,7 @@ def apply_splits(
     path: str,
     mapping: Mapping[str, str],
     codes: Callable[[pd.Series], pd.Series],
-    reading: Reading | None = None,
+    reading: ReadingOptions | None = None,
 ) -> str:
     """Fill the adjustment factor of bars without one, in place, from a file of splits; return a note.
 
@@ -34,7 +34,7 @@ def apply_splits(
     if bars["factor"].notna().any():
         raise UsageError("--splits: the bars have a factor already; leave out one of the two")
 
-    table = _read_splits(path, mapping, codes, reading or Reading(file="splits"))
+    table = _read_splits(path, mapping, codes, reading or ReadingOptions(file="splits"))
     refuse_lost_zeros_beside(bars, table["code"], path)
     lives = bars.groupby("code", observed=True)["date"].agg(["min", "max"])
     inside = table.join(lives, on="code").query("min < date <= max")
@@ -53,7 +53,7 @@ def _read_splits(
     path: str,
     mapping: Mapping[str, str],
     codes: Callable[[pd.Series], pd.Series],
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> pd.DataFrame:
     """Read date, code, ratio, without rows of days without a split. Raises DataError: a cell is no
     ratio, or as of `as_events`.

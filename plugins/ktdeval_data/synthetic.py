@@ -37,7 +37,7 @@ from ktdeval_data.synthetic_shocks import (
     CONTROL_POINTS,
     FACTOR_PREMIA,
     REGIMES,
-    Events,
+    AssetEvents,
     Listings,
     Shocks,
     draw_events,
@@ -118,13 +118,13 @@ def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
     events = draw_events(params.seed, days, len(listings.codes))
     market = simulate(assets, shocks, events, days, stream(params.seed, "reviews"))
 
-    return _snapshot(params, listings, market, assets.lots), _truth(
+    return _market_snapshot(params, listings, market, assets.lots), _truth(
         params, listings, shocks, market
     )
 
 
-def _snapshot(
-    params: SyntheticParams, listings: Listings, market: Market, lots: FloatArray
+def _market_snapshot(
+    params: SyntheticParams, listings: Listings, market: GrowingMarket, lots: FloatArray
 ) -> MarketSnapshot:
     bars: dict[str, Any] = {
         name: grid for name, grid in market.grids.items() if not name.startswith("adjusted")
@@ -151,7 +151,7 @@ def _snapshot(
     )
 
 
-def _indices(market: Market, lots: FloatArray) -> dict[str, FloatArray]:
+def _indices(market: GrowingMarket, lots: FloatArray) -> dict[str, FloatArray]:
     """Benchmark, its 50 largest members by value, and its members equally weighted; dividends
     reinvested in all three.
     """
@@ -177,7 +177,9 @@ def _levels(returns: FloatArray, weights: FloatArray, start: float) -> FloatArra
     return np.round(start * np.cumprod(1.0 + daily), 4)
 
 
-def _truth(params: SyntheticParams, listings: Listings, shocks: Shocks, market: Market) -> Truth:
+def _truth(
+    params: SyntheticParams, listings: Listings, shocks: Shocks, market: GrowingMarket
+) -> Truth:
     return Truth(
         days=market.days,
         market=market.market_return,
@@ -213,7 +215,7 @@ LOCK_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Assets:
+class AssetFacts:
     """Static facts of the assets, [N] each. `industry`: as in `Listings`."""
 
     industry: np.ndarray[tuple[int], np.dtype[np.intp]]
@@ -231,7 +233,7 @@ class Assets:
 
 def make_assets(
     rng: np.random.Generator, listings: Listings, base_volatility: FloatArray
-) -> Assets:
+) -> AssetFacts:
     """Draw the static facts: sizes span two orders of magnitude, prices one."""
     n = len(listings.codes)
     price_fen = np.clip(
@@ -240,7 +242,7 @@ def make_assets(
     value_cny = np.exp(np.log(6.0e10) + 0.8 * rng.standard_normal(n))
     boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
 
-    return Assets(
+    return AssetFacts(
         industry=listings.industry,
         limit=np.array([DAILY_LIMIT_PCT[board] for board in listings.boards]) / 100.0,
         price_fen=price_fen,
@@ -253,7 +255,7 @@ def make_assets(
 
 
 @dataclass
-class Market:
+class GrowingMarket:
     """Growing market: arrays of full length [T, N], filled up to row `day`."""
 
     days: DayArray
@@ -290,7 +292,7 @@ class Market:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class DayBounds:
     """Reference price and the limits of a day, in fen, [N] each."""
 
     reference: FloatArray
@@ -299,7 +301,7 @@ class Bounds:
 
 
 # a tuple: its fields are those of a table
-class Bars(NamedTuple):
+class DayBars(NamedTuple):
     """Prices of one day in fen, [N] each."""
 
     open: FloatArray
@@ -309,15 +311,19 @@ class Bars(NamedTuple):
 
 
 def simulate(
-    assets: Assets, shocks: Shocks, events: Events, days: DayArray, rng: np.random.Generator
-) -> Market:
+    assets: AssetFacts,
+    shocks: Shocks,
+    events: AssetEvents,
+    days: DayArray,
+    rng: np.random.Generator,
+) -> GrowingMarket:
     """Run the market day by day.
 
     The return of asset i on day t is `market + exposures[t-1, i] @ factor[t] + industry[t] +
     idiosyncratic[t, i]`, cut at the board's limit and rounded to fen; `market` is solved so that
     the capitalisation-weighted index meets its target.
     """
-    market = Market(days, len(assets.price_fen))
+    market = GrowingMarket(days, len(assets.price_fen))
     price = assets.price_fen.copy()
     factor = np.ones(market.n_assets)
     member = np.zeros(market.n_assets, dtype=bool)  # at first the largest listed names
@@ -380,7 +386,9 @@ def review_rows(days: DayArray) -> frozenset[int]:
     return frozenset(rows[(rows > 0) & (rows < len(days))].tolist())
 
 
-def _review(market: Market, member: BoolArray, eligible: BoolArray, changes: int) -> BoolArray:
+def _review(
+    market: GrowingMarket, member: BoolArray, eligible: BoolArray, changes: int
+) -> BoolArray:
     """Replace the least traded members by the most traded names outside."""
     amount = market.history().amount[-AMOUNT_DAYS:]
     traded = np.where(np.isfinite(amount), amount, 0.0).sum(axis=0)
@@ -394,7 +402,7 @@ def _review(market: Market, member: BoolArray, eligible: BoolArray, changes: int
     return after
 
 
-def _exposures(market: Market) -> FloatArray:
+def _exposures(market: GrowingMarket) -> FloatArray:
     """[K, N] standardised exposures at the last close, 0 where undefined."""
     if market.day < 0:
         return np.zeros((1, market.n_assets))
@@ -403,8 +411,8 @@ def _exposures(market: Market) -> FloatArray:
 
 
 def _ex_day(
-    assets: Assets, events: Events, row: int, price: FloatArray, factor: FloatArray
-) -> tuple[Bounds, FloatArray]:
+    assets: AssetFacts, events: AssetEvents, row: int, price: FloatArray, factor: FloatArray
+) -> tuple[DayBounds, FloatArray]:
     """Reference prices, limits and factors of a day: dividends in whole fen and bonus shares lower
     the reference.
     """
@@ -426,11 +434,11 @@ def _ex_day(
     low = np.maximum(np.ceil(reference * (1.0 - assets.limit) - 1e-6), 1.0)
     high = np.maximum(np.floor(reference * (1.0 + assets.limit) + 1e-6), low)
 
-    return Bounds(reference, low, high), after
+    return DayBounds(reference, low, high), after
 
 
 def _solve(
-    bounds: Bounds, own: FloatArray, weights: FloatArray, target: float
+    bounds: DayBounds, own: FloatArray, weights: FloatArray, target: float
 ) -> tuple[float, float, FloatArray]:
     """Return the common return at which the index return meets `target`, the index return reached,
     and the closes in fen.
@@ -445,7 +453,9 @@ def _solve(
     return common, index_return, close
 
 
-def _bars(assets: Assets, shocks: Shocks, row: int, bounds: Bounds, close: FloatArray) -> Bars:
+def _bars(
+    assets: AssetFacts, shocks: Shocks, row: int, bounds: DayBounds, close: FloatArray
+) -> DayBars:
     """Open, high and low around the closes; some days at the limit trade at one price."""
     day_return = close / bounds.reference - 1.0
     overnight = assets.overnight_share * day_return + shocks.overnight[row]
@@ -465,11 +475,11 @@ def _bars(assets: Assets, shocks: Shocks, row: int, bounds: Bounds, close: Float
         locked, close, np.maximum(np.rint(lower * (1.0 - shocks.range_down[row])), bounds.low)
     )
 
-    return Bars(open_, np.maximum(high, upper), np.minimum(low, lower), close)
+    return DayBars(open_, np.maximum(high, upper), np.minimum(low, lower), close)
 
 
 def _turnover(
-    assets: Assets, shocks: Shocks, row: int, value: FloatArray, day_return: FloatArray
+    assets: AssetFacts, shocks: Shocks, row: int, value: FloatArray, day_return: FloatArray
 ) -> FloatArray:
     """[N] CNY that would change hands: size, activity, the size of the move and, differently by
     asset, its sign.
@@ -486,9 +496,9 @@ def _turnover(
 
 
 def _record(
-    market: Market,
+    market: GrowingMarket,
     row: int,
-    bars: Bars,
+    bars: DayBars,
     factor: FloatArray,
     turnover: FloatArray,
     states: tuple[BoolArray, BoolArray],

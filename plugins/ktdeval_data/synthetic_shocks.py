@@ -181,7 +181,7 @@ class Shocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class AssetEvents:
     """Events of assets by calendar."""
 
     listed: BoolArray  # [T, N] False before an asset's first day
@@ -311,20 +311,20 @@ def _activity(
     return level + 0.6 * np.log(volatility)[:, None]
 
 
-def draw_events(seed: int, days: DayArray, n_assets: int) -> Events:
+def draw_events(seed: int, days: DayArray, n_assets: int) -> AssetEvents:
     """Draw listings, suspensions, dividends and bonus issues."""
-    listed = _listed(stream(seed, "listing"), days, n_assets)
+    listed = _listed_grid(stream(seed, "listing"), days, n_assets)
     suspended = _suspended(stream(seed, "suspension"), listed)
     dividend_yield, bonus = _distributions(stream(seed, "distribution"), days, listed & ~suspended)
 
-    return Events(listed, suspended, dividend_yield, bonus)
+    return AssetEvents(listed, suspended, dividend_yield, bonus)
 
 
 LATE_LISTINGS = 8
 """Assets that are listed after the first day."""
 
 
-def _listed(rng: np.random.Generator, days: DayArray, n_assets: int) -> BoolArray:
+def _listed_grid(rng: np.random.Generator, days: DayArray, n_assets: int) -> BoolArray:
     first = np.zeros(n_assets, dtype=np.int64)
     late = rng.choice(n_assets, size=LATE_LISTINGS, replace=False)
     first[late] = rng.integers(1, max(2, len(days) * 3 // 4), size=LATE_LISTINGS)

@@ -65,7 +65,7 @@ Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
 
 
 # a tuple: sorted
-class Named(NamedTuple):
+class InventedNames(NamedTuple):
     """Invented words of an asset: no two assets share one, except the name of their sector."""
 
     code: str
@@ -152,7 +152,7 @@ def _recipe(params: TwinParams) -> str:
     return recipe
 
 
-def _truth_files(parts: Sequence[Part]) -> dict[str, bytes]:
+def _truth_files(parts: Sequence[GroupPart]) -> dict[str, bytes]:
     """Return the tables of planted effects of all groups, as Parquet files by name."""
     truth = {}
     for name in ("assets", "news"):
@@ -169,7 +169,7 @@ def _stream(*parts: str | int) -> np.random.Generator:
     return np.random.default_rng(derive_seed("twin", *parts))
 
 
-def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[Named]:
+def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[InventedNames]:
     """Draw the names of a group's assets, and return them by ascending code. Sectors are assigned
     in turn; codes are those that the group lists, or are made from the names.
     """
@@ -186,24 +186,26 @@ def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[Named]:
 
         name = group.name.format(first=first, second=second)
         sector = sectors[number % len(sectors)]
-        named.append(Named(code, name, first, sector, product, f"{forename} {surname}"))
+        named.append(InventedNames(code, name, first, sector, product, f"{forename} {surname}"))
 
     return sorted(named)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupPart:
     """Assets of a group on its S sessions."""
 
     group: Group
-    named: Sequence[Named]
+    named: Sequence[InventedNames]
     bars: Mapping[str, pd.DataFrame]  # name -> [S, n], by day and code
     truth: Mapping[str, pd.DataFrame]  # as of `make_with_files`, markets by day
     items: Sequence[Document]  # the news in words
     minutes: pd.DataFrame  # of the last days, as of `MinuteBars.of`
 
 
-def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Series) -> Part:
+def _make_part(
+    draw: Draw, group: Group, named: Sequence[InventedNames], common: pd.Series
+) -> GroupPart:
     """Generate a group. `common`: shocks that all groups share, by the days of its sessions."""
     days = common.index
     shape = (len(common), len(named))
@@ -239,7 +241,7 @@ def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Seri
     minutes = _minutes(draw("minutes"), group, bars, days.to_numpy(), np.array(codes, dtype=object))
     tables = {name: pd.DataFrame(grid, days, codes) for name, grid in bars.items()}
 
-    return Part(group, named, tables, truth, items, minutes)
+    return GroupPart(group, named, tables, truth, items, minutes)
 
 
 def _listings(
@@ -394,9 +396,9 @@ def _minutes(
     return pd.DataFrame({"code": np.repeat(codes[asset], count), **columns})
 
 
-def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
+def _join(meta: SnapshotMeta, parts: Sequence[GroupPart]) -> MarketSnapshot:
     """Align the groups to the days of the market, the assets by ascending code."""
-    group_of: dict[Named, Group] = {}
+    group_of: dict[InventedNames, Group] = {}
     items: list[Document] = []
     for part in parts:
         group_of |= dict.fromkeys(part.named, part.group)
@@ -446,7 +448,7 @@ def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
 # ---- news
 
 
-def entities(named: Iterable[Named]) -> Iterator[Entity]:
+def entities(named: Iterable[InventedNames]) -> Iterator[Entity]:
     """Yield the words that identify an asset besides its code, name and sector."""
     for asset in named:
         yield Entity(asset.code, "name", asset.short)
@@ -513,7 +515,7 @@ def spread_views(draw: Draw, news: pd.DataFrame, group: Group) -> pd.DataFrame:
 
 
 def write_news(
-    rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[Named]
+    rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[InventedNames]
 ) -> Iterator[Document]:
     """Yield the items of news as documents. `news`: the table of `draw_news` with the columns
     `date`, the day of the session, and, if desks report, `source`.

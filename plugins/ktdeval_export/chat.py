@@ -32,9 +32,9 @@ from ktdeval_export.metadata import (
 )
 from ktdeval_export.rows import (
     Dialect,
-    Pairs,
-    Talk,
-    Writer,
+    PreferencePairs,
+    RowConversation,
+    RowWriter,
     exclusion,
     lines_of,
     talk_of_episode,
@@ -52,7 +52,7 @@ Form = Literal["chat", "preference"]
 
 
 @dataclass(frozen=True)
-class Bound:
+class MeasureBound:
     """Rows must be at least this good."""
 
     measure: str
@@ -60,14 +60,14 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Options:
+class ExportSettings:
     """What is exported, and how."""
 
     form: Form = "chat"
     rows: Rows = "step"
     dialect: Dialect = "trl"
     by: str | None = None  #: measure by which pairs are compared
-    bound: Bound | None = None
+    bound: MeasureBound | None = None
     with_retries: bool = False
     skip_leaks: bool = False
     allow_evaluation_data: bool = False
@@ -107,7 +107,7 @@ def make_export(
     plugins: Plugins,
     changes: Mapping[str, Any],
     environment: Mapping[str, str],
-    options: Options,
+    options: ExportSettings,
 ) -> Export:
     """Return the rows of some runs; `changes` as of `verify_card`.
 
@@ -115,7 +115,7 @@ def make_export(
     nothing is left, or an episode serves evaluation and that is not allowed; KtdevalError: a run,
     its market or its task can't be opened.
     """
-    work = _Work(plugins, environment, options)
+    work = _ExportState(plugins, environment, options)
     for run in runs:
         for episode in traced_episodes(run, plugins, changes, work.notes):
             work.add(episode)
@@ -124,16 +124,16 @@ def make_export(
 
 
 @dataclass
-class _Work:
+class _ExportState:
     """State of an export."""
 
     plugins: Plugins
     environment: Mapping[str, str]
-    options: Options
+    options: ExportSettings
     notes: list[str] = field(default_factory=list)
     sources: list[SourceEntry] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  #: of sources, by episode id
-    talks: list[Talk] = field(default_factory=list)
+    talks: list[RowConversation] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     measures: dict[str, Measure] = field(default_factory=dict)  #: by task
     left_out: Counter[str] = field(default_factory=Counter)
@@ -225,7 +225,7 @@ class _Work:
         if self.findings:
             raise AuditError(self.findings)
 
-        writer = Writer(self.options.dialect)
+        writer = RowWriter(self.options.dialect)
         pairs: PairCounts | None = None
         if self.options.form == "preference":
             formed, pairs = self._pairs()
@@ -256,12 +256,12 @@ class _Work:
         )
         return Export(text, metadata, self.notes)
 
-    def _pairs(self) -> tuple[list[tuple[Talk, Talk]], PairCounts]:
+    def _pairs(self) -> tuple[list[tuple[RowConversation, RowConversation]], PairCounts]:
         """Return the pairs of each task's talks, and counts of all of them."""
-        formed: list[tuple[Talk, Talk]] = []
+        formed: list[tuple[RowConversation, RowConversation]] = []
         counts: Counter[str] = Counter()
         for task, measure in self.measures.items():
-            pairs = Pairs(measure)
+            pairs = PreferencePairs(measure)
             pairs.form(talk for talk in self.talks if talk.episode.spec.task == task)
             formed += pairs.formed
             counts += pairs.counts
@@ -273,11 +273,11 @@ class _Work:
             another_prompt=counts["another prompt"],
         )
 
-    def _row_entry(self, talk: Talk) -> RowEntry:
+    def _row_entry(self, talk: RowConversation) -> RowEntry:
         source = self.numbers[talk.episode.spec.id]
         return RowEntry(source=source, steps=talk.steps, role=talk.role, value=talk.value)
 
-    def _pair_entry(self, chosen: Talk, rejected: Talk) -> RowEntry:
+    def _pair_entry(self, chosen: RowConversation, rejected: RowConversation) -> RowEntry:
         return RowEntry(
             source=self.numbers[chosen.episode.spec.id],
             steps=chosen.steps,

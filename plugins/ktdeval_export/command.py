@@ -26,7 +26,7 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import dumps_pretty, write_atomic
 from ktdeval.values.typed import to_plain
-from ktdeval_export.chat import AuditError, Bound, Export, Form, Options, make_export
+from ktdeval_export.chat import AuditError, Export, ExportSettings, Form, MeasureBound, make_export
 from ktdeval_export.measures import STEP_RETURN, Rows
 from ktdeval_export.metadata import AuditEntry
 from ktdeval_export.rows import Dialect
@@ -85,7 +85,7 @@ def export(runs: tuple[Path, ...], options: ExportOptions, **changes: Any) -> No
     replies, and audited; one finding, and nothing is written. FILE gets one row a line. Its
     metadata lie next to it, in FILE.metadata.json.
     """
-    chosen = _chosen(options)
+    chosen = _export_settings(options)
     plugins = open_plugins(options.plugin)
     given = {name: value for name, value in changes.items() if value is not None}
     try:
@@ -105,7 +105,7 @@ def export(runs: tuple[Path, ...], options: ExportOptions, **changes: Any) -> No
     if options.as_json:
         print_json(to_plain(made.metadata))
     else:
-        _print(made, options.out, beside)
+        _print_export(made, options.out, beside)
 
 
 def metadata_path(out: Path) -> Path:
@@ -113,9 +113,9 @@ def metadata_path(out: Path) -> Path:
     return out.with_name(f"{out.name}.metadata.json")
 
 
-def _chosen(options: ExportOptions) -> Options:
+def _export_settings(options: ExportOptions) -> ExportSettings:
     """Return what to export, and how. Raises UsageError: options contradict each other."""
-    bound = _bound(options.where)
+    bound = _parse_bound(options.where)
     if options.form == "preference" and options.by is None:
         raise UsageError(
             "--format preference needs --by METRIC: a question's score such as reference_overall,"
@@ -126,7 +126,7 @@ def _chosen(options: ExportOptions) -> Options:
     if bound is not None and options.by not in (None, bound.measure):
         raise UsageError(f"--where and --by name one metric: {bound.measure} is not {options.by}")
 
-    return Options(
+    return ExportSettings(
         form=options.form,
         rows=options.rows,
         dialect=options.dialect,
@@ -138,23 +138,23 @@ def _chosen(options: ExportOptions) -> Options:
     )
 
 
-def _bound(text: str | None) -> Bound | None:
+def _parse_bound(text: str | None) -> MeasureBound | None:
     if text is None:
         return None
 
     name, _, value = text.partition("=")
     try:
-        return Bound(name, float(value))
+        return MeasureBound(name, float(value))
     except ValueError:
         raise UsageError(f"--where {text!r}: expected METRIC=VALUE, such as exact=1") from None
 
 
-def _print(made: Export, out: Path, beside: Path) -> None:
+def _print_export(made: Export, out: Path, beside: Path) -> None:
     metadata = made.metadata
     click.echo(f"rows    {out} ({metadata.rows} of {metadata.format}, {metadata.dialect})")
     click.echo(f"about   {beside}")
     click.echo(f"audit   {_audited(metadata.audit)}")
-    for what, count in _counts(metadata.left_out, made):
+    for what, count in _left_out_counts(metadata.left_out, made):
         click.echo(f"left out {count}: {what}")
 
     if metadata.allowed:
@@ -167,7 +167,7 @@ def _audited(audit: AuditEntry) -> str:
     return f"{audit.steps} steps; {audit.left_out} left out, no finding in the others"
 
 
-def _counts(left_out: Mapping[str, int], made: Export) -> list[tuple[str, int]]:
+def _left_out_counts(left_out: Mapping[str, int], made: Export) -> list[tuple[str, int]]:
     counts = list(left_out.items())
     pairs = made.metadata.pairs
     if pairs is not None:

@@ -38,7 +38,7 @@ def measure_of(name: str, episode: TracedEpisode, rows: Rows, plugins: Plugins) 
     Raises UsageError: there is none of that name, or neither direction of it is better.
     """
     if is_scoring(episode.task):
-        return _score(name, episode, rows)
+        return _score_measure(name, episode, rows)
 
     if rows == "step":
         if name != STEP_RETURN:
@@ -54,7 +54,7 @@ def measure_of(name: str, episode: TracedEpisode, rows: Rows, plugins: Plugins) 
     return Measure(name, metric.formula, metric.better)
 
 
-def _score(name: str, episode: TracedEpisode, rows: Rows) -> Measure:
+def _score_measure(name: str, episode: TracedEpisode, rows: Rows) -> Measure:
     recorded: set[str] = set()
     for step in episode.steps:
         if isinstance(step.record, AnswerRecord):
@@ -81,7 +81,7 @@ def value_of_step(measure: Measure, step: TracedStep, episode: TracedEpisode) ->
     """Return the measure of a step; None where it is undefined."""
     record = step.record
     if isinstance(record, AnswerRecord):
-        return _number(record.scores.get(measure.name))
+        return _score_number(record.scores.get(measure.name))
 
     assert isinstance(record, StepRecord)  # records are of one of both kinds
     assert episode.ledger is not None  # of a trading episode
@@ -100,7 +100,7 @@ def value_of_episode(measure: Measure, episode: TracedEpisode, plugins: Plugins)
     return plugins.make_metric(measure.name).compute(episode.ledger, episode.market, "strict").value
 
 
-def _number(value: object) -> float | None:
+def _score_number(value: object) -> float | None:
     """Return a recorded score as a number: a truth value counts 1 or 0."""
     if isinstance(value, bool | int | float) and math.isfinite(value):
         return float(value)

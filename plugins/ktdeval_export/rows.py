@@ -33,7 +33,7 @@ EMPTY = "a reply is empty"
 
 
 @dataclass(frozen=True)
-class Talk:
+class RowConversation:
     """A conversation that may become a row."""
 
     episode: TracedEpisode
@@ -88,10 +88,12 @@ def _has_object(call: ToolCall) -> bool:
         return False
 
 
-def talks_of_step(episode: TracedEpisode, step: TracedStep, value: float | None) -> list[Talk]:
+def talks_of_step(
+    episode: TracedEpisode, step: TracedStep, value: float | None
+) -> list[RowConversation]:
     """Return the conversations of a step."""
     return [
-        Talk(
+        RowConversation(
             episode=episode,
             steps=(step.number,),
             role=conversation.role,
@@ -104,7 +106,7 @@ def talks_of_step(episode: TracedEpisode, step: TracedStep, value: float | None)
     ]
 
 
-def talk_of_episode(episode: TracedEpisode, value: float | None) -> Talk:
+def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversation:
     """Return an episode as one conversation: the system prompt once, then the turns of each step.
 
     Raises UsageError: a step has several conversations, or steps have different system prompts.
@@ -136,7 +138,9 @@ def talk_of_episode(episode: TracedEpisode, value: float | None) -> Talk:
         turns += turns_of_step
 
     numbers = tuple(step.number for step in episode.steps)
-    return Talk(episode, numbers, "", opening, tuple(turns), tuple(tools.values()), value)
+    return RowConversation(
+        episode, numbers, "", opening, tuple(turns), tuple(tools.values()), value
+    )
 
 
 def _without_system(
@@ -150,16 +154,18 @@ def _without_system(
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PreferencePairs:
     """Pairs of talks about the same, the better one chosen, and counts of those left out."""
 
     measure: Measure
-    formed: list[tuple[Talk, Talk]] = field(default_factory=list)  #: chosen, rejected
+    formed: list[tuple[RowConversation, RowConversation]] = field(
+        default_factory=list
+    )  #: chosen, rejected
     counts: Counter[str] = field(default_factory=Counter)
 
-    def form(self, talks: Iterable[Talk]) -> None:
+    def form(self, talks: Iterable[RowConversation]) -> None:
         """Pair the talks of runs that have one task, window, seed and steps."""
-        groups: dict[tuple[JsonValue, ...], list[Talk]] = {}
+        groups: dict[tuple[JsonValue, ...], list[RowConversation]] = {}
         for talk in talks:
             groups.setdefault(_pair_key(talk), []).append(talk)
 
@@ -167,7 +173,7 @@ class Pairs:
             for one, other in combinations(group, 2):
                 self._pair(one, other)
 
-    def _pair(self, one: Talk, other: Talk) -> None:
+    def _pair(self, one: RowConversation, other: RowConversation) -> None:
         if (one.opening, one.tools) != (other.opening, other.tools):
             self.counts["another prompt"] += 1
         elif one.value is None or other.value is None:
@@ -180,27 +186,29 @@ class Pairs:
             self.formed.append((other, one))
 
 
-def _pair_key(talk: Talk) -> tuple[JsonValue, ...]:
+def _pair_key(talk: RowConversation) -> tuple[JsonValue, ...]:
     spec = talk.episode.spec
     window = None if spec.window is None else dumps_canonical([spec.window.first, spec.window.last])
     return (spec.task, spec.task_hash, spec.snapshot, window, spec.seed, _numbers(talk), talk.role)
 
 
-def _numbers(talk: Talk) -> str:
+def _numbers(talk: RowConversation) -> str:
     return ",".join(map(str, talk.steps))
 
 
 @dataclass(frozen=True)
-class Writer:
+class RowWriter:
     """Writes rows in a dialect."""
 
     dialect: Dialect
 
-    def chat_row(self, talk: Talk) -> Mapping[str, JsonValue]:
+    def chat_row(self, talk: RowConversation) -> Mapping[str, JsonValue]:
         """Return a row for supervised fine-tuning."""
         return {"messages": self._messages(talk.messages), "tools": _tools(talk.tools)}
 
-    def preference_row(self, chosen: Talk, rejected: Talk) -> Mapping[str, JsonValue]:
+    def preference_row(
+        self, chosen: RowConversation, rejected: RowConversation
+    ) -> Mapping[str, JsonValue]:
         """Return a row for preference learning."""
         return {
             "prompt": self._messages(chosen.opening),

@@ -130,12 +130,12 @@ def traced_episodes(
             tasks[spec.task] = plugins.make_task(spec.task, changes.get("items"))
             check_ran(folder, tasks[spec.task], plugins, spec)
 
-        reader = _Reader(folder, plugins, tasks[spec.task], market)
+        reader = _EpisodeReader(folder, plugins, tasks[spec.task], market)
         yield reader.read(spec)
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _EpisodeReader:
     """Reads the episodes of one task of a run."""
 
     folder: RunFolder
@@ -176,7 +176,7 @@ class _Reader:
             return factory.open(spec, listeners[0])
 
         factory = EpisodeFactory({spec.task: self.task}, self.plugins, self.market)
-        asked = _Asked(spec, self.task, self.plugins, self.market)
+        asked = _EpisodeQuestions(spec, self.task, self.plugins, self.market)
         retraced = retrace_episode(transcript, listening)
         whole = _count_difference(records, transcript)
 
@@ -205,7 +205,7 @@ class _Reader:
                 return
 
 
-class _Asked:
+class _EpisodeQuestions:
     """Masks and questions of an episode: one mask for all steps of a trading task, one for each
     question.
     """

@@ -33,7 +33,7 @@ _ASK_AGAIN_S = 0.5  #: what was refused is asked for again after this time
 
 
 @dataclass
-class _Purse:
+class _DrawnSum:
     """What this process has drawn of one shared sum."""
 
     total: SharedSum
@@ -77,8 +77,8 @@ class GridAllowance:
     share it.
     """
 
-    dollars: _Purse | None  #: None where the grid sets no limit
-    tokens: _Purse | None
+    dollars: _DrawnSum | None  #: None where the grid sets no limit
+    tokens: _DrawnSum | None
     beats: Heartbeats
     clock: Callable[[], float] = time.monotonic  #: seconds
     _calls: int = 0  #: under way
@@ -181,7 +181,7 @@ class GridAllowance:
             self._give_back_all()
 
     @property
-    def _purses(self) -> list[_Purse]:
+    def _purses(self) -> list[_DrawnSum]:
         return [purse for purse in (self.dollars, self.tokens) if purse is not None]
 
     @property
@@ -213,7 +213,7 @@ def _units(usd: float) -> int:
     return math.ceil(usd * _UNITS_A_DOLLAR)
 
 
-def _exceeding(purse: _Purse | None, amount: int) -> int | None:
+def _exceeding(purse: _DrawnSum | None, amount: int) -> int | None:
     """Return what would be used with a further amount, if that exceeds the limit."""
     if purse is None:
         return None
@@ -235,11 +235,11 @@ def grid_allowance(plan: GridPlan, place: GridPlace, beats: Heartbeats) -> GridA
     if plan.max_cost is not None:
         units = math.floor(plan.max_cost * _UNITS_A_DOLLAR)
         total = SharedSum(place.store, "sums/dollars", units, beats)
-        dollars = _Purse(total, units // _PORTIONS)
+        dollars = _DrawnSum(total, units // _PORTIONS)
 
     tokens = None
     if plan.max_tokens is not None:
         total = SharedSum(place.store, "sums/tokens", plan.max_tokens, beats)
-        tokens = _Purse(total, math.ceil(plan.max_tokens / _PORTIONS))
+        tokens = _DrawnSum(total, math.ceil(plan.max_tokens / _PORTIONS))
 
     return GridAllowance(dollars, tokens, beats)

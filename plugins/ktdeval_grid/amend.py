@@ -79,7 +79,7 @@ def amendment(before: GridPlan, after: GridPlan) -> Amendment:
         added += [f"{kind} {name}" for name in has if name not in had]
         removed += [f"{kind} {name}" for name in had if name not in has]
 
-    changed = tuple(_changes(before, after))
+    changed = tuple(_plan_changes(before, after))
     return Amendment(tuple(added), tuple(removed), changed)
 
 
@@ -89,7 +89,7 @@ def _refusals(before: GridPlan, after: GridPlan) -> Iterator[str]:
     has = to_object(after)
     for name in _FIXED:
         if had[name] != has[name]:
-            yield f"{name}: {_shown(had[name])}; now {_shown(has[name])}"
+            yield f"{name}: {_shown_value(had[name])}; now {_shown_value(has[name])}"
 
     if after.mask_key is not None and after.mask_key != before.mask_key:
         yield "mask_key: not that of the grid; leave it out"
@@ -113,7 +113,7 @@ def _redefined(
         old = known.get(entry.short)
         if old is not None and _unpriced(old) != _unpriced(entry):
             yield (
-                f"{kind} {entry.short}: {_shown(_unpriced(old))}; now {_shown(_unpriced(entry))};"
+                f"{kind} {entry.short}: {_shown_value(_unpriced(old))}; now {_shown_value(_unpriced(entry))};"
                 " give it another label"
             )
 
@@ -124,18 +124,18 @@ def _unpriced(entry: PlannedModel | PlannedAgent) -> dict[str, JsonValue]:
     return {name: value for name, value in fields.items() if name not in ("price", "label")}
 
 
-def _changes(before: GridPlan, after: GridPlan) -> Iterator[str]:
+def _plan_changes(before: GridPlan, after: GridPlan) -> Iterator[str]:
     had = to_object(before)
     has = to_object(after)
     for name in _FREE:
         if had[name] != has[name]:
-            yield f"{name}: {_shown(has[name])} (was {_shown(had[name])})"
+            yield f"{name}: {_shown_value(has[name])} (was {_shown_value(had[name])})"
 
     prices = {model.short: model.price for model in before.models}
     for model in after.models:
         old = prices.get(model.short, model.price)
         if old != model.price:
-            yield f"price of {model.short}: {_shown(model.price)} (was {_shown(old)})"
+            yield f"price of {model.short}: {_shown_value(model.price)} (was {_shown_value(old)})"
 
     rules = {rule.name: rule for rule in before.prune}
     for rule in after.prune:
@@ -152,7 +152,7 @@ def with_key(plan: GridPlan, mask_key: str) -> GridPlan:
     return msgspec.structs.replace(plan, mask_key=mask_key)
 
 
-def _shown(value: JsonValue) -> str:
+def _shown_value(value: JsonValue) -> str:
     """Return a value as a message shows it."""
     if value is None or value in ({}, []):
         return "none"

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ktdeval.cards import clean, dollars
 from ktdeval.values.jsonio import write_atomic
-from ktdeval_grid.outputs import Output
+from ktdeval_grid.outputs import CardsOutput
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.status import GridStatus, Tally
 from ktdeval_pages.assets import source_hash, stylesheet
@@ -51,7 +51,7 @@ class BundlePage:
     status: GridStatus
     cards: tuple[BundleCard, ...]
     report: str  #: path of the report in the bundle; empty where there is none
-    outputs: tuple[Output, ...]
+    outputs: tuple[CardsOutput, ...]
     problems: tuple[str, ...]
 
 
@@ -98,7 +98,7 @@ def index_html(page: BundlePage) -> str:
             plan=plan,
             progress=_progress(page.status),
             pruned=_pruned(page.record),
-            tables=[_shown(output) for output in page.outputs],
+            tables=[_shown_output(output) for output in page.outputs],
             labels=_labels(page.cards),
         )
     )
@@ -125,15 +125,15 @@ def _labels(cards: Sequence[BundleCard]) -> list[tuple[str, str]]:
 
 
 def _progress(status: GridStatus) -> TextTable:
-    rows = [_row(tally) for tally in status.models]
+    rows = [_tally_row(tally) for tally in status.models]
     if len(rows) > 1:
-        rows.append(_row(status.total))
+        rows.append(_tally_row(status.total))
 
     heads = ("model", "planned", "done", "failed", "pruned", "US dollars")
     return TextTable("Episodes by model", heads, rows, 1)
 
 
-def _row(tally: Tally) -> Sequence[str]:
+def _tally_row(tally: Tally) -> Sequence[str]:
     cost = dollars(tally.cost_usd)
     if tally.uncosted:
         cost = f"not known for {tally.uncosted:,}"
@@ -166,7 +166,7 @@ class ShownOutput:
     problem: str
 
 
-def _shown(output: Output) -> ShownOutput:
+def _shown_output(output: CardsOutput) -> ShownOutput:
     table = None
     if "md" in output.texts:
         table = parse_table(output.texts["md"])
@@ -191,7 +191,7 @@ def parse_table(text: str) -> TextTable | None:
     Return None where there is no table in the text.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    rows = [_cells(line) for line in lines if line.startswith("|")]
+    rows = [_markdown_cells(line) for line in lines if line.startswith("|")]
     if len(rows) < 2:
         return None
 
@@ -202,6 +202,6 @@ def parse_table(text: str) -> TextTable | None:
     return TextTable(caption, heads, body, words, " ".join(others[1:]))
 
 
-def _cells(line: str) -> list[str]:
+def _markdown_cells(line: str) -> list[str]:
     inner = line.removeprefix("|").removesuffix("|")
     return [cell.strip().replace("\\|", "|") for cell in _CELL.split(inner)]

@@ -66,7 +66,7 @@ def status(folder: Path, options: StatusOptions) -> None:
 
     found, now = look(reader)
     if options.as_json:
-        print_json({**_plain(now), "running": sorted(found.running)})
+        print_json({**_plain_status(now), "running": sorted(found.running)})
         return
 
     for line in status_lines(now, line_width()):
@@ -87,7 +87,7 @@ def _watch(reader: GridWatch, as_json: bool) -> None:
         watcher.close()
 
 
-def _plain(value: GridStatus) -> dict[str, object]:
+def _plain_status(value: GridStatus) -> dict[str, object]:
     plain = to_plain(value)
     return dict(plain) if isinstance(plain, dict) else {}
 

@@ -68,27 +68,27 @@ class SetConcurrency:
 
 
 @dataclass(frozen=True)
-class Drop:
+class DropModel:
     """Begin no further unit of a model; those of its units that are done stay."""
 
     model: str
 
 
 @dataclass(frozen=True)
-class Restore:
+class RestoreModel:
     """Take a dropped model up again."""
 
     model: str
 
 
 @dataclass(frozen=True)
-class Requeue:
+class RequeueUnits:
     """Try units again that failed."""
 
     units: tuple[str, ...]
 
 
-Change = Pause | Resume | SetConcurrency | Drop | Restore | Requeue
+Change = Pause | Resume | SetConcurrency | DropModel | RestoreModel | RequeueUnits
 
 
 def apply(control: Control, change: Change) -> Control:
@@ -100,13 +100,13 @@ def apply(control: Control, change: Change) -> Control:
             return msgspec.structs.replace(control, paused=False)
         case SetConcurrency(episodes):
             return msgspec.structs.replace(control, concurrency=episodes)
-        case Drop(model):
+        case DropModel(model):
             dropped = tuple(dict.fromkeys([*control.dropped, model]))
             return msgspec.structs.replace(control, dropped=dropped)
-        case Restore(model):
+        case RestoreModel(model):
             dropped = tuple(name for name in control.dropped if name != model)
             return msgspec.structs.replace(control, dropped=dropped)
-        case Requeue(units):
+        case RequeueUnits(units):
             requeued = dict(control.requeued)
             for unit in units:
                 requeued[unit] = requeued.get(unit, 0) + 1
@@ -115,7 +115,7 @@ def apply(control: Control, change: Change) -> Control:
 
 def read_control(store: Store) -> Control:
     """Return the control of a grid. Raises MalformedControl, with file and field."""
-    return _read(store, CONTROL) or Control()
+    return _read_control(store, CONTROL) or Control()
 
 
 class SeenControl(Value):
@@ -141,7 +141,7 @@ def _last_commanded(store: Store) -> Control:
     """Return the state after the last command; without one, that of a grid without the file."""
     for key in sorted((stat.key for stat in store.list(_CONTROLS)), reverse=True):
         with suppress(MalformedControl):
-            return _read(store, key) or Control()
+            return _read_control(store, key) or Control()
 
     return Control()
 
@@ -153,11 +153,11 @@ def change_control(store: Store, change: Change) -> Control:
     before = read_control(store)
     while True:
         after = msgspec.structs.replace(apply(before, change), serial=before.serial + 1)
-        if store.create(_numbered(after.serial), _encoded(after)):
+        if store.create(_numbered(after.serial), _encoded_control(after)):
             break
 
         # another command came first
-        before = _read(store, _numbered(after.serial)) or before
+        before = _read_control(store, _numbered(after.serial)) or before
 
     _publish(store, after)
     return after
@@ -170,11 +170,11 @@ def _publish(store: Store, control: Control) -> None:
     latest: Control | None = control
     while latest is not None:
         control = latest
-        store.replace(CONTROL, _encoded(control))
-        latest = _read(store, _numbered(control.serial + 1))
+        store.replace(CONTROL, _encoded_control(control))
+        latest = _read_control(store, _numbered(control.serial + 1))
 
 
-def _read(store: Store, key: str) -> Control | None:
+def _read_control(store: Store, key: str) -> Control | None:
     try:
         data = store.read(key)
     except MissingKey:
@@ -190,5 +190,5 @@ def _numbered(serial: int) -> str:
     return f"{_CONTROLS}/{serial:06}.json"
 
 
-def _encoded(control: Control) -> bytes:
+def _encoded_control(control: Control) -> bytes:
     return (encode_canonical(control) + "\n").encode()

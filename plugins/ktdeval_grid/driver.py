@@ -103,7 +103,7 @@ class Driver:
                 host=socket.gethostname(),
                 pid=os.getpid(),
             )
-            if store.create(launch_key(launch.id), _encoded(launch)):
+            if store.create(launch_key(launch.id), _encoded_line(launch)):
                 return launch
             number += 1
 
@@ -150,7 +150,7 @@ class Driver:
                 left=total.left,
                 stopped=problems[0] if problems and not total.failed else None,
             )
-            self._place.store.create(launch_end_key(self.launch.id), _encoded(end))
+            self._place.store.create(launch_end_key(self.launch.id), _encoded_line(end))
 
         return LaunchResult(
             launch=self.launch.id,
@@ -237,5 +237,5 @@ def read_request(data: bytes) -> Request:
     return decode_json(data, Request, "request of a driver")
 
 
-def _encoded(value: Value) -> bytes:
+def _encoded_line(value: Value) -> bytes:
     return (encode_canonical(value) + "\n").encode()

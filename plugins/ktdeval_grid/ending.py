@@ -32,7 +32,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.temporary import temporary_folder
 from ktdeval_grid.bundle import INDEX, BundleCard, BundlePage, write_bundle
-from ktdeval_grid.outputs import CardFacts, Output, call_command, make_outputs
+from ktdeval_grid.outputs import CardFacts, CardsOutput, call_command, make_outputs
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.status import GridStatus
 
@@ -61,7 +61,7 @@ class CardOf:
 
 
 @dataclass(frozen=True)
-class Ending:
+class GridEnding:
     """What was made at the end of a grid."""
 
     cards: int
@@ -70,7 +70,7 @@ class Ending:
     problems: list[str] = field(default_factory=list)  #: what could not be made, a line each
 
 
-def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plugins) -> Ending:
+def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plugins) -> GridEnding:
     """Make tables and bundle of what is finished; only a process' main thread may. Raises
     UsageError: no card is there yet; StoreError: a file can't be written.
     """
@@ -78,7 +78,7 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
     if not cards:
         raise UsageError(f"{root}: no episode is gathered yet; tables follow the first card")
 
-    ending = Ending(len(cards), root / SITE / INDEX)
+    ending = GridEnding(len(cards), root / SITE / INDEX)
     paths = [each.path for each in cards]
     systems = {each.system for each in cards}
     facts = CardFacts.of([each.card for each in cards], len(systems))
@@ -93,7 +93,7 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
             record=record,
             status=status,
             cards=tuple(_bundle_cards(site, cards, record.plan.pages, plugins, ending)),
-            report=_report(site, paths, record.plan.pages, plugins, ending),
+            report=_draw_report(site, paths, record.plan.pages, plugins, ending),
             outputs=tuple(outputs),
             problems=tuple(ending.problems),
         )
@@ -117,7 +117,7 @@ def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
                 yield CardOf(system.slug, path, card)
 
 
-def _write_tables(folder: Path, outputs: Sequence[Output], ending: Ending) -> None:
+def _write_tables(folder: Path, outputs: Sequence[CardsOutput], ending: GridEnding) -> None:
     """Write each table and report; those of an earlier plan are taken away."""
     make_folder(folder)
     written = set()
@@ -138,7 +138,7 @@ def _write_tables(folder: Path, outputs: Sequence[Output], ending: Ending) -> No
 
 
 def _bundle_cards(
-    site: Path, cards: Sequence[CardOf], pages: Sequence[Page], plugins: Plugins, ending: Ending
+    site: Path, cards: Sequence[CardOf], pages: Sequence[Page], plugins: Plugins, ending: GridEnding
 ) -> Iterator[BundleCard]:
     """Yield what the bundle has of each card; its file, and the page of one episode, are written
     there.
@@ -159,14 +159,14 @@ def _bundle_cards(
             agent=each.card.agent.name,
             episodes=len(each.card.episodes),
             missing=len(each.card.missing_episodes),
-            figure=_figure(each.card),
+            figure=_headline_figure(each.card),
             labels=tuple(each.card.labels),
             card=name,
             view=view,
         )
 
 
-def _view(site: Path, each: CardOf, plugins: Plugins, ending: Ending) -> str:
+def _view(site: Path, each: CardOf, plugins: Plugins, ending: GridEnding) -> str:
     """Write the page of the episode whose result is nearest to the median, and return its name."""
     episode = _typical(each.card)
     folder = site / "views" / each.system / each.path.stem
@@ -197,8 +197,8 @@ def _typical(card: TradingCard | ScoringCard) -> str:
     return known[nearest_to_median([value for _, value in known])][0]
 
 
-def _report(
-    site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins, ending: Ending
+def _draw_report(
+    site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins, ending: GridEnding
 ) -> str:
     """Draw all cards as one page, and return its name; empty where there is none."""
     if "report" not in pages:
@@ -208,7 +208,7 @@ def _report(
     return "report.html" if _called(words, "report", plugins, ending) else ""
 
 
-def _called(words: Sequence[str], what: str, plugins: Plugins, ending: Ending) -> bool:
+def _called(words: Sequence[str], what: str, plugins: Plugins, ending: GridEnding) -> bool:
     """Call a command that writes a page; note why it could not."""
     try:
         call_command(words, plugins)
@@ -220,7 +220,7 @@ def _called(words: Sequence[str], what: str, plugins: Plugins, ending: Ending) -
     return True
 
 
-def _figure(card: TradingCard | ScoringCard) -> str:
+def _headline_figure(card: TradingCard | ScoringCard) -> str:
     """Return the first figure of a card in words: the median return, or the first score."""
     line: MetricLine | ScoreLine | None
     if isinstance(card, TradingCard):

@@ -23,7 +23,7 @@ from ktdeval_grid.pruning import pruned_by
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedCell:
     """One episode of a plan, as rules of pruning see it."""
 
     model: str
@@ -36,7 +36,7 @@ class Cell:
 
 
 @dataclass
-class _Sums:
+class _ModelSums:
     """Figures of one model while its systems are added up."""
 
     episodes: int
@@ -45,16 +45,19 @@ class _Sums:
 
 
 def estimate_grid(
-    plan: GridPlan, plugins: Plugins, is_done: Callable[[System, Cell], bool], concurrency: int
+    plan: GridPlan,
+    plugins: Plugins,
+    is_done: Callable[[System, PlannedCell], bool],
+    concurrency: int,
 ) -> GridEstimate:
     """Estimate what is left of a grid; asks no model, and needs no key. Raises KtdevalError."""
-    sums: dict[str, _Sums] = {}
+    sums: dict[str, _ModelSums] = {}
     assumptions: dict[str, None] = {}
     warnings: dict[str, None] = {}
     pruned = 0
     for system in systems(plan):
         tasks = choose_tasks(system.config, plugins)
-        cells = list(_cells(system.config, tasks.values()))
+        cells = list(_system_cells(system.config, tasks.values()))
         kept = [cell for cell in cells if pruned_by(plan.prune, cell) is None]
         pruned += len(cells) - len(kept)
         left = [cell for cell in kept if not is_done(system, cell)]
@@ -62,7 +65,7 @@ def estimate_grid(
         is_free = model_traits(model).is_free
 
         of_model = sums.setdefault(
-            system.model.short, _Sums(0, is_free, {name: [] for name in SCENARIOS})
+            system.model.short, _ModelSums(0, is_free, {name: [] for name in SCENARIOS})
         )
         of_model.episodes += len(left)
         if is_free or not left:
@@ -74,7 +77,7 @@ def estimate_grid(
         for task in run.tasks:
             share = sum(cell.task == task.name for cell in left) / task.episodes
             for name in SCENARIOS:
-                of_model.left[name].append(_share(task, name, share))
+                of_model.left[name].append(_task_share(task, name, share))
 
     models = tuple(_model(name, part, concurrency) for name, part in sums.items())
     return GridEstimate(
@@ -87,12 +90,12 @@ def estimate_grid(
     )
 
 
-def _cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[Cell]:
+def _system_cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[PlannedCell]:
     """Yield the episodes of a system, before rules of pruning."""
     for task in tasks:
         for window in choose_windows(task, config.windows):
             for seed in range(config.seed, config.seed + config.seeds):
-                yield Cell(
+                yield PlannedCell(
                     model=config.model,
                     agent=config.agent,
                     task=task.name,
@@ -103,7 +106,7 @@ def _cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[Cell]:
                 )
 
 
-def _share(task: TaskEstimate, scenario: str, share: float) -> Amount:
+def _task_share(task: TaskEstimate, scenario: str, share: float) -> Amount:
     """Return a share of what a task takes."""
     whole = task.left[scenario]
     return Amount(
@@ -115,7 +118,7 @@ def _share(task: TaskEstimate, scenario: str, share: float) -> Amount:
     )
 
 
-def _model(name: str, sums: _Sums, concurrency: int) -> ModelEstimate:
+def _model(name: str, sums: _ModelSums, concurrency: int) -> ModelEstimate:
     left = {}
     for scenario, parts in sums.left.items():
         left[scenario] = _added(parts, concurrency)

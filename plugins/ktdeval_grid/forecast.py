@@ -12,7 +12,7 @@ from ktdeval.errors import UsageError
 from ktdeval.runner import why_not_asked
 from ktdeval.values.typed import encode_canonical
 from ktdeval_grid.driver import Request, read_request
-from ktdeval_grid.estimate import Cell, estimate_grid
+from ktdeval_grid.estimate import PlannedCell, estimate_grid
 from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.parts import CALLS_AT_ONCE
@@ -28,7 +28,7 @@ def estimate_request(request: Request) -> GridEstimate:
     """Estimate what is left of the grid of a launch. Raises KtdevalError."""
     done = finished_cells(open_place(request.out))
 
-    def is_done(system: System, cell: Cell) -> bool:
+    def is_done(system: System, cell: PlannedCell) -> bool:
         return (system.slug, cell.task, cell.window_name, cell.seed) in done
 
     plan = request.plan

@@ -29,7 +29,7 @@ AtEnd = Callable[[GridPlace, GridRecord], None]
 
 
 @dataclass(frozen=True)
-class Job:
+class GatherJob:
     """A job after the last unit of a system, or of all."""
 
     name: str  #: under which it is recorded as done
@@ -51,14 +51,16 @@ class Gathering:
     #: jobs that failed here, by name: not tried again by this worker
     problems: dict[str, KtdevalError] = field(default_factory=dict)
 
-    def jobs(self, settled: Sequence[GridSystem]) -> Iterator[Job]:
+    def jobs(self, settled: Sequence[GridSystem]) -> Iterator[GatherJob]:
         """Yield the jobs that are left and can be done now; `settled`: systems whose units are."""
         for system in settled:
             done = self._done_of(system)
             if not done:
                 continue
 
-            gathered = Job(gather_job(system.slug, done), f"gather.{system.slug}", system.slug)
+            gathered = GatherJob(
+                gather_job(system.slug, done), f"gather.{system.slug}", system.slug
+            )
             if gathered.name not in self.view.done:
                 yield from self._untried(gathered)
                 continue
@@ -66,9 +68,9 @@ class Gathering:
             for task in self._tasks(system):
                 name = card_job(system.slug, task, done)
                 if name not in self.view.done:
-                    yield from self._untried(Job(name, f"lock.{name}", system.slug, task))
+                    yield from self._untried(GatherJob(name, f"lock.{name}", system.slug, task))
 
-    def last_job(self) -> Job | None:
+    def last_job(self) -> GatherJob | None:
         """Return the job after all cards; None if it is done, failed here, or there is nothing to
         end.
         """
@@ -76,12 +78,12 @@ class Gathering:
         for system in self.record.systems:
             done += self._done_of(system)
 
-        job = Job(end_job(done), "end")
+        job = GatherJob(end_job(done), "end")
         if self.at_end is None or not done or job.name in self.view.done | self.problems.keys():
             return None
         return job
 
-    def _untried(self, job: Job) -> Iterator[Job]:
+    def _untried(self, job: GatherJob) -> Iterator[GatherJob]:
         if job.name not in self.problems:
             yield job
 
@@ -92,7 +94,7 @@ class Gathering:
         """Return the tasks of a system that have a finished unit."""
         return tasks_of(unit for unit in system.units if unit.id in self.view.done)
 
-    def do(self, job: Job, claim: Claim) -> None:
+    def do(self, job: GatherJob, claim: Claim) -> None:
         """Do a job whose lock is claimed, unless another worker has done it meanwhile, or takes it
         over.
         """
@@ -111,7 +113,7 @@ class Gathering:
         finally:
             claim.release()
 
-    def _do(self, job: Job, fence: Fence) -> None:
+    def _do(self, job: GatherJob, fence: Fence) -> None:
         fence()
         if job.system is None:
             if self.at_end is not None:

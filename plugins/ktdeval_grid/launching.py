@@ -110,7 +110,7 @@ def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
             click.echo(line)
 
     _confirm(estimate, has_agreed=options.yes or options.as_json)
-    intent = _Intent(request, place, news, estimate, options.as_json)
+    intent = _LaunchIntent(request, place, news, estimate, options.as_json)
     if options.detach:
         return _detach(intent)
 
@@ -189,7 +189,7 @@ def _confirm(estimate: GridEstimate, *, has_agreed: bool) -> None:
 
 
 @dataclass(frozen=True)
-class _Intent:
+class _LaunchIntent:
     """What a launch is going to do, and how it is told."""
 
     request: Request
@@ -216,7 +216,7 @@ class _Intent:
         )
 
 
-def _drive_here(intent: _Intent) -> int:
+def _drive_here(intent: _LaunchIntent) -> int:
     """Drive a launch in this process, and tell how it ended."""
     request = intent.request
     driver = Driver(request, intent.place, open_plugins(request.plan.plugin))
@@ -241,7 +241,7 @@ def _drive_here(intent: _Intent) -> int:
     return result.exit_code
 
 
-def _tell_end(result: LaunchResult, intent: _Intent) -> None:
+def _tell_end(result: LaunchResult, intent: _LaunchIntent) -> None:
     if result.status is None:
         return
 
@@ -295,7 +295,7 @@ def _print_end(result: LaunchResult, status: GridStatus, resume: str | None) -> 
 # ---- in the background
 
 
-def _detach(intent: _Intent) -> int:
+def _detach(intent: _LaunchIntent) -> int:
     """Start a driver as a process of its own session, which outlives this one and its terminal."""
     folder = intent.place.root / LOGS
     make_folder(folder)
@@ -328,5 +328,5 @@ def _detach(intent: _Intent) -> int:
 def drive() -> int:
     """Drive the launch that standard input describes; `--detach` does this."""
     request = read_request(sys.stdin.buffer.read())
-    intent = _Intent(request, open_place(request.out), None, None, as_json=False)
+    intent = _LaunchIntent(request, open_place(request.out), None, None, as_json=False)
     return _drive_here(intent)

@@ -75,20 +75,20 @@ def start_job(system: str) -> str:
 
 def gather_job(system: str, done: Iterable[str]) -> str:
     """Return the name of the job that gathers a system's run of these finished units."""
-    return f"gather.{system}.{_digest(done)}"
+    return f"gather.{system}.{_units_digest(done)}"
 
 
 def card_job(system: str, task: str, done: Iterable[str]) -> str:
     """Return the name of the job that makes a card from these finished units of a system."""
-    return f"card.{system}.{content_hash(task)[:_DIGITS]}.{_digest(done)}"
+    return f"card.{system}.{content_hash(task)[:_DIGITS]}.{_units_digest(done)}"
 
 
 def end_job(done: Iterable[str]) -> str:
     """Return the name of the job that follows the last card."""
-    return f"end.{_digest(done)}"
+    return f"end.{_units_digest(done)}"
 
 
-def _digest(units: Iterable[str]) -> str:
+def _units_digest(units: Iterable[str]) -> str:
     return content_hash(sorted(units))[:_DIGITS]
 
 
@@ -98,7 +98,7 @@ def bytes_kept(root: Path) -> int:
     """
     seen: set[tuple[int, int]] = set()
     total = 0
-    for path in _files(root):
+    for path in _files_below(root):
         try:
             found = path.stat(follow_symlinks=False)
         except FileNotFoundError:  # deleted meanwhile
@@ -111,7 +111,7 @@ def bytes_kept(root: Path) -> int:
     return total
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _files_below(root: Path) -> Iterator[Path]:
     for folder, _, names in os.walk(root):
         for name in names:
             yield Path(folder) / name

@@ -7,7 +7,7 @@ from typing import Literal
 from ktdeval.values.typed import Value
 from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.records import GridSystem, GridUnit
-from ktdeval_grid.status import Found, Tally
+from ktdeval_grid.status import FoundGrid, Tally
 
 UnitState = Literal["running", "done", "failed", "stopped"]
 """State of a unit that has begun; `stopped`: by a budget."""
@@ -61,7 +61,7 @@ class UnitEvents:
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
 
-    def news(self, found: Found) -> list[UnitLine]:
+    def news(self, found: FoundGrid) -> list[UnitLine]:
         """Return the units whose state has changed since the last look, in the order of the plan."""
         lines = []
         for system, unit in found.record.units():
@@ -75,7 +75,7 @@ class UnitEvents:
         return lines
 
 
-def unit_line(found: Found, system: GridSystem, unit: GridUnit) -> UnitLine | None:
+def unit_line(found: FoundGrid, system: GridSystem, unit: GridUnit) -> UnitLine | None:
     """Return the state of a unit; None if it waits."""
     state: UnitState
     error = None

@@ -25,7 +25,7 @@ from ktdeval.values.typed import encode_canonical
 from ktdeval.values.undo import undone_on_error
 from ktdeval_grid.amend import amendment, with_key
 from ktdeval_grid.layout import OPEN_JOB, GridPlace, amend_job
-from ktdeval_grid.parts import Parts
+from ktdeval_grid.parts import OpenRunFolders
 from ktdeval_grid.plan import GridPlan, System, systems
 from ktdeval_grid.pruning import pruned_by
 from ktdeval_grid.records import (
@@ -46,12 +46,12 @@ _LOOK_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True)
-class Opening:
+class GridOpening:
     """What a worker opens a grid with."""
 
     place: GridPlace
     board: ClaimBoard
-    parts: Parts
+    parts: OpenRunFolders
     wait: Wait
     launch: str  #: id of this worker's launch
     #: whether a driver started the launch: a later one goes on with its own code
@@ -61,7 +61,7 @@ class Opening:
     )
 
 
-def open_grid(plan: GridPlan, opening: Opening) -> GridRecord:
+def open_grid(plan: GridPlan, opening: GridOpening) -> GridRecord:
     """Return the record of the grid that has this plan: the one in force, or a new one.
 
     Raises UsageError: the plan changes what a grid keeps; KtdevalError: it can't be resolved;
@@ -83,7 +83,7 @@ def recorded(place: GridPlace) -> GridRecord | None:
     return load_record(place.store) if place.store.exists(GRID) else None
 
 
-def _needs_work(before: GridRecord, plan: GridPlan, opening: Opening) -> bool:
+def _needs_work(before: GridRecord, plan: GridPlan, opening: GridOpening) -> bool:
     """Whether a plan amends a grid, or a system of it could not be resolved by an earlier launch."""
     if not amendment(before.plan, plan).is_empty:
         return True
@@ -118,7 +118,7 @@ def check_code(record: GridRecord, plugins: Plugins) -> None:
         )
 
 
-def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: Opening) -> bool:
+def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpening) -> bool:
     """Resolve a plan, unless another worker is doing so; return whether there may be a new
     record.
     """
@@ -145,7 +145,9 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: Opening)
     return True
 
 
-def resolve(plan: GridPlan, before: GridRecord | None, parts: Parts, fence: Fence) -> GridRecord:
+def resolve(
+    plan: GridPlan, before: GridRecord | None, parts: OpenRunFolders, fence: Fence
+) -> GridRecord:
     """Return the record of a plan. What `before` has found out of models stays. `fence` is called
     before each paid call.
 
@@ -192,7 +194,7 @@ def _resolved(
     plan: GridPlan,
     mask_key: str,
     before: GridSystem | None,
-    parts: Parts,
+    parts: OpenRunFolders,
     fence: Fence,
 ) -> tuple[GridSystem, str | None]:
     """Return a system as recorded, and the id of its market."""

@@ -85,7 +85,7 @@ class CardFacts:
 
 
 @dataclass(frozen=True)
-class Output:
+class CardsOutput:
     """A table or a report: its texts by form, or why there is none."""
 
     name: str
@@ -102,7 +102,7 @@ def output_specs() -> OutputSpecs:
 
 def make_outputs(
     cards: Sequence[Path], facts: CardFacts, tables: Sequence[str] | None, plugins: Plugins
-) -> Iterator[Output]:
+) -> Iterator[CardsOutput]:
     """Yield the tables that a plan names, or that cards give, then the reports."""
     specs = output_specs()
     if tables is None:
@@ -122,7 +122,9 @@ def make_outputs(
             yield _made(name, report.title, {"txt": text, "json": [*text, "--json"]}, plugins)
 
 
-def _made(name: str, title: str, words: Mapping[str, Sequence[str]], plugins: Plugins) -> Output:
+def _made(
+    name: str, title: str, words: Mapping[str, Sequence[str]], plugins: Plugins
+) -> CardsOutput:
     texts: dict[str, str] = {}
     notes: dict[str, None] = {}
     for form, line in words.items():
@@ -130,23 +132,23 @@ def _made(name: str, title: str, words: Mapping[str, Sequence[str]], plugins: Pl
             called = call_command(line, plugins)
         except (KtdevalError, click.ClickException) as error:
             message = error.format_message() if isinstance(error, click.ClickException) else error
-            return Output(name, title, {}, problem=" ".join(str(message).split()))
+            return CardsOutput(name, title, {}, problem=" ".join(str(message).split()))
 
         texts[form] = called.text
         notes |= dict.fromkeys(called.notes)
 
-    return Output(name, title, texts, tuple(notes))
+    return CardsOutput(name, title, texts, tuple(notes))
 
 
 @dataclass(frozen=True)
-class Called:
+class CommandOutput:
     """What a command printed."""
 
     text: str
     notes: tuple[str, ...]  #: lines on stderr
 
 
-def call_command(words: Sequence[str], plugins: Plugins) -> Called:
+def call_command(words: Sequence[str], plugins: Plugins) -> CommandOutput:
     """Call a command of any plugin in this process; only its main thread may.
 
     Raises what the command raises: KtdevalError, click.ClickException.
@@ -163,4 +165,4 @@ def call_command(words: Sequence[str], plugins: Plugins) -> Called:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         command.main(rest, prog_name=f"ktdeval {name}", standalone_mode=False)
 
-    return Called(out.getvalue(), tuple(err.getvalue().splitlines()))
+    return CommandOutput(out.getvalue(), tuple(err.getvalue().splitlines()))

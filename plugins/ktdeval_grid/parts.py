@@ -20,7 +20,7 @@ CALLS_AT_ONCE = 8  #: episodes at once of a worker whose models are behind a net
 
 
 @dataclass(frozen=True)
-class Parts(Closing):
+class OpenRunFolders(Closing):
     """Run folders of a worker that are open, by the slug of their system."""
 
     place: GridPlace

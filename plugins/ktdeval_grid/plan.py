@@ -144,14 +144,14 @@ def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
     full = dict(values)
     for name in ("models", "agents"):
         if name in full:
-            full[name] = [_entry(each) for each in _listed(full[name])]
+            full[name] = [_entry_mapping(each) for each in _listed_items(full[name])]
 
     for name in ("tasks", "windows", "plugin", "tables", "pages"):
         if isinstance(full.get(name), str):
             full[name] = list(split_list(full[name]))
 
     if "prune" in full:
-        full["prune"] = [_rule(each, where) for each in _listed(full["prune"])]
+        full["prune"] = [_rule(each, where) for each in _listed_items(full["prune"])]
 
     plan = from_plain(full, GridPlan, where, ConfigError)
     check_plan(plan, where)
@@ -173,14 +173,14 @@ def systems(plan: GridPlan, where: str = "plan") -> tuple[System, ...]:
 
 def check_plan(plan: GridPlan, where: str) -> None:
     """Raise ConfigError, which `where` starts, if something does not go together."""
-    problem = next(_problems(plan), None)
+    problem = next(_plan_problems(plan), None)
     if problem is not None:
         raise ConfigError(f"{where}: {problem}")
 
     systems(plan, where)  # raises for options that no run has
 
 
-def _problems(plan: GridPlan) -> Iterator[str]:
+def _plan_problems(plan: GridPlan) -> Iterator[str]:
     """Yield what does not go together in a plan, one line each."""
     for name in ("models", "agents", "tasks"):
         if not getattr(plan, name):
@@ -266,7 +266,7 @@ def _label(name: str, details: Sequence[object]) -> str:
     return f"{label}-{digest}".lstrip("-")
 
 
-def _listed(value: object) -> list[object]:
+def _listed_items(value: object) -> list[object]:
     """Return the items of a list, or of a text with commas; anything else is one item."""
     if isinstance(value, str):
         return list(split_outside(value))
@@ -288,7 +288,7 @@ def split_outside(text: str) -> tuple[str, ...]:
     return tuple(filter(None, stripped))
 
 
-def _entry(value: object) -> object:
+def _entry_mapping(value: object) -> object:
     """Return a model or an agent that is given by its name, `NAME` or `NAME(option=value,…)`, as a
     mapping.
     """

@@ -117,7 +117,7 @@ def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
 
 def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a plan that options replace."""
-    replaced = {name: _plain(options[name]) for name in _OF_PLAN if name in options}
+    replaced = {name: _tuple_as_list(options[name]) for name in _OF_PLAN if name in options}
     if "data_args" in replaced:
         replaced["data_args"] = {**(below.get("data_args") or {}), **replaced["data_args"]}
 
@@ -138,7 +138,7 @@ def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
     if "concurrency" in options:
         replaced["concurrency"] = options["concurrency"]
 
-    of_runs = {name: _plain(options[name]) for name in _OF_RUNS if name in options}
+    of_runs = {name: _tuple_as_list(options[name]) for name in _OF_RUNS if name in options}
     if of_runs:
         replaced["options"] = {**(below.get("options") or {}), **of_runs}
 
@@ -166,7 +166,7 @@ def _models(options: Mapping[str, Any]) -> list[Any]:
     return [model]
 
 
-def _plain(value: Any) -> Any:
+def _tuple_as_list(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -23,7 +23,7 @@ RULES = Path(__file__).parent / "rules.yaml"
 RuleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
 
 
-class Cell(Protocol):
+class PrunableCell(Protocol):
     """What rules ask about an episode; an `EpisodeSpec` is one."""
 
     @property
@@ -66,7 +66,7 @@ class Cells(Value):
     windows: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
 
-    def has(self, cell: Cell) -> bool:
+    def has(self, cell: PrunableCell) -> bool:
         """Whether an episode is in one of these cells."""
         named = (
             (self.models, cell.model),
@@ -77,7 +77,7 @@ class Cells(Value):
             (self.windows, cell.window_name),
         )
         for patterns, name in named:
-            if patterns and not _fits(patterns, name):
+            if patterns and not _has_match(patterns, name):
                 return False
 
         return not self.seeds or cell.seed in self.seeds
@@ -90,12 +90,12 @@ class PruneRule(Value):
     reason: Annotated[str, msgspec.Meta(min_length=10, max_length=1000)]
     cells: tuple[Cells, ...]
 
-    def prunes(self, cell: Cell) -> bool:
+    def prunes(self, cell: PrunableCell) -> bool:
         """Whether an episode is left out by this rule."""
         return any(cells.has(cell) for cells in self.cells)
 
 
-def pruned_by(rules: Iterable[PruneRule], cell: Cell) -> PruneRule | None:
+def pruned_by(rules: Iterable[PruneRule], cell: PrunableCell) -> PruneRule | None:
     """Return the first rule that leaves an episode out; None if it is to be run."""
     return next((rule for rule in rules if rule.prunes(cell)), None)
 
@@ -120,7 +120,7 @@ def shipped_rule(name: str) -> PruneRule:
     return rules[name]
 
 
-def _fits(patterns: Iterable[str], name: str | None) -> bool:
+def _has_match(patterns: Iterable[str], name: str | None) -> bool:
     """Whether a name fits one of some globs; None, of a task without such a thing, fits none."""
     if name is None:
         return False

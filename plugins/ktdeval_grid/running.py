@@ -11,7 +11,7 @@ from ktdeval.runner import RunPart
 from ktdeval.stores import Claim, MissingKey, Store
 from ktdeval.values.typed import decode_json, encode_canonical
 from ktdeval_grid.layout import GridPlace
-from ktdeval_grid.parts import Parts
+from ktdeval_grid.parts import OpenRunFolders
 from ktdeval_grid.plan import System, systems
 from ktdeval_grid.records import (
     GridRecord,
@@ -24,14 +24,14 @@ from ktdeval_grid.records import (
     paid_key,
 )
 from ktdeval_grid.taking_over import continue_canary, continue_unit
-from ktdeval_grid.units import Turn
+from ktdeval_grid.units import UnitTurn
 from ktdeval_grid.watching import GridView
 
 _DONE = b"{}\n"  #: record of a finished job
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _EndedUnit:
     """Why a unit ended before it was done: a failure, or a budget that stopped it."""
 
     error: str  #: one line
@@ -44,7 +44,7 @@ class UnitRunner:
 
     record: GridRecord
     place: GridPlace
-    parts: Parts
+    parts: OpenRunFolders
     view: GridView
     #: systems that this worker runs no further unit of in this launch, with the reason
     stopped: dict[str, KtdevalError] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class UnitRunner:
         """Return the open part of a system. Raises KtdevalError."""
         return self.parts.part(self._planned[slug], self._recorded[slug], self.record)
 
-    def run(self, turn: Turn, claim: Claim, requeued: int) -> None:
+    def run(self, turn: UnitTurn, claim: Claim, requeued: int) -> None:
         """Run a claimed unit to its end, and record it as done or failed; after an interrupt, leave
         it to whoever comes next, and after it was taken over, to whoever has it. `requeued`: how
         often it was requeued.
@@ -78,12 +78,12 @@ class UnitRunner:
         except KtdevalError as problem:  # its part can't be opened, or the store fails
             self.stopped.setdefault(turn.system, problem)
             error = " ".join(str(problem).split())
-            ended = _Ended(error, needed_by(problem))
+            ended = _EndedUnit(error, needed_by(problem))
 
         if ended is not None:
             self._record_failure(turn, claim, requeued, ended)
 
-    def _run_or_continue(self, turn: Turn, claim: Claim) -> _Ended | None:
+    def _run_or_continue(self, turn: UnitTurn, claim: Claim) -> _EndedUnit | None:
         """Run a unit, unless a worker has finished it already; return why it failed, or None."""
         part = self.part(turn.system)
         unit = turn.unit.id
@@ -104,12 +104,12 @@ class UnitRunner:
                     # The reason may be another unit's problem: then no limit is known.
                     needed = needed_by(part.stop.reason) or {}
 
-                return _Ended(outcome.error, needed)
+                return _EndedUnit(outcome.error, needed)
 
         self._record_done(turn, claim, part, holder)
         return None
 
-    def _record_done(self, turn: Turn, claim: Claim, part: RunPart, holder: str) -> None:
+    def _record_done(self, turn: UnitTurn, claim: Claim, part: RunPart, holder: str) -> None:
         unit = turn.unit.id
         usage = part.usage(part.specs[unit], self.place.part(holder, turn.system))
         done = UnitDone(
@@ -128,7 +128,9 @@ class UnitRunner:
             self.place.store.delete(failed_key(unit))
             self.view.done.add(unit)
 
-    def _record_failure(self, turn: Turn, claim: Claim, requeued: int, ended: _Ended) -> None:
+    def _record_failure(
+        self, turn: UnitTurn, claim: Claim, requeued: int, ended: _EndedUnit
+    ) -> None:
         failure = UnitFailed(
             unit=turn.unit.id,
             system=turn.system,

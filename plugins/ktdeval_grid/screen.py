@@ -22,8 +22,8 @@ _MOST_WORDS = 300  #: of an error that is printed
 def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
     """Return where a grid stands, as plain lines of at most `width` columns, or of any number."""
     lines = [headline(status), ""]
-    lines += grid_lines(_COLUMNS, _rows(status), ("MODEL",), width)
-    lines += ["", *folded_texts(_notes(status), width)]
+    lines += grid_lines(_COLUMNS, _status_rows(status), ("MODEL",), width)
+    lines += ["", *folded_texts(_status_notes(status), width)]
     while not lines[-1]:
         lines.pop()
 
@@ -37,12 +37,12 @@ def status_table(status: GridStatus) -> RenderableType:
     for name in _COLUMNS[1:]:
         table.add_column(name, justify="right", no_wrap=True)
 
-    rows = _rows(status)
+    rows = _status_rows(status)
     for cells in rows:
         is_total = cells is rows[-1]
         table.add_row(*map(clean, cells), style="bold" if is_total else "")
 
-    notes = [Text(clean(line), style="dim") for line in _notes(status)]
+    notes = [Text(clean(line), style="dim") for line in _status_notes(status)]
     return Group(Text(clean(headline(status)), style="bold"), table, *notes)
 
 
@@ -64,14 +64,14 @@ def headline(status: GridStatus) -> str:
     return f"{status.name}: {', '.join(parts)}"
 
 
-def _rows(status: GridStatus) -> list[Sequence[str]]:
-    rows = [_cells(tally) for tally in status.models]
+def _status_rows(status: GridStatus) -> list[Sequence[str]]:
+    rows = [_tally_cells(tally) for tally in status.models]
     if len(rows) > 1:
-        rows.append(_cells(status.total))
+        rows.append(_tally_cells(status.total))
     return rows
 
 
-def _cells(tally: Tally) -> Sequence[str]:
+def _tally_cells(tally: Tally) -> Sequence[str]:
     name = tally.name
     if tally.dropped:
         name += " (dropped)"
@@ -79,17 +79,17 @@ def _cells(tally: Tally) -> Sequence[str]:
     return (
         name,
         f"{tally.done:,}/{tally.planned:,}",
-        _number(tally.running),
-        _number(tally.failed),
-        _number(tally.stopped),
-        _number(tally.left),
-        _number(tally.pruned),
+        _count_text(tally.running),
+        _count_text(tally.failed),
+        _count_text(tally.stopped),
+        _count_text(tally.left),
+        _count_text(tally.pruned),
         _spent(tally),
         "" if tally.eta_s is None else duration(tally.eta_s),
     )
 
 
-def _number(value: int) -> str:
+def _count_text(value: int) -> str:
     return f"{value:,}" if value else ""
 
 
@@ -111,7 +111,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def _notes(status: GridStatus) -> Iterator[str]:
+def _status_notes(status: GridStatus) -> Iterator[str]:
     for name, reason in status.pruned.items():
         yield f"pruned by {name}: {reason}"
 
@@ -120,7 +120,7 @@ def _notes(status: GridStatus) -> Iterator[str]:
         yield f"warning: {sentence}"
 
 
-def _shortened(text: str) -> str:
+def _shortened_text(text: str) -> str:
     """Return a text of at most `_MOST_WORDS` characters, which ends with a whole word."""
     if len(text) <= _MOST_WORDS:
         return text
@@ -130,10 +130,10 @@ def _shortened(text: str) -> str:
 def failure_lines(status: GridStatus) -> Iterator[str]:
     """Yield one line for each kind of failure, and of stop."""
     for slug, problem in status.unresolved.items():
-        yield f"not begun: {_shortened(clean(problem))} ({slug})"
+        yield f"not begun: {_shortened_text(clean(problem))} ({slug})"
 
     for kind in status.failures:
-        error = _shortened(clean(kind.error))
+        error = _shortened_text(clean(kind.error))
         first = kind.example
         if len(kind.units) > 1:
             first = f"first {first}"

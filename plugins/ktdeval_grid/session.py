@@ -18,13 +18,13 @@ from ktdeval_grid.allowance import grid_allowance
 from ktdeval_grid.gathering import AtEnd, Gathering
 from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.names import WorkerName
-from ktdeval_grid.opening import Opening, check_code, open_grid, recorded
-from ktdeval_grid.parts import Parts
+from ktdeval_grid.opening import GridOpening, check_code, open_grid, recorded
+from ktdeval_grid.parts import OpenRunFolders
 from ktdeval_grid.plan import GridPlan
 from ktdeval_grid.records import FAILED, GridRecord, UnitFailed, needed_by
 from ktdeval_grid.running import UnitRunner
 from ktdeval_grid.units import Shard
-from ktdeval_grid.watching import GridView, Liveness
+from ktdeval_grid.watching import GridView, WorkerLiveness
 from ktdeval_grid.work import Worker
 
 LEASE_S = 60.0
@@ -92,10 +92,10 @@ class GridSession:
             board.start()
             stack.callback(board.close)
             allowance = grid_allowance(options.plan, place, board.beats)
-            parts = stack.enter_context(Parts(place, name, self._plugins, allowance))
+            parts = stack.enter_context(OpenRunFolders(place, name, self._plugins, allowance))
             only = failed_units(place.store) if options.only_failed else None
             is_first = options.shard.index == 1
-            opening = Opening(
+            opening = GridOpening(
                 place,
                 board,
                 parts,
@@ -119,11 +119,11 @@ class GridSession:
         record: GridRecord,
         place: GridPlace,
         board: ClaimBoard,
-        parts: Parts,
+        parts: OpenRunFolders,
         only: frozenset[str] | None,
     ) -> WorkerReport:
         """Work on the grid as one record of it has it."""
-        view = GridView(place.store, board, Liveness(self._options.lease_s), self._launch)
+        view = GridView(place.store, board, WorkerLiveness(self._options.lease_s), self._launch)
         view.warn = _warn
         runner = UnitRunner(record, place, parts, view)
         gathering = Gathering(record, place, board, view, runner.part, self._at_end)
@@ -139,7 +139,7 @@ class GridSession:
             _settle(parts)
 
         view.look(at_once=True)
-        return _report(record, place, worker, parts.worker)
+        return _worker_report(record, place, worker, parts.worker)
 
     def _wait(self, seconds: float) -> None:
         if self._stopping.wait(seconds):
@@ -150,7 +150,7 @@ def _warn(sentence: str) -> None:
     click.echo(f"ktdeval: warning: {sentence}", err=True)
 
 
-def _settle(parts: Parts) -> None:
+def _settle(parts: OpenRunFolders) -> None:
     """Close all parts, and give back what their calls have drawn and not used."""
     parts.close()
     if parts.allowance is not None:
@@ -163,7 +163,7 @@ def failed_units(store: Store) -> frozenset[str]:
     return frozenset(name.removesuffix(".json") for name in names)
 
 
-def _report(record: GridRecord, place: GridPlace, worker: Worker, name: str) -> WorkerReport:
+def _worker_report(record: GridRecord, place: GridPlace, worker: Worker, name: str) -> WorkerReport:
     units = {unit.id for _, unit in record.units()}
     ended = []
     for unit, failure in worker.view.failed.items():

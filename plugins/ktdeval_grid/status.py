@@ -97,7 +97,7 @@ class GridStatus(Value):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundGrid:
     """What a store has of a grid at one moment."""
 
     record: GridRecord
@@ -121,7 +121,7 @@ class GridWatch:
     _control: SeenControl | None = None
     _paid: dict[str, tuple[str, WorkerPaid]] = field(default_factory=dict)
 
-    def look(self) -> Found:
+    def look(self) -> FoundGrid:
         """Read what the store has now. Raises UsageError: there is no grid; StoreError."""
         record = load_record(self.store)
         units = {unit.id for _, unit in record.units()}
@@ -141,11 +141,11 @@ class GridWatch:
         self._control = control_in_force(self.store, before)
         warnings = (self._control.warning,) if self._control.warning else ()
         paid = furthest_paid(self._read_paid())
-        return Found(record, self._control.control, done, failed, running, warnings, paid)
+        return FoundGrid(record, self._control.control, done, failed, running, warnings, paid)
 
     def _read_done(self, units: set[str]) -> None:
         for stat in self.store.list(DONE):
-            unit = _name(stat.key)
+            unit = _key_name(stat.key)
             if unit not in units or unit in self._done:
                 continue
             data = self.store.read(stat.key)
@@ -155,7 +155,7 @@ class GridWatch:
         known = self._failed
         self._failed = {}
         for stat in self.store.list(FAILED):
-            unit = _name(stat.key)
+            unit = _key_name(stat.key)
             if unit not in units:
                 continue
 
@@ -191,7 +191,7 @@ class GridWatch:
 
 def _latest_launch(store: Store) -> int:
     """Return the number of the latest launch; 0 where workers were started without one."""
-    names = [_name(stat.key) for stat in store.list(LAUNCHES)]
+    names = [_key_name(stat.key) for stat in store.list(LAUNCHES)]
     return max((int(name) for name in names if _is_number(name)), default=0)
 
 
@@ -213,7 +213,7 @@ def reader_of(store: Store, name: str = "observer") -> GridWatch:
     return GridWatch(store, ClaimBoard(store, "", name, _LEASE_S))
 
 
-def look(reader: GridWatch) -> tuple[Found, GridStatus]:
+def look(reader: GridWatch) -> tuple[FoundGrid, GridStatus]:
     """Return what the store of a grid has now, and where it stands. Raises UsageError: there is no
     grid; StoreError.
     """
@@ -242,7 +242,7 @@ def load_record(store: Store) -> GridRecord:
     return decode_json(data, GridRecord, where)
 
 
-def summarise(found: Found, place: str, now: datetime | None = None) -> GridStatus:
+def summarise(found: FoundGrid, place: str, now: datetime | None = None) -> GridStatus:
     """Return where a grid stands. `now` is the time for which the rest is estimated; none: units
     that are running don't say when they end.
     """
@@ -280,7 +280,7 @@ def summarise(found: Found, place: str, now: datetime | None = None) -> GridStat
     )
 
 
-def _needed(found: Found) -> dict[str, float] | None:
+def _needed(found: FoundGrid) -> dict[str, float] | None:
     """Return the limits that stopped units and systems exceed, each with the least that all of
     them need; None where no budget stopped any.
     """
@@ -314,7 +314,7 @@ def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | 
     return furthest
 
 
-def _costs(systems: Sequence[GridSystem], found: Found) -> list[float | None]:
+def _costs(systems: Sequence[GridSystem], found: FoundGrid) -> list[float | None]:
     """Return the cost of each unit that made a call, and of the checks of each system; None where
     it is not known.
     """
@@ -335,7 +335,9 @@ def _costs(systems: Sequence[GridSystem], found: Found) -> list[float | None]:
     return costs
 
 
-def _tally(name: str, systems: Sequence[GridSystem], found: Found, now: datetime | None) -> Tally:
+def _tally(
+    name: str, systems: Sequence[GridSystem], found: FoundGrid, now: datetime | None
+) -> Tally:
     units: list[str] = []
     pruned = 0
     for system in systems:
@@ -401,7 +403,7 @@ def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float 
     return elapsed_s / (len(times) - 1) * left
 
 
-def failure_kinds(found: Found) -> Iterator[FailureKind]:
+def failure_kinds(found: FoundGrid) -> Iterator[FailureKind]:
     """Yield the reasons why units failed or were stopped, the most frequent first; texts that
     differ in numbers alone are one kind, shown by its first unit.
     """
@@ -434,5 +436,5 @@ def now_utc() -> datetime:
     return datetime.now(UTC)
 
 
-def _name(key: str) -> str:
+def _key_name(key: str) -> str:
     return key.rpartition("/")[2].removesuffix(".json")

@@ -12,17 +12,17 @@ from ktdeval.cli import FilePath, complete_words, example
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches, shown_path
 from ktdeval_grid.control import (
-    Drop,
+    DropModel,
     Pause,
-    Requeue,
-    Restore,
+    RequeueUnits,
+    RestoreModel,
     Resume,
     SetConcurrency,
     change_control,
 )
 from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.records import GridRecord
-from ktdeval_grid.status import Found, load_record, reader_of
+from ktdeval_grid.status import FoundGrid, load_record, reader_of
 
 _MOST_EPISODES = 10_000
 
@@ -64,14 +64,14 @@ def ctl(folder: Path, action: str, values: tuple[str, ...]) -> None:
         raise UsageError(f"ctl: no action {action!r}{near}; actions are {', '.join(_ACTIONS)}")
 
     takes, steer = _ACTIONS[action]
-    if not _fits(values, takes):
+    if not _has_right_count(values, takes):
         line = f"ktdeval grid ctl DIR {action} {takes}".rstrip()
         raise UsageError(f"ctl: {action} takes {takes or 'no value'}: `{line}`")
 
     click.echo(steer(place, record, values))
 
 
-def _fits(values: Sequence[str], takes: str) -> bool:
+def _has_right_count(values: Sequence[str], takes: str) -> bool:
     """Whether an action was given as many values as it takes."""
     if not takes:
         return not values
@@ -98,20 +98,20 @@ def _concurrency(place: GridPlace, _record: GridRecord, values: Sequence[str]) -
 
 def _drop(place: GridPlace, record: GridRecord, values: Sequence[str]) -> str:
     label = _model(record, values[0])
-    change_control(place.store, Drop(label))
+    change_control(place.store, DropModel(label))
     return f"{label} is dropped; take it up again with `restore {label}`"
 
 
 def _restore(place: GridPlace, record: GridRecord, values: Sequence[str]) -> str:
     label = _model(record, values[0])
-    change_control(place.store, Restore(label))
+    change_control(place.store, RestoreModel(label))
     return f"{label} is taken up again"
 
 
 def _requeue(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> str:
     found = reader_of(place.store).look()
     chosen = _failed_units(found, values)
-    change_control(place.store, Requeue(chosen))
+    change_control(place.store, RequeueUnits(chosen))
     return f"{len(chosen)} to be tried again"
 
 
@@ -130,7 +130,7 @@ def _model(record: GridRecord, text: str) -> str:
     raise UsageError(f"no model {text!r}{near_matches(text, labels)}; it has {', '.join(labels)}")
 
 
-def _failed_units(found: Found, texts: Sequence[str]) -> tuple[str, ...]:
+def _failed_units(found: FoundGrid, texts: Sequence[str]) -> tuple[str, ...]:
     """Return the ids of failed units that texts choose. Raises UsageError: one chooses none."""
     names = {
         unit.id: f"{unit.id} {system.slug} {unit.label}"

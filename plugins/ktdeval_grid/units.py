@@ -22,7 +22,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Turn:
+class UnitTurn:
     """A unit to run, with its system."""
 
     system: str
@@ -42,7 +42,7 @@ def parse_shard(text: str) -> Shard:
     return shard
 
 
-def turns_of(record: GridRecord, shard: Shard) -> list[Turn]:
+def turns_of(record: GridRecord, shard: Shard) -> list[UnitTurn]:
     """Return all units in the order in which a worker takes them: its own shard first, then those
     of others, so that no worker idles.
 
@@ -51,7 +51,7 @@ def turns_of(record: GridRecord, shard: Shard) -> list[Turn]:
     episode that an endpoint sees would be of the first window under any mask.
     """
     columns = [_hidden_order(system, record.mask_key) for system in record.systems]
-    mixed: list[Turn] = []
+    mixed: list[UnitTurn] = []
     for row in zip_longest(*columns):
         mixed.extend(turn for turn in row if turn is not None)
 
@@ -62,13 +62,13 @@ def turns_of(record: GridRecord, shard: Shard) -> list[Turn]:
     return [*own, *(turn for turn in rotated if turn.unit.id not in mine)]
 
 
-def _hidden_order(system: GridSystem, mask_key: str) -> list[Turn]:
+def _hidden_order(system: GridSystem, mask_key: str) -> list[UnitTurn]:
     tasks = {unit.task: place for place, unit in reversed(list(enumerate(system.units)))}
 
     def place(unit: GridUnit) -> tuple[int, int]:
         return tasks[unit.task], derive_seed(mask_key, unit.id, "turn")
 
-    return [Turn(system.slug, unit) for unit in sorted(system.units, key=place)]
+    return [UnitTurn(system.slug, unit) for unit in sorted(system.units, key=place)]
 
 
 def share_of(total: int, workers: Sequence[str], worker: str) -> int:

@@ -12,7 +12,7 @@ from rich.live import Live
 from ktdeval.values.typed import Value, encode_canonical
 from ktdeval_grid.lines import UnitEvents
 from ktdeval_grid.screen import headline, status_table
-from ktdeval_grid.status import Found, GridStatus
+from ktdeval_grid.status import FoundGrid, GridStatus
 
 _PLAIN_REPORTS = 20  #: lines over a whole grid, without a terminal
 
@@ -20,10 +20,10 @@ _PLAIN_REPORTS = 20  #: lines over a whole grid, without a terminal
 class Watcher(Protocol):
     """Shows a launch while it runs."""
 
-    def begin(self, found: Found) -> None:
+    def begin(self, found: FoundGrid) -> None:
         """Take in what is there before the launch: it is no news."""
 
-    def show(self, found: Found, status: GridStatus) -> None:
+    def show(self, found: FoundGrid, status: GridStatus) -> None:
         """Show where the grid stands now."""
 
     def note(self, line: str) -> None:
@@ -42,10 +42,10 @@ class LiveWatcher:
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
 
-    def begin(self, _found: Found) -> None:
+    def begin(self, _found: FoundGrid) -> None:
         """Do nothing: the table shows all."""
 
-    def show(self, _found: Found, status: GridStatus) -> None:
+    def show(self, _found: FoundGrid, status: GridStatus) -> None:
         """Draw the table."""
         self._live.update(status_table(status), refresh=True)
 
@@ -65,11 +65,11 @@ class PlainWatcher:
         self._events = UnitEvents()
         self._reported = -1
 
-    def begin(self, found: Found) -> None:
+    def begin(self, found: FoundGrid) -> None:
         """Pass over what is there before the launch."""
         self._events.news(found)
 
-    def show(self, found: Found, status: GridStatus) -> None:
+    def show(self, found: FoundGrid, status: GridStatus) -> None:
         """Print what is new."""
         for line in self._events.news(found):
             if line.state in ("failed", "stopped"):
@@ -96,11 +96,11 @@ class JsonWatcher:
     def __init__(self) -> None:
         self._events = UnitEvents()
 
-    def begin(self, found: Found) -> None:
+    def begin(self, found: FoundGrid) -> None:
         """Pass over what is there before the launch."""
         self._events.news(found)
 
-    def show(self, found: Found, _status: GridStatus) -> None:
+    def show(self, found: FoundGrid, _status: GridStatus) -> None:
         """Print units with another state."""
         for line in self._events.news(found):
             print_line(line)

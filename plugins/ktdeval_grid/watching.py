@@ -20,7 +20,7 @@ _MOST_SHARE = 20  #: a look that takes t seconds is not repeated for so many tim
 _BEATS = "beats"
 
 
-class Liveness:
+class WorkerLiveness:
     """Workers whose heartbeat has changed within a lease of this observer's own clock."""
 
     def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,7 +51,7 @@ class GridView:
 
     store: Store
     board: ClaimBoard
-    liveness: Liveness
+    liveness: WorkerLiveness
     launch: str  #: of this worker, in records of failures
     done: set[str] = field(default_factory=set)  #: units and jobs
     failed: dict[str, UnitFailed] = field(default_factory=dict)  #: last failures, by unit

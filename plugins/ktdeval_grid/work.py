@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ktdeval.stores import Claim, ClaimBoard
-from ktdeval_grid.gathering import Gathering, Job
+from ktdeval_grid.gathering import Gathering, GatherJob
 from ktdeval_grid.layout import start_job
 from ktdeval_grid.parts import CALLS_AT_ONCE
 from ktdeval_grid.records import GridRecord, GridSystem, GridUnit
 from ktdeval_grid.running import UnitRunner
 from ktdeval_grid.units import (
     Shard,
-    Turn,
+    UnitTurn,
     first_place_of,
     share_of,
     shares_of_providers,
@@ -31,7 +31,7 @@ _MOST_THREADS = 10_000
 
 
 @dataclass(frozen=True)
-class Piece:
+class WorkPiece:
     """Piece of work, claimed for this worker."""
 
     do: Callable[[], None]
@@ -120,7 +120,7 @@ class Worker:
 
             running[pool.submit(piece.do)] = piece.provider
 
-    def _next_piece(self, running: Running) -> Piece | None:
+    def _next_piece(self, running: Running) -> WorkPiece | None:
         """Claim the next piece of work: first of providers that have less than their share of the
         places under way, so that one that waits holds up no other; then of any.
         """
@@ -169,7 +169,7 @@ class Worker:
 
         return {future: running[future] for future in left}
 
-    def _pieces(self, providers: Set[str] | None) -> Iterator[Piece]:
+    def _pieces(self, providers: Set[str] | None) -> Iterator[WorkPiece]:
         """Yield pieces of work for some providers, or for all, the most urgent first. Each is
         claimed when it is asked for.
         """
@@ -179,7 +179,7 @@ class Worker:
             if asks and _is_among(provider, providers) and self._left(system):
                 claim = self._claim(start_job(system.slug))
                 if claim is not None:
-                    yield Piece(partial(self.runner.ask_at_start, system.slug, claim), provider)
+                    yield WorkPiece(partial(self.runner.ask_at_start, system.slug, claim), provider)
 
         for turn in self._open_turns():
             provider = self._providers[turn.system]
@@ -187,14 +187,14 @@ class Worker:
                 claim = self._claim(turn.unit.id)
                 if claim is not None:
                     requeued = self.view.control.requeued.get(turn.unit.id, 0)
-                    yield Piece(partial(self.runner.run, turn, claim, requeued), provider)
+                    yield WorkPiece(partial(self.runner.run, turn, claim, requeued), provider)
 
         for job in self._jobs():
             owner = self._providers.get(job.system or "")  # None: a job of all systems
             if owner is None or _is_among(owner, providers):
                 claim = self._claim(job.lock)
                 if claim is not None:
-                    yield Piece(partial(self.gathering.do, job, claim), owner)
+                    yield WorkPiece(partial(self.gathering.do, job, claim), owner)
 
     def _claim(self, name: str) -> Claim | None:
         """Claim a unit or a lock, unless it is done or was refused a moment ago."""
@@ -208,7 +208,7 @@ class Worker:
 
         return claim
 
-    def _open_turns(self) -> Iterator[Turn]:
+    def _open_turns(self) -> Iterator[UnitTurn]:
         """Yield the units that this worker is to run, if nobody else does."""
         wanted = {system.slug for system in self.record.systems if self._is_wanted(system)}
         for turn in self._turns:
@@ -245,7 +245,7 @@ class Worker:
         state = self.board.state(unit)
         return state.holder is not None and not (state.released or state.expired or state.done)
 
-    def _jobs(self) -> Iterator[Job]:
+    def _jobs(self) -> Iterator[GatherJob]:
         """Yield the jobs after the units that can be done now."""
         settled = [system for system in self.record.systems if self._is_settled(system)]
         jobs = list(self.gathering.jobs(settled))

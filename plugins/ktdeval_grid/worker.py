@@ -101,7 +101,7 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
         click.echo(f"stopped; finished steps are kept in {where}: run it again to resume", err=True)
         raise click.Abort from interrupt
 
-    click.echo(_line(report), err=True)
+    click.echo(_report_line(report), err=True)
     check_report(report)
 
 
@@ -119,7 +119,7 @@ def _options(plan: Path | None, out: str, launch: str | None) -> WorkerOptions:
     return WorkerOptions(recorded.plan, out, only_failed=is_partial, launch=launch)
 
 
-def _line(report: WorkerReport) -> str:
+def _report_line(report: WorkerReport) -> str:
     return f"worker {report.name}: {report.done} of {report.planned} episodes of the grid are done"
 
 

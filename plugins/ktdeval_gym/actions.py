@@ -145,7 +145,7 @@ def scaled_down(weights: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class TargetMove:
     """Order towards a target weight."""
 
     slot: int  #: of the asset
@@ -153,12 +153,12 @@ class Move:
     weight: float  #: target
 
 
-def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[Move]:
+def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[TargetMove]:
     """Return the orders from positions to target weights, sells first. `held`: each slot's position
     as a share of NAV, None where nothing is held.
     """
-    sells: list[Move] = []
-    buys: list[Move] = []
+    sells: list[TargetMove] = []
+    buys: list[TargetMove] = []
     for slot, (position, weight) in enumerate(zip(held, weights, strict=True)):
         now = position or 0.0
         is_exit = weight == 0.0 and position is not None
@@ -166,9 +166,9 @@ def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[Move]:
             continue
 
         if weight > now:
-            buys.append(Move(slot, "BUY", weight))
+            buys.append(TargetMove(slot, "BUY", weight))
         else:
-            sells.append(Move(slot, "SELL", weight))
+            sells.append(TargetMove(slot, "SELL", weight))
 
     return [*sells, *buys]
 

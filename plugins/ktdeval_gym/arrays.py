@@ -50,7 +50,7 @@ class TaskForm:
         given = np.asarray(action)
         if not (_is_row(given, self.slots) and np.isin(given, range(len(DECISIONS))).all()):
             expected = f"{self.slots} of 0 (SELL), 1 (HOLD), 2 (BUY)"
-            raise UsageError(f"the action must be {expected}, not {_shown(given)}")
+            raise UsageError(f"the action must be {expected}, not {_shown_action(given)}")
         return [DECISIONS[int(choice)] for choice in given.tolist()]
 
     def empty(self) -> Observed:
@@ -79,7 +79,7 @@ def weights_in(action: Any, number: int) -> list[float]:
     given = np.asarray(action)
     if not (_is_row(given, number) and bool(((given >= 0) & (given <= 1)).all())):
         raise UsageError(
-            f"the action must be {number} target weights of 0 to 1, not {_shown(given)}"
+            f"the action must be {number} target weights of 0 to 1, not {_shown_action(given)}"
         )
     return [float(weight) for weight in given.astype(np.float32)]
 
@@ -89,7 +89,7 @@ def _is_row(given: npt.NDArray[Any], number: int) -> bool:
     return given.shape == (number,) and given.dtype.kind in "iuf"
 
 
-def _shown(given: npt.NDArray[Any]) -> str:
+def _shown_action(given: npt.NDArray[Any]) -> str:
     """Return what an action is, for a message."""
     if given.dtype.kind not in "iuf" or given.size == 0:
         return f"an array of {given.dtype} of shape {given.shape}"

@@ -32,21 +32,21 @@ class _ClosedError(BaseException):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ModelAsked:
     """The episode asks the model."""
 
     request: ModelRequest
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _EpisodeEnded:
     """The episode is over, or has failed."""
 
     error: KtdevalError | None = None
 
 
 @dataclass(frozen=True)
-class Turn:
+class EpisodeTurn:
     """What the caller receives: a request, or None at the end, with the reward of the steps that
     were finished since the turn before.
     """
@@ -63,27 +63,27 @@ class AskedEpisode:
     def __init__(self, tasks: TaskSource, name: str, seed: int) -> None:
         """Raises KtdevalError: there is no such task, or it can't be opened."""
         self._to_model: Queue[Reply | None] = Queue()
-        self._to_caller: Queue[_Asked | _Ended] = Queue()
+        self._to_caller: Queue[_ModelAsked | _EpisodeEnded] = Queue()
         self._records: list[Record] = []
         self._rewarded = 0
         self._is_over = False
         spec, factory, self._initial_nav = tasks.open(name, seed)
-        self._episode = factory.open(spec, _Channel(self._to_model, self._to_caller))
+        self._episode = factory.open(spec, _ChannelModel(self._to_model, self._to_caller))
         self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def turn(self) -> Turn:
+    def turn(self) -> EpisodeTurn:
         """Wait for the next request, or the end. Raises KtdevalError: the episode failed."""
         message = self._to_caller.get()
         request = None
-        if isinstance(message, _Asked):
+        if isinstance(message, _ModelAsked):
             request = message.request
         else:
             self._is_over = True
             if message.error is not None:
                 raise message.error
 
-        return Turn(request, self._reward(), len(self._records), self._episode.total_steps)
+        return EpisodeTurn(request, self._reward(), len(self._records), self._episode.total_steps)
 
     def reply(self, reply: Reply) -> None:
         """Answer the latest request. Raises UsageError: the episode is over."""
@@ -106,7 +106,7 @@ class AskedEpisode:
             return
         except KtdevalError as problem:
             error = problem
-        self._to_caller.put(_Ended(error))
+        self._to_caller.put(_EpisodeEnded(error))
 
     def _reward(self) -> float | None:
         """Return the reward of the steps finished since the last call."""
@@ -144,18 +144,20 @@ def mean_score(records: Sequence[AnswerRecord]) -> float | None:
     return math.fsum(figures) / len(figures)
 
 
-class _Channel:
+class _ChannelModel:
     """Model that passes requests to the caller and returns its replies."""
 
     traits = ModelTraits(is_free=True)
 
-    def __init__(self, replies: Queue[Reply | None], requests: Queue[_Asked | _Ended]) -> None:
+    def __init__(
+        self, replies: Queue[Reply | None], requests: Queue[_ModelAsked | _EpisodeEnded]
+    ) -> None:
         self._replies = replies
         self._requests = requests
 
     def reply(self, request: ModelRequest) -> Reply:
         """Return the caller's reply. Raises _ClosedError: it has left."""
-        self._requests.put(_Asked(request))
+        self._requests.put(_ModelAsked(request))
         reply = self._replies.get()
         if reply is None:
             raise _ClosedError

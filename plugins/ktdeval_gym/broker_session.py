@@ -213,8 +213,8 @@ class BrokerTools:
     def _call(self, name: str, arguments: Mapping[str, JsonValue]) -> dict[str, Any]:
         answer = self._answer(name, arguments)
         if isinstance(answer, Refusal):
-            raise DataError(f"{name}: {dumps_canonical(_plain(answer.payload))}")
-        value = _plain(answer)
+            raise DataError(f"{name}: {dumps_canonical(_plain_payload(answer.payload))}")
+        value = _plain_payload(answer)
         assert isinstance(value, dict)
         return value
 
@@ -223,5 +223,5 @@ class BrokerTools:
         return self._tools[name].function(self._context, dict(arguments))
 
 
-def _plain(payload: Any) -> Any:
+def _plain_payload(payload: Any) -> Any:
     return payload.value if isinstance(payload, Exact) else payload

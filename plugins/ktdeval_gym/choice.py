@@ -54,7 +54,7 @@ def check_days(
     windows: Sequence[Window],
 ) -> None:
     """Raise DataError if a market has no day to train on before the first window evaluated."""
-    earliest = earliest_day(snapshot, _asset(task, snapshot), lookback)
+    earliest = earliest_day(snapshot, _asset_column(task, snapshot), lookback)
     evaluated = min((window.first for window in windows), default=None)
     if evaluated is not None and (earliest is None or earliest >= evaluated):
         known = "on no day"
@@ -106,7 +106,7 @@ def span_problem(
     return None
 
 
-def _asset(task: Task, snapshot: MarketSnapshot) -> int:
+def _asset_column(task: Task, snapshot: MarketSnapshot) -> int:
     (code,) = _rules(task)["assets"]
     return snapshot.asset_index[code]
 

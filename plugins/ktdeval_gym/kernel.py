@@ -154,7 +154,7 @@ class Kernel:
         """Settle orders decided at the closes of `rows`, [N]. Return the accounts at the next
         closes, and the notional of the fills, [N].
         """
-        day = _Day(self, rows + 1)
+        day = _FillDays(self, rows + 1)
         cash, rare = self._opened(accounts, day)
         if not self.is_native:
             rare = np.ones_like(rare)
@@ -165,8 +165,8 @@ class Kernel:
         safe_nav = np.where(rare, 1, nav)
         target = self._target(orders.weight, safe_nav, price)
 
-        sold = self._sell(_Trade(accounts.held, cash, target, price, orders.weight), day)
-        bought = self._buy(_Trade(accounts.held, cash, target, price, orders.weight), day)
+        sold = self._sell(_OrderTerms(accounts.held, cash, target, price, orders.weight), day)
+        bought = self._buy(_OrderTerms(accounts.held, cash, target, price, orders.weight), day)
         if bought.is_cut is not None:
             rare |= orders.given & orders.buys & bought.is_cut
 
@@ -183,7 +183,7 @@ class Kernel:
 
         return after, traded
 
-    def _opened(self, accounts: Accounts, day: _Day) -> tuple[IntArray, BoolArray]:
+    def _opened(self, accounts: Accounts, day: _FillDays) -> tuple[IntArray, BoolArray]:
         """Return cash at the opens, and which accounts have something rare before their orders."""
         rare = (accounts.held != 0) & self._has_event[day.rows]
         margin = self._terms.margin
@@ -212,7 +212,7 @@ class Kernel:
         size = floor_ratio([(parts, nav * self._unit_part)], self._ppb_part * price)
         return np.where(weight < 0, -size, size)
 
-    def _sell(self, trade: _Trade, day: _Day) -> _Fill:
+    def _sell(self, trade: _OrderTerms, day: _FillDays) -> _OrderFills:
         """Judge and fill a sell of every account."""
         terms = self._terms
         held = trade.held
@@ -236,7 +236,7 @@ class Kernel:
         is_small = (shares < terms.min_sell) & (shares < held)
         is_closed = closes & (held > 0) & ~leaves_odd & ~is_small & (cash >= 0)
         if terms.margin is None:
-            return _Fill(is_closed, held - shares, cash, notional)
+            return _OrderFills(is_closed, held - shares, cash, notional)
 
         short = ordered - held
         rate = RATE_SCALE + terms.margin.initial
@@ -245,9 +245,9 @@ class Kernel:
         is_short = is_allowed & ~closes & (ordered > 0) & day.member & (short % terms.lot == 0)
         is_short &= (notional >= terms.minimum_notional) & (cash >= needed)
 
-        return _Fill(is_closed | is_short, held - shares, cash, notional)
+        return _OrderFills(is_closed | is_short, held - shares, cash, notional)
 
-    def _buy(self, trade: _Trade, day: _Day) -> _Fill:
+    def _buy(self, trade: _OrderTerms, day: _FillDays) -> _OrderFills:
         """Judge and fill a buy of every account."""
         terms = self._terms
         lot = terms.lot
@@ -268,10 +268,10 @@ class Kernel:
 
         is_valid = is_allowed & (is_back | is_new)
         is_cut = is_valid & (notional + fee > trade.cash)
-        return _Fill(is_valid & ~is_cut, after, trade.cash - notional - fee, notional, is_cut)
+        return _OrderFills(is_valid & ~is_cut, after, trade.cash - notional - fee, notional, is_cut)
 
     def _cost(
-        self, steps: IntArray, price: IntArray, day: _Day, selling: bool
+        self, steps: IntArray, price: IntArray, day: _FillDays, selling: bool
     ) -> tuple[IntArray, IntArray]:
         """Return notional and fee of fills, as `ktdeval.trading.terms.cost`."""
         terms = self._terms
@@ -324,7 +324,7 @@ class Kernel:
         return sum(outcome.notional_minor for outcome in settled.outcomes)
 
 
-class _Day:
+class _FillDays:
     """Fill days of N accounts, [N] each."""
 
     def __init__(self, kernel: Kernel, rows: IntArray) -> None:
@@ -370,7 +370,7 @@ def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
 
 
 @dataclass(frozen=True)
-class _Trade:
+class _OrderTerms:
     """What an order is judged by, [N] each."""
 
     held: IntArray
@@ -381,7 +381,7 @@ class _Trade:
 
 
 @dataclass(frozen=True)
-class _Fill:
+class _OrderFills:
     """Outcome of an order, [N] each; where it is not filled, the rest means nothing."""
 
     is_filled: BoolArray

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from ktdeval import __version__
 from ktdeval.harness import ModelRequest, Reply, ToolCall
-from ktdeval.values.http_requests import Unambiguous
+from ktdeval.values.http_requests import AmbiguousRequestGuard
 from ktdeval.values.jsonio import dumps_canonical
-from ktdeval_gym.asked import AskedEpisode, TaskSource, Turn
+from ktdeval_gym.asked import AskedEpisode, EpisodeTurn, TaskSource
 
 
 class Call(Action):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
@@ -119,7 +119,7 @@ class TaskEnvironment(Environment[TaskAction, TaskObservation, TaskState]):  # t
             self._episode.close()
         self._episode = None
 
-    def _observation(self, turn: Turn) -> TaskObservation:
+    def _observation(self, turn: EpisodeTurn) -> TaskObservation:
         self._request = turn.request
         self._state.steps_done = turn.step
         self._state.total_steps = turn.total_steps
@@ -152,5 +152,5 @@ def make_app(tasks: TaskSource, most_sessions: int = 8) -> Any:
         env_name="ktdeval",
         state_cls=TaskState,
     )
-    app.add_middleware(Unambiguous)
+    app.add_middleware(AmbiguousRequestGuard)
     return app

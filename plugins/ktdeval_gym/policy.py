@@ -202,7 +202,7 @@ class PolicyModel:
             return None
 
         content = self._policy.content
-        _, closes = _shown(conversation)
+        _, closes = _asset_and_closes(conversation)
         has_same_hold = conversation.state.get("constraints", {}).get("hold") == content.hold
         if has_same_hold and len(closes) > content.lookback:
             return None
@@ -224,7 +224,7 @@ class PolicyModel:
 
         state = conversation.state
         content = self._policy.content
-        stock, closes = _shown(conversation)
+        stock, closes = _asset_and_closes(conversation)
         side = 0
         for row in conversation.rows(state["positions"]):
             if row["stock_id"] == stock:
@@ -242,7 +242,7 @@ class PolicyModel:
         return conversation.call([(SUBMIT, {"decisions": [decision], "overall_reason": why})])
 
 
-def _shown(conversation: Conversation) -> tuple[str | None, FloatArray]:
+def _asset_and_closes(conversation: Conversation) -> tuple[str | None, FloatArray]:
     """Return the asset that is shown and its closes, [T]; None and no closes unless it is one."""
     shown = conversation.rows(conversation.state.get("candidates"))
     if len(shown) != 1:

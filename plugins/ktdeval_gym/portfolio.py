@@ -72,7 +72,7 @@ _Figures = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]  #: [F] figures,
 
 
 @dataclass(frozen=True)
-class _Listing:
+class _CloseListing:
     """What a close lists."""
 
     labels: tuple[str, ...]
@@ -98,8 +98,8 @@ class TaskWindow:
         self.scene = opened.task.scene(self.spec, opened.snapshot)
         self._labels: dict[int, str] = {}
         self._others: dict[tuple[int, int], _Figures] = {}
-        self._listings: dict[tuple[int, frozenset[int]], _Listing] = {}
-        self._cash_only = _Books(self)
+        self._listings: dict[tuple[int, frozenset[int]], _CloseListing] = {}
+        self._cash_only = _AccountBooks(self)
         traits = task_traits(opened.task)
         self._adds_positions = traits.adds_positions
         #: form of decisions of the task's own; None where it asks for orders
@@ -113,7 +113,7 @@ class TaskWindow:
         """Whether the task asks for decisions, by a form of its own."""
         return self.submission_form is not None
 
-    def state(self, step: int, books: _Books) -> ObservedState:
+    def state(self, step: int, books: _AccountBooks) -> ObservedState:
         """Return the state that the task shows an account at a close."""
         view = self.opened.snapshot.as_of(self.base_row + step)
         state = self.scene.observe(step, view, books.account, books.last).state
@@ -121,7 +121,7 @@ class TaskWindow:
             raise UsageError(f"task {self.opened.task.name} shows no state; choose another task")
         return state
 
-    def listing(self, step: int, books: _Books) -> _Listing:
+    def listing(self, step: int, books: _AccountBooks) -> _CloseListing:
         """Return what a close lists to an account."""
         held = frozenset(books.account.positions)
         if self._adds_positions is None:
@@ -133,14 +133,14 @@ class TaskWindow:
             return self._shared(step, others, books)
         return of_market
 
-    def _shared(self, step: int, held: frozenset[int], books: _Books) -> _Listing:
+    def _shared(self, step: int, held: frozenset[int], books: _AccountBooks) -> _CloseListing:
         """Return what a close lists to accounts with these positions."""
         key = (step, held)
         if key not in self._listings:
             self._listings[key] = self._new_listing(self.state(step, books))
         return self._listings[key]
 
-    def _new_listing(self, state: ObservedState) -> _Listing:
+    def _new_listing(self, state: ObservedState) -> _CloseListing:
         candidates = tuple(state.candidates.values())
         shape = (len(candidates), len(self.form.columns))
         figures = np.zeros(shape, dtype=np.float32)
@@ -154,15 +154,15 @@ class TaskWindow:
             self._labels[asset] = candidate.label
 
         labels = tuple(candidate.label for candidate in candidates)
-        return _Listing(labels, tuple(assets), figures, known, state.limits)
+        return _CloseListing(labels, tuple(assets), figures, known, state.limits)
 
-    def slots(self, listing: _Listing, books: _Books) -> list[int]:
+    def slots(self, listing: _CloseListing, books: _AccountBooks) -> list[int]:
         """Return the assets of an account's slots, as `actions.tradables`."""
         listed = set(listing.assets)
         others = [asset for asset in books.account.positions if asset not in listed]
         return [*listing.assets, *sorted(others, key=self._labels.__getitem__)]
 
-    def figures_of(self, step: int, assets: Sequence[int], books: _Books) -> list[_Figures]:
+    def figures_of(self, step: int, assets: Sequence[int], books: _AccountBooks) -> list[_Figures]:
         """Return the figures that a close shows of positions that it does not list: of the market
         alone, as those of candidates.
         """
@@ -176,7 +176,7 @@ class TaskWindow:
         return [self._others[step, asset] for asset in assets]
 
 
-class _Books:
+class _AccountBooks:
     """Books of one account."""
 
     def __init__(self, window: TaskWindow) -> None:
@@ -216,7 +216,7 @@ class _Books:
         return sum(order.notional_minor for order in record.orders)
 
 
-class _Account:
+class _PortfolioBase:
     """What portfolios by orders and by decisions share."""
 
     def __init__(self, window: TaskWindow) -> None:
@@ -226,7 +226,7 @@ class _Account:
 
     def reset(self) -> None:
         """Begin again with cash only."""
-        self._books = _Books(self._window)
+        self._books = _AccountBooks(self._window)
         self.traded_minor = 0
         self._look()
 
@@ -263,7 +263,7 @@ class _Account:
         return self.nav_minor <= 0, self._books.step == self._window.total_steps
 
 
-class OrderPortfolio(_Account):
+class OrderPortfolio(_PortfolioBase):
     """Account of a task that asks for orders."""
 
     def _look(self) -> None:
@@ -302,7 +302,7 @@ class OrderPortfolio(_Account):
         return self._book(tuple(orders))
 
 
-class DecisionPortfolio(_Account):
+class DecisionPortfolio(_PortfolioBase):
     """Account of a task that asks for BUY, SELL or HOLD of each asset. Its scene reads decisions
     about the account that it has shown last, so that each account has a scene of its own.
     """

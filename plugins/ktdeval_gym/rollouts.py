@@ -58,7 +58,7 @@ def roll_out(job: RolloutJob) -> Rollout:
         action = policy(observation)
         observation, reward, is_terminated, is_truncated, _ = env.step(action)
         seen.append(_bytes_of(observation))
-        actions.append(_plain(action))
+        actions.append(_plain_action(action))
         rewards.append(float(reward))
 
     env.close()
@@ -85,14 +85,14 @@ def roll_out_all(jobs: Sequence[RolloutJob], folder: Path, processes: int = 1) -
     missing = [job for job in jobs if not _path(folder, job).exists()]
     if processes <= 1:
         for job in missing:
-            _write(folder, roll_out(job))
+            _write_rollout(folder, roll_out(job))
     else:
         # spawn: a process begins without threads and random states of this one
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             for done in as_completed([pool.submit(roll_out, job) for job in missing]):
-                _write(folder, done.result())
+                _write_rollout(folder, done.result())
 
-    return [_read(_path(folder, job), job) for job in jobs]
+    return [_read_rollout(_path(folder, job), job) for job in jobs]
 
 
 def _check_names(jobs: Sequence[RolloutJob]) -> None:
@@ -108,11 +108,11 @@ def _path(folder: Path, job: RolloutJob) -> Path:
     return folder / f"{job.name}.json"
 
 
-def _write(folder: Path, rollout: Rollout) -> None:
+def _write_rollout(folder: Path, rollout: Rollout) -> None:
     write_atomic(folder / f"{rollout.name}.json", encode_canonical(rollout) + "\n")
 
 
-def _read(path: Path, job: RolloutJob) -> Rollout:
+def _read_rollout(path: Path, job: RolloutJob) -> Rollout:
     with explained(f"roll-out {path}: can't be read", "delete it to run it again", DataError):
         data = read_plain(path, MOST_BYTES)
 
@@ -131,5 +131,5 @@ def _bytes_of(observation: Any) -> bytes:
     return bytes(observation.tobytes())
 
 
-def _plain(action: Any) -> Any:
+def _plain_action(action: Any) -> Any:
     return action.tolist() if hasattr(action, "tolist") else action

@@ -35,7 +35,7 @@ class _AskedError(BaseException):
         self.state = state
 
 
-class _Actor:
+class _ActionModel:
     """Model that submits the action of an environment, or raises what it is asked."""
 
     traits = ModelTraits(is_free=True)
@@ -98,7 +98,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         self.observation_space, self.action_space = spaces_of(self.form)
 
     def _begin(self) -> None:
-        self._actor = _Actor()
+        self._actor = _ActionModel()
         episode = self._factory.open(self._spec, self._actor)
         assert isinstance(episode, TradingEpisode)
         self._episode = episode

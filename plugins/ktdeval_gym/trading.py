@@ -139,7 +139,7 @@ def _amounts(facts: StepFacts) -> StepAmounts:
 
 
 @dataclass
-class _Progress:
+class _EnvProgress:
     """Where each environment is, [N]."""
 
     row: IntArray  #: decided on next
@@ -195,7 +195,7 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
 
     def _begin(self) -> None:
         size = self.num_envs
-        self._progress = _Progress(self._first.copy(), np.zeros(size, dtype=np.bool_))
+        self._progress = _EnvProgress(self._first.copy(), np.zeros(size, dtype=np.bool_))
         cash = np.full(size, self._cash, dtype=np.int64)
         self._accounts = Accounts(cash, np.zeros(size, dtype=np.int64), cash.copy())
         self._rewards.reset(np.ones(size, dtype=np.bool_))
@@ -236,7 +236,7 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
         row = np.where(begins, self._first, rows + 1)
         is_ruined = active & (self._accounts.nav <= 0)
         is_last = active & (row == self._last)
-        self._progress = _Progress(row, is_ruined | is_last)
+        self._progress = _EnvProgress(row, is_ruined | is_last)
         return self._observations(), rewards, is_ruined, is_last, self._info()
 
     def _asset_returns(self, rows: IntArray) -> FloatArray:

@@ -114,11 +114,11 @@ def _systems(
     """Return the identity of each entry, after a check that its model and agent can be made."""
     systems = {}
     for entrant, market in plan.entries():
-        systems.update(_system(Entry(plan, entrant, market), bases[market], plugins))
+        systems.update(_system_by_name(Entry(plan, entrant, market), bases[market], plugins))
     return systems
 
 
-def _system(entry: Entry, base: MarketSnapshot, plugins: Plugins) -> dict[str, str]:
+def _system_by_name(entry: Entry, base: MarketSnapshot, plugins: Plugins) -> dict[str, str]:
     config = entry.config()
     own_model(config, plugins)
     plugins.make_agent(config.agent, config.agent_args)
@@ -146,7 +146,7 @@ def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: Clock) -
     systems = {}
     for name in names:
         entry = Entry(joined, entrant, name)
-        systems.update(_system(entry, folder.base(name), plugins))
+        systems.update(_system_by_name(entry, folder.base(name), plugins))
 
     folder.chain().append(Joined(entrant=entrant, systems=systems), in_text(clock.now()))
     return entrant

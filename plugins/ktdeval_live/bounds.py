@@ -63,14 +63,14 @@ def return_bounds(
     lost everything. The first of the days is row `first_row + 1` of the market; `missing` says
     whether a decision is missing whose orders would have filled on the day.
     """
-    limits = _Limits.of(market, trading)
+    limits = _TaskLimits.of(market, trading)
     until_open, after_open = _moves(market, first_row, len(missing))
     low = account.whole.copy()
     high = account.whole.copy()
 
     missing_before = np.concatenate([[False], missing[:-1]])
     held = np.zeros(after_open.shape[1])  # at the close before; an account begins in cash
-    possible: _Portfolios | None = None  # at the close before; None: what the account held
+    possible: _PossiblePortfolios | None = None  # at the close before; None: what the account held
     for number in range(len(missing)):
         night_is_open = bool(missing_before[number])
         fills_at_open = limits.fills_at_open and bool(missing[number])
@@ -130,7 +130,7 @@ def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArra
 
 
 @dataclass(frozen=True)
-class _Portfolios:
+class _PossiblePortfolios:
     """All portfolios that could be held: 2 N positions, the longs of N assets and then their
     shorts, each up to its cap, and together within the cash. Sizes are fractions of NAV.
     """
@@ -144,7 +144,7 @@ class _Portfolios:
         gains = _gains(moves)
         return max(-self._most(-gains), _LOSES_ALL), self._most(gains)
 
-    def after(self, moves: FloatArray) -> _Portfolios:
+    def after(self, moves: FloatArray) -> _PossiblePortfolios:
         """Return portfolios that include each of these after [N] moves of prices."""
         if np.isinf(self.cash):
             return self
@@ -152,7 +152,7 @@ class _Portfolios:
         gains = _gains(moves)
         if 1.0 - self._most(-gains) < _LEAST_NAV:  # of no NAV any size is any fraction
             endless = np.where(self.caps > 0, np.inf, 0.0)
-            return _Portfolios(endless, self.costs, np.inf)
+            return _PossiblePortfolios(endless, self.costs, np.inf)
 
         grown = 1.0 + np.tile(np.nan_to_num(moves), 2)
         count = len(self.caps)
@@ -165,7 +165,7 @@ class _Portfolios:
             caps[position] = self._most_of_nav(own, others)
 
         cash = self._most_of_nav(self.costs * grown, gains)
-        return _Portfolios(caps, self.costs, cash)
+        return _PossiblePortfolios(caps, self.costs, cash)
 
     def _most(self, gains: FloatArray) -> float:
         """Return the largest sum of gains, given [2 N] for a size of 1."""
@@ -207,7 +207,7 @@ def _gains(moves: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class _Limits:
+class _TaskLimits:
     """What a task allows on a market of N assets at a moment of fills."""
 
     caps: FloatArray  #: [2 N] largest sizes of longs and of shorts that orders reach
@@ -216,7 +216,7 @@ class _Limits:
     fills_at_close: bool
 
     @classmethod
-    def of(cls, market: MarketSnapshot, trading: TradingConfig) -> _Limits:
+    def of(cls, market: MarketSnapshot, trading: TradingConfig) -> _TaskLimits:
         rules = MarketRules.of(market, trading)
         count = len(rules.venues)
         shorts = np.zeros(count)
@@ -235,17 +235,17 @@ class _Limits:
         )
 
     def held_or_filled(
-        self, held: FloatArray, possible: _Portfolios | None, fills: bool
-    ) -> _Portfolios:
+        self, held: FloatArray, possible: _PossiblePortfolios | None, fills: bool
+    ) -> _PossiblePortfolios:
         """Return what could be held: what an earlier gap left possible, else what the account holds,
         given as [N] weights; at a moment of fills, what orders could reach as well.
         """
         if possible is None:
             sizes = np.concatenate([np.maximum(held, 0.0), np.maximum(-held, 0.0)])
-            possible = _Portfolios(sizes, self.costs, max(1.0, float(sizes @ self.costs)))
+            possible = _PossiblePortfolios(sizes, self.costs, max(1.0, float(sizes @ self.costs)))
             fills = True  # a gap begins with one
         if not fills:
             return possible
 
         caps = np.maximum(possible.caps, self.caps)
-        return _Portfolios(caps, self.costs, max(1.0, possible.cash))
+        return _PossiblePortfolios(caps, self.costs, max(1.0, possible.cash))

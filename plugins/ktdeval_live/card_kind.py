@@ -34,16 +34,16 @@ def live_problems(card: LiveCard) -> Iterator[Problem]:
         yield ("results", "held"), "lies outside of its bounds"
 
 
-def _report(card: LiveCard) -> Report:
+def _card_report(card: LiveCard) -> Report:
     test = card.test
     return Report(
         title=clean(f"{card.entrant} on {card.market.name} · {test.kind} test {test.name}"),
         labels=tuple(card.labels),
         ranking=clean(_ranking(card)),
-        facts=word_grid("", list(_facts(card))),
-        grids=(_returns(card), _intervals(card)),
-        activity=word_grid("Days", list(_days(card))),
-        notes=tuple(_notes(card)),
+        facts=word_grid("", list(_card_facts(card))),
+        grids=(_returns_grid(card), _intervals(card)),
+        activity=word_grid("Days", list(_day_facts(card))),
+        notes=tuple(_card_notes(card)),
     )
 
 
@@ -58,7 +58,7 @@ def can_be_ranked(card: LiveCard) -> bool:
     return not {"rehearsal", "inactive", "few days"}.intersection(card.labels)
 
 
-def _facts(card: LiveCard) -> Iterator[tuple[str, str]]:
+def _card_facts(card: LiveCard) -> Iterator[tuple[str, str]]:
     yield "model", card.model.name
     yield "agent", card.agent.name
     yield "task", card.task
@@ -73,7 +73,7 @@ def _facts(card: LiveCard) -> Iterator[tuple[str, str]]:
         yield "evidence to who trusts it", evidence.level_if_trusted
 
 
-def _days(card: LiveCard) -> Iterator[tuple[str, str]]:
+def _day_facts(card: LiveCard) -> Iterator[tuple[str, str]]:
     days = card.days
     yield "counted", f"{days.counted}, of which {days.decided} with a decision"
     yield "not counted", f"{days.shadow} at the start"
@@ -82,15 +82,15 @@ def _days(card: LiveCard) -> Iterator[tuple[str, str]]:
     yield "revisions", f"{days.revisions} of the market's data"
 
 
-def _returns(card: LiveCard) -> Grid:
+def _returns_grid(card: LiveCard) -> Grid:
     results = card.results
     rows = (
-        ("held: positions stay on days without a decision", _percent(results.held)),
-        ("flat: 0 on days without a decision", _percent(results.flat)),
-        ("least that decisions could have had", _percent(results.low)),
-        ("greatest", _percent(results.high)),
-        ("index", _percent(results.index)),
-        ("equal parts of all assets, held", _percent(results.buy_and_hold)),
+        ("held: positions stay on days without a decision", _percent_text(results.held)),
+        ("flat: 0 on days without a decision", _percent_text(results.flat)),
+        ("least that decisions could have had", _percent_text(results.low)),
+        ("greatest", _percent_text(results.high)),
+        ("index", _percent_text(results.index)),
+        ("equal parts of all assets, held", _percent_text(results.buy_and_hold)),
     )
     return Grid("Total return", ("", "%"), rows)
 
@@ -98,33 +98,33 @@ def _returns(card: LiveCard) -> Grid:
 def _intervals(card: LiveCard) -> Grid:
     results = card.results
     rows = (
-        _interval("over the index", results.over_index.symmetric),
-        _interval("over the index, asymptotic", results.over_index.asymptotic),
-        _interval("over equal parts", results.over_buy_and_hold.symmetric),
-        _interval("over equal parts, asymptotic", results.over_buy_and_hold.asymptotic),
+        _interval_row("over the index", results.over_index.symmetric),
+        _interval_row("over the index, asymptotic", results.over_index.asymptotic),
+        _interval_row("over equal parts", results.over_buy_and_hold.symmetric),
+        _interval_row("over equal parts, asymptotic", results.over_buy_and_hold.asymptotic),
     )
     columns = ("", "% a year", "95 % at all times", "days")
     return Grid("Mean excess return", columns, rows)
 
 
-def _interval(name: str, interval: LiveInterval) -> tuple[str, ...]:
+def _interval_row(name: str, interval: LiveInterval) -> tuple[str, ...]:
     if interval.mean is None:
         return name, UNDEFINED, UNDEFINED, UNDEFINED
-    ends = f"{_end(interval.low)} … {_end(interval.high)}"
+    ends = f"{_interval_end(interval.low)} … {_interval_end(interval.high)}"
     return name, f"{interval.mean:+.1f}", ends, str(interval.n)
 
 
-def _end(value: float | None) -> str:
+def _interval_end(value: float | None) -> str:
     return UNDEFINED if value is None else f"{value:+.1f}"
 
 
-def _percent(figure: LiveFigure) -> str:
+def _percent_text(figure: LiveFigure) -> str:
     if figure.value is None:
         return UNDEFINED
     return f"{100 * figure.value:+.2f}"
 
 
-def _notes(card: LiveCard) -> Iterator[str]:
+def _card_notes(card: LiveCard) -> Iterator[str]:
     yield "Intervals hold together on all days: one may look daily, and stop when one likes."
     yield from doubts("Over the index", card.results.over_index)
     yield from doubts("Over equal parts", card.results.over_buy_and_hold)
@@ -142,6 +142,6 @@ LIVE = CardKind(
     schema=SCHEMA_FILE,
     problems=live_problems,
     derive=derive_live,
-    report=_report,
+    report=_card_report,
     content=lambda card: f"days: {card.days.counted}, gaps: {sum(card.days.gaps.values())}",
 )

@@ -10,7 +10,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.values.jsonio import content_hash, dumps_pretty, read_plain
 from ktdeval.values.typed import to_plain
 from ktdeval_live.chain import Begun, Chain, Entry as Link, Frozen, Joined
-from ktdeval_live.checked import Checked
+from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import of_text
 from ktdeval_live.coverage import begun_files
 from ktdeval_live.findings import Finding
@@ -21,7 +21,7 @@ from ktdeval_live.sessions import Schedule, fill_rules, schedule
 _RULES = {PLAN: "plan", "schedules": "schedule", "base": "base"}
 
 
-def beginning_findings(checked: Checked) -> Iterator[Finding]:
+def beginning_findings(checked: CheckedFolder) -> Iterator[Finding]:
     """Compare plan, sessions, markets and systems with the first link, and each other."""
     first = checked.chain.entries[0].body
     if not isinstance(first, Begun):
@@ -50,11 +50,11 @@ def beginning_findings(checked: Checked) -> Iterator[Finding]:
             found = True
             yield finding
     if not found:
-        yield from _files(checked, first)
+        yield from _file_findings(checked, first)
         yield from _systems(checked, first)
 
 
-def _files(checked: Checked, first: Begun) -> Iterator[Finding]:
+def _file_findings(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
     """Compare each byte of what the test began with: also what means nothing, such as a label of a
     market or a blank.
     """
@@ -70,7 +70,7 @@ def _files(checked: Checked, first: Begun) -> Iterator[Finding]:
             yield Finding(rule, "", f"{shown}: was changed after the test began")
 
 
-def _market(checked: Checked, first: Begun, market: str) -> Iterator[Finding]:
+def _market(checked: CheckedFolder, first: Begun, market: str) -> Iterator[Finding]:
     """Compare the sessions and the market before the test with the chain, and the sessions with the
     calendars of the exchanges.
     """
@@ -135,7 +135,7 @@ def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Ite
             yield Finding("schedule", day, f"{market}: the exchange has no such session")
 
 
-def _systems(checked: Checked, first: Begun) -> Iterator[Finding]:
+def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
     """Compare the systems of the plan, and of those that joined, with the chain's."""
     systems = dict(first.systems)
     for link in checked.chain.entries:
@@ -143,7 +143,7 @@ def _systems(checked: Checked, first: Begun) -> Iterator[Finding]:
             for name in systems.keys() & link.body.systems.keys():
                 yield Finding("joined", "", f"{name}: was in the test before")
             systems.update(link.body.systems)
-            yield from _joined(checked, link, link.body)
+            yield from _joined_findings(checked, link, link.body)
 
     for entry in checked.entries:
         try:
@@ -161,7 +161,7 @@ def _systems(checked: Checked, first: Begun) -> Iterator[Finding]:
         yield Finding("system", "", f"{name[:90]!r}: is in the chain and not in the plan")
 
 
-def _joined(checked: Checked, link: Link, body: Joined) -> Iterator[Finding]:
+def _joined_findings(checked: CheckedFolder, link: Link, body: Joined) -> Iterator[Finding]:
     """Find an entrant that joined after its first decision was due."""
     entrant = body.entrant
     first = entrant.first or ""

@@ -14,14 +14,14 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
 from ktdeval_live.card_types import LiveCard
-from ktdeval_live.checked import Checked
+from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import of_text
 from ktdeval_live.entries import Entry
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import CARDS
 from ktdeval_live.publishing import Publication, publications
 from ktdeval_live.results import entry_result
-from ktdeval_live.settling import Basis, live_card
+from ktdeval_live.settling import CardBasis, live_card
 
 _RULE = "card"
 
@@ -29,7 +29,7 @@ _RULE = "card"
 class CardCheck:
     """Check of all cards, those of one head on the same markets."""
 
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: CheckedFolder) -> None:
         self._checked = checked
         self._market = lru_cache(maxsize=4)(self._market_of)
         self._entries = {}
@@ -79,7 +79,7 @@ class CardCheck:
         result = entry_result(folder, chain, entry, self._checked.plugins, market)
         made_at = of_text(self._checked.chain.entries[-1].at)
         again = live_card(
-            folder, Basis(chain, public, market), result, self._checked.plugins, made_at
+            folder, CardBasis(chain, public, market), result, self._checked.plugins, made_at
         )
         return msgspec.structs.replace(again, provenance=card.provenance)
 

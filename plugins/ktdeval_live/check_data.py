@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ktdeval.errors import KtdevalError
 from ktdeval_live.chain import Entry as Link, Frozen
-from ktdeval_live.checked import Checked
+from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import in_text, of_text
 from ktdeval_live.findings import Finding
 from ktdeval_live.increments import Increment
@@ -14,7 +14,7 @@ from ktdeval_live.increments import Increment
 _RULE = "data"
 
 
-def data_findings(checked: Checked) -> Iterator[Finding]:
+def data_findings(checked: CheckedFolder) -> Iterator[Finding]:
     """Yield what is wrong with the data that were frozen."""
     latest: dict[tuple[str, str], tuple[int, str]] = {}
     for link in checked.chain.entries:
@@ -36,7 +36,9 @@ def data_findings(checked: Checked) -> Iterator[Finding]:
         yield from _increment(checked, link, body, before or None)
 
 
-def _increment(checked: Checked, link: Link, body: Frozen, before: str | None) -> Iterator[Finding]:
+def _increment(
+    checked: CheckedFolder, link: Link, body: Frozen, before: str | None
+) -> Iterator[Finding]:
     """Check one increment; `before` is the hash of the one that it must revise."""
     try:
         increment = checked.folder.increment(body)

@@ -14,9 +14,9 @@ from ktdeval.trading import DECIDED
 from ktdeval.values.jsonio import read_plain
 from ktdeval.values.typed import encode_canonical
 from ktdeval_live.chain import Decided, Entry as Link, Frozen, Gap
-from ktdeval_live.checked import Checked
+from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import in_text, of_text
-from ktdeval_live.entries import Answer, Entry, answers
+from ktdeval_live.entries import DayAnswer, Entry, answers
 from ktdeval_live.evidence import was_all_public, was_frozen, was_public
 from ktdeval_live.findings import Finding
 from ktdeval_live.history import commit_order, committed
@@ -29,7 +29,7 @@ from ktdeval_live.sessions import Session
 class DecisionCheck:
     """Check of all decisions and gaps, which counts what it made again."""
 
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: CheckedFolder) -> None:
         self.decisions = 0  #: made again from their replies
         self.sealed = 0  #: not published yet
         self._checked = checked
@@ -132,12 +132,12 @@ class DecisionCheck:
         retracer = Retracer(entry, self._checked, self._markets)
 
         for number, session in enumerate(schedule.deciding):
-            answer = ended.get(session.day, Answer())
+            answer = ended.get(session.day, DayAnswer())
             joined = schedule.days[number + 1] >= first
             is_past = session.cutoff is not None and session.cutoff <= self._checked.due_until
-            if joined and is_past and answer == Answer():
+            if joined and is_past and answer == DayAnswer():
                 yield Finding("omitted", session.day, f"{entry.name}: neither a decision nor a gap")
-            if not joined and answer != Answer():
+            if not joined and answer != DayAnswer():
                 yield Finding("backfill", session.day, f"{entry.name}: decided before it joined")
             if session.day in links:
                 yield from self._decided(entry, number, links[session.day], answer, retracer)
@@ -161,7 +161,7 @@ class DecisionCheck:
         entry: Entry,
         number: int,
         decided: tuple[Link, Decided],
-        answer: Answer,
+        answer: DayAnswer,
         retracer: Retracer,
     ) -> Iterator[Finding]:
         """Check one decision against its data and its record, and make it again."""

@@ -48,14 +48,14 @@ def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
     """Yield published files that no entry of the chain names; those that the test began with have a
     check of their own.
     """
-    known = set(_known(folder, chain))
+    known = set(_known_files(folder, chain))
     for above in ("data", "records", STAMPS):
-        for name in _files(folder.path, above):
+        for name in _files_below(folder.path, above):
             if name not in known:
                 yield Finding(_RULE, _day_of(name), f"{name}: is not in the chain")
 
 
-def _known(folder: LiveFolder, chain: Chain) -> Iterator[str]:
+def _known_files(folder: LiveFolder, chain: Chain) -> Iterator[str]:
     for link in chain.entries:
         body = link.body
         if isinstance(body, Frozen):
@@ -72,7 +72,7 @@ def _known(folder: LiveFolder, chain: Chain) -> Iterator[str]:
             yield one.stamp
 
 
-def _files(path: Path, above: str) -> Sequence[str]:
+def _files_below(path: Path, above: str) -> Sequence[str]:
     """Return the names of all files below a folder."""
     names = []
     for folder, _, files in os.walk(path / above):

@@ -17,7 +17,7 @@ _GRACE = timedelta(days=1)
 """After a cutoff, until a test whose step did not run is incomplete."""
 
 
-class Checked:
+class CheckedFolder:
     """A folder, its chain as read once, and its entries."""
 
     def __init__(

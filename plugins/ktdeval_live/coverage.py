@@ -37,7 +37,7 @@ _REASONS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Uncovered:
+class UncoveredPart:
     """A part of a test's folder that can be changed without a finding."""
 
     name: str  #: file or folder in the test
@@ -64,7 +64,7 @@ def begun_files(path: Path) -> dict[str, str]:
     return found
 
 
-def uncovered(path: Path) -> Iterator[Uncovered]:
+def uncovered(path: Path) -> Iterator[UncoveredPart]:
     """Yield what is not covered of a test in which nothing was found. Raises StoreError."""
     for entry in sorted(path.iterdir()):
         if entry.name in _OF_RECORD:
@@ -72,17 +72,17 @@ def uncovered(path: Path) -> Iterator[Uncovered]:
         name = entry.name
         if entry.is_dir():
             name += "/"
-        yield Uncovered(name, _REASONS.get(entry.name, "is no part of the record"))
+        yield UncoveredPart(name, _REASONS.get(entry.name, "is no part of the record"))
 
     lines = _uncommitted_lines(path)
     if lines:
         text = f"its last {lines} lines are not in git's history yet; the next step commits them"
-        yield Uncovered(PUBLISHED, text)
+        yield UncoveredPart(PUBLISHED, text)
 
     for name in (CHAIN, PUBLISHED):
         torn = _bytes_after_last_line(path / name)
         if torn:
-            yield Uncovered(name, f"its last {torn} bytes have no line break, and are no entry")
+            yield UncoveredPart(name, f"its last {torn} bytes have no line break, and are no entry")
 
 
 def _uncommitted_lines(path: Path) -> int:

@@ -97,7 +97,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Answer:
+class DayAnswer:
     """How a day of an entry ended in the chain: with a decision, a gap, or both, when a decision
     came to nothing afterwards.
     """
@@ -111,9 +111,9 @@ class Answer:
         return self.decided is not None and self.gap is None
 
 
-def answers(chain: Chain, entry: Entry) -> Mapping[str, Answer]:
+def answers(chain: Chain, entry: Entry) -> Mapping[str, DayAnswer]:
     """Return the days of an entry that have an end in the chain, by day."""
-    found: dict[str, Answer] = {}
+    found: dict[str, DayAnswer] = {}
     for link in chain.entries:
         body = link.body
         if not isinstance(body, Decided | Gap):
@@ -121,7 +121,7 @@ def answers(chain: Chain, entry: Entry) -> Mapping[str, Answer]:
         if (body.entrant, body.market) != (entry.entrant.name, entry.market):
             continue
 
-        before = found.get(body.day, Answer())
+        before = found.get(body.day, DayAnswer())
         if isinstance(body, Decided):
             found[body.day] = replace(before, decided=body)
         else:
@@ -176,7 +176,7 @@ class EntryEpisode:
         """
         self.settle_ended(answers(chain, self._entry), sessions)
 
-    def settle_ended(self, ended: Mapping[str, Answer], sessions: int) -> None:
+    def settle_ended(self, ended: Mapping[str, DayAnswer], sessions: int) -> None:
         """Settle as `settle`, with the ends of days as the chain has them."""
         days = self._folder.schedule(self._entry.market).days
         for number in range(len(self.records), sessions):
@@ -187,8 +187,8 @@ class EntryEpisode:
 
         self.episode.recall(self._shown)
 
-    def _step(self, day: str, number: int, ended: Mapping[str, Answer]) -> DecidedStep:
-        answer = ended.get(day, Answer())
+    def _step(self, day: str, number: int, ended: Mapping[str, DayAnswer]) -> DecidedStep:
+        answer = ended.get(day, DayAnswer())
         if answer.decided is None or not answer.counts:
             return held_step(number, self._memory, self._shown)
 

@@ -19,7 +19,7 @@ from ktdeval_live.history import commit_order, committed
 from ktdeval_live.lines import MOST_BYTES
 from ktdeval_live.publishing import Publication, publication_problems, publications
 from ktdeval_live.stamps import stamp_sha256, stamp_time
-from ktdeval_live.trust import Trust
+from ktdeval_live.trust import TrustedRoots
 
 RULE = "published"
 Level = Literal["claimed", "claimed (own authority)", "pushed", "stamped"]
@@ -55,7 +55,7 @@ def publication_findings(
         yield Finding(RULE, "", broken)
 
     for one in public:
-        problem = _problem(folder, chain, one) or stamp_problem(folder, one)
+        problem = _publication_problem(folder, chain, one) or stamp_problem(folder, one)
         if problem is not None:
             yield Finding(RULE, "", problem)
 
@@ -100,7 +100,7 @@ def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
 
 
 def test_level(
-    folder: LiveFolder, chain: Chain, entries: Iterable[LiveEntry], trust: Trust
+    folder: LiveFolder, chain: Chain, entries: Iterable[LiveEntry], trust: TrustedRoots
 ) -> Level:
     """Return the weakest evidence of all entries with a decision that stands, to a reader with some
     trust; `claimed` without any.
@@ -119,7 +119,7 @@ def evidence_level(
     chain: Chain,
     entry: LiveEntry,
     public: Sequence[Publication],
-    trust: Trust,
+    trust: TrustedRoots,
 ) -> Level:
     """Return the weakest evidence that a standing decision of an entry, whose cutoff is past, was
     made before it; `claimed` without any decision, and in a rehearsal, whose time is that of its own
@@ -226,7 +226,7 @@ def _line_ends(data: bytes) -> list[int]:
     return ends
 
 
-def _problem(folder: LiveFolder, chain: Chain, one: Publication) -> str | None:
+def _publication_problem(folder: LiveFolder, chain: Chain, one: Publication) -> str | None:
     """Return why a publication does not prove what it states."""
     if one.seq >= len(chain.entries) or chain.entries[one.seq].hash != one.head:
         return f"entry {one.seq} is not the one that was published: the chain was made anew"

@@ -175,12 +175,12 @@ def load_entrant(path: Path) -> Entrant:
 
 def check_plan(plan: LivePlan, where: str) -> None:
     """Raise ConfigError, which `where` starts, if something does not go together."""
-    problem = next(_problems(plan), None)
+    problem = next(_plan_problems(plan), None)
     if problem is not None:
         raise ConfigError(f"{where}: {problem}")
 
 
-def _problems(plan: LivePlan) -> Iterator[str]:
+def _plan_problems(plan: LivePlan) -> Iterator[str]:
     """Yield what does not go together in a plan, one line each."""
     first = parse_day(plan.first, "first: ", ConfigError)
     last = parse_day(plan.last, "last: ", ConfigError)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.step import Due, Problem
+from ktdeval_live.step import DueDecision, Problem
 
 _MOST_SAID = 300
 _GRACE_S = 5.0
@@ -28,7 +28,7 @@ class ProcessAsker:
         self._running: set[subprocess.Popen[str]] = set()
         self._has_ended = False
 
-    def __call__(self, due: Due, limit_s: float) -> Problem | None:
+    def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
         """Ask one entry within some seconds; return why there is no record, or None."""
         # -P: modules that lie in the folder in which a scheduler starts are not ours.
         words = [sys.executable, "-P", "-m", "ktdeval", "live", "ask", str(self._test.path)]

@@ -26,7 +26,7 @@ REPEATS = "_repeats"
 
 
 @dataclass
-class Agreement:
+class RepeatAgreement:
     """How far the repeats of one entry agree with its decisions on record."""
 
     entry: Entry
@@ -39,19 +39,19 @@ class Agreement:
 
 def repeat_test(
     folder: LiveFolder, plugins: Plugins, clock: Clock, times: int
-) -> Iterator[Agreement]:
+) -> Iterator[RepeatAgreement]:
     """Ask each entrant again, so many times for each day whose cutoff is past, and yield what became
     of each entry. A repeat with a decision is on disk, and is not asked again. Raises KtdevalError.
     """
     chain = folder.chain()
     for entrant, market in folder.plan.entries():
         entry = Entry(folder.plan, entrant, market)
-        found = Agreement(entry)
+        found = RepeatAgreement(entry)
         for record in _past_decisions(folder, chain, entry, clock.now()):
             found.days += 1
             for number in range(times):
                 again = _repeat(folder, plugins, clock, entry, (record, number))
-                _count(found, record, again)
+                _count_repeat(found, record, again)
         yield found
 
 
@@ -110,7 +110,7 @@ def _asked(
     return record_of(record.question, asked_at, clock.now(), decided, market)
 
 
-def _count(found: Agreement, record: DecisionRecord, again: DecisionRecord) -> None:
+def _count_repeat(found: RepeatAgreement, record: DecisionRecord, again: DecisionRecord) -> None:
     if again.provenance not in DECIDED:
         found.failed += 1
         return
@@ -121,15 +121,15 @@ def _count(found: Agreement, record: DecisionRecord, again: DecisionRecord) -> N
 
 
 def _sides(record: DecisionRecord) -> list[tuple[str, str]]:
-    return sorted((_name(order), order.side) for order in record.orders)
+    return sorted((_order_asset(order), order.side) for order in record.orders)
 
 
 def _sizes(record: DecisionRecord) -> list[tuple[str, str, str]]:
     sizes = []
     for order in record.orders:
-        sizes.append((_name(order), order.side, f"{order.target_weight} {order.shares}"))
+        sizes.append((_order_asset(order), order.side, f"{order.target_weight} {order.shares}"))
     return sorted(sizes)
 
 
-def _name(order: PlannedOrder) -> str:
+def _order_asset(order: PlannedOrder) -> str:
     return order.code or f"? {order.stock_id}"

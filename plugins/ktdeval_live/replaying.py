@@ -15,7 +15,7 @@ from ktdeval_live.begin import begin
 from ktdeval_live.clock import Clock, in_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.plan import LivePlan
-from ktdeval_live.step import Due, LiveStep, Problem
+from ktdeval_live.step import DueDecision, LiveStep, Problem
 
 
 class SetClock:
@@ -36,7 +36,7 @@ def replay_plan(
     plan = msgspec.structs.replace(plan, kind="rehearsal")
     clock = SetClock(datetime.fromisoformat(f"{plan.first}T00:00:00+00:00") - timedelta(days=20))
     folder = begin(plan, out, plugins, clock)
-    for time in _times(folder):
+    for time in _data_times(folder):
         clock.time = time
         with folder.lock():
             report = LiveStep(folder, plugins, clock, InlineAsker(folder, plugins, clock)).run()
@@ -51,7 +51,7 @@ def replay_plan(
     return folder
 
 
-def _times(folder: LiveFolder) -> list[datetime]:
+def _data_times(folder: LiveFolder) -> list[datetime]:
     """Return the moments at which a day's data are asked for, in order."""
     times = set()
     for market, planned in folder.plan.markets.items():
@@ -69,7 +69,7 @@ class InlineAsker:
         self._plugins = plugins
         self._clock = clock
 
-    def __call__(self, due: Due, limit_s: float) -> Problem | None:  # noqa: ARG002 - no deadline
+    def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:  # noqa: ARG002 - no deadline
         """Ask one entry; return why there is no record, or None."""
         try:
             ask(self._folder, due.entry, due.session.day, self._plugins, self._clock)

@@ -24,7 +24,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.trading import StepRecord, TradingConfig
 from ktdeval_live.bounds import AccountMoves, return_bounds
 from ktdeval_live.chain import Chain, Frozen
-from ktdeval_live.entries import Answer, Entry, EntryEpisode, answers
+from ktdeval_live.entries import DayAnswer, Entry, EntryEpisode, answers
 from ktdeval_live.folder import LiveFolder
 
 
@@ -98,11 +98,11 @@ def entry_result(
     schedule_days = folder.schedule(entry.market).days
     days = schedule_days[1 : settled + 1]
     ended = answers(chain, entry)
-    decided = [ended.get(day, Answer()).counts for day in schedule_days[:settled]]
-    nav, account = _account(episode, market)
+    decided = [ended.get(day, DayAnswer()).counts for day in schedule_days[:settled]]
+    nav, account = _nav_and_moves(episode, market)
     first_row = int(np.searchsorted(market.days, np.datetime64(schedule_days[0], "D")))
     is_decided = np.array(decided, dtype=np.bool_)
-    joined = _joined(entry, days)
+    joined = _joined_days(entry, days)
     trading = _limits(episode, market)
     low, high = return_bounds(market, trading, first_row, account, joined & ~is_decided)
 
@@ -126,7 +126,7 @@ def entry_result(
     )
 
 
-def _joined(entry: Entry, days: Sequence[str]) -> BoolArray:
+def _joined_days(entry: Entry, days: Sequence[str]) -> BoolArray:
     """[T] days from the entrant's first day of fills on."""
     first = entry.entrant.first or ""
     return np.array([day >= first for day in days], dtype=np.bool_)
@@ -142,7 +142,9 @@ def _limits(episode: EntryEpisode, market: MarketSnapshot) -> TradingConfig:
     return dataclasses.replace(task.trading, max_weight=1.0)
 
 
-def _account(episode: EntryEpisode, market: MarketSnapshot) -> tuple[FloatArray, AccountMoves]:
+def _nav_and_moves(
+    episode: EntryEpisode, market: MarketSnapshot
+) -> tuple[FloatArray, AccountMoves]:
     """Return [T] NAV in units of currency, and what made it."""
     ledger = episode.parts.ledger(episode.spec, episode.records)
     before = float(ledger.initial_cash_minor)

@@ -21,8 +21,8 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.runner import RecordedModel
 from ktdeval_live.chain import Chain, Frozen
-from ktdeval_live.checked import Checked
-from ktdeval_live.entries import Answer, Entry, EntryEpisode, answers
+from ktdeval_live.checked import CheckedFolder
+from ktdeval_live.entries import DayAnswer, Entry, EntryEpisode, answers
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.increments import Increment, market_as_known
 from ktdeval_live.records import DecisionRecord, record_of
@@ -97,7 +97,7 @@ def _instant(moment: datetime) -> int:
 class Retracer:
     """Decisions of one entry, made again in their order."""
 
-    def __init__(self, entry: Entry, checked: Checked, markets: KnownMarkets) -> None:
+    def __init__(self, entry: Entry, checked: CheckedFolder, markets: KnownMarkets) -> None:
         self.broken = False  #: whether a day was found wrong, on which the later ones rest
         self._entry = entry
         self._checked = checked
@@ -107,7 +107,7 @@ class Retracer:
         self._stretch = -1
         self._ended = answers(checked.chain, entry)
 
-    def retrace(self, record: DecisionRecord, before: int, answer: Answer) -> str | None:
+    def retrace(self, record: DecisionRecord, before: int, answer: DayAnswer) -> str | None:
         """Make a decision again from its replies, on the market as known when the chain had
         `before` entries; return the first difference.
         """

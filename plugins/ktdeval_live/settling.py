@@ -49,7 +49,7 @@ from ktdeval_live.plan import LivePlan
 from ktdeval_live.publishing import Publication, publications
 from ktdeval_live.results import EntryResult, entry_result, total_return
 from ktdeval_live.shape import autocorrelation, skewness
-from ktdeval_live.trust import NOBODY, Trust, authority_of, plan_trust
+from ktdeval_live.trust import NOBODY, TrustedRoots, authority_of, plan_trust
 
 LEVEL = 0.95
 NO_DAY = "no counted day yet"
@@ -59,7 +59,7 @@ NO_SHARED_DAY = "no counted day on which both are known"
 
 
 @dataclass(frozen=True)
-class Basis:
+class CardBasis:
     """What a card rests on."""
 
     chain: Chain
@@ -68,7 +68,7 @@ class Basis:
 
 
 def live_card(
-    folder: LiveFolder, basis: Basis, result: EntryResult, plugins: Plugins, made_at: datetime
+    folder: LiveFolder, basis: CardBasis, result: EntryResult, plugins: Plugins, made_at: datetime
 ) -> LiveCard:
     """Return the card of an entry."""
     chain = basis.chain
@@ -95,7 +95,7 @@ def live_card(
         system=entry.spec(base, entry.config(), plugins).id,
         market=_market_part(entry, base, market),
         evidence=_evidence_part(folder, basis, entry),
-        days=_days(folder, chain, entry, result),
+        days=_days_part(folder, chain, entry, result),
         results=results_part(plan, result),
         least_activity=plan.least_activity,
         labels=[],
@@ -116,8 +116,8 @@ def _market_part(entry: Entry, base: MarketSnapshot, market: MarketSnapshot) -> 
     )
 
 
-def _evidence_part(folder: LiveFolder, basis: Basis, entry: Entry) -> EvidencePart:
-    def level(trust: Trust) -> Level:
+def _evidence_part(folder: LiveFolder, basis: CardBasis, entry: Entry) -> EvidencePart:
+    def level(trust: TrustedRoots) -> Level:
         return evidence_level(folder, basis.chain, entry, public, trust)
 
     public = basis.public
@@ -134,7 +134,7 @@ def _evidence_part(folder: LiveFolder, basis: Basis, entry: Entry) -> EvidencePa
     )
 
 
-def _days(folder: LiveFolder, chain: Chain, entry: Entry, result: EntryResult) -> DaysPart:
+def _days_part(folder: LiveFolder, chain: Chain, entry: Entry, result: EntryResult) -> DaysPart:
     ended = answers(chain, entry)
     before = dict(zip(result.days, folder.schedule(entry.market).days, strict=False))
     causes: Counter[str] = Counter()
@@ -167,7 +167,7 @@ def results_part(plan: LivePlan, result: EntryResult) -> ResultPart:
     ratio = LiveFigure(value=None, reason=NO_DAY)
     if counted.sum() > 1:
         figure = sharpe(result.held[counted], result.days_a_year)
-        ratio = _figure(figure.value, figure.reason or "not defined")
+        ratio = _live_figure(figure.value, figure.reason or "not defined")
 
     return ResultPart(
         held=_total(result.held[counted]),
@@ -177,7 +177,7 @@ def results_part(plan: LivePlan, result: EntryResult) -> ResultPart:
         index=LiveFigure(value=None, reason=NO_INDEX) if index is None else _total(index[counted]),
         buy_and_hold=_total(result.buy_and_hold[counted]),
         sharpe=ratio,
-        activity=_figure(result.activity, NO_DAY),
+        activity=_live_figure(result.activity, NO_DAY),
         over_index=excess_over(plan, result, index, NO_INDEX),
         over_buy_and_hold=excess_over(plan, result, result.buy_and_hold, NO_DAY),
     )
@@ -186,7 +186,7 @@ def results_part(plan: LivePlan, result: EntryResult) -> ResultPart:
 def _total(returns: FloatArray) -> LiveFigure:
     if not np.isfinite(returns).all():
         return LiveFigure(value=None, reason="a day has no price")
-    return _figure(total_return(returns), NO_DAY)
+    return _live_figure(total_return(returns), NO_DAY)
 
 
 def _greatest(returns: FloatArray) -> LiveFigure:
@@ -196,7 +196,7 @@ def _greatest(returns: FloatArray) -> LiveFigure:
     return _total(returns)
 
 
-def _figure(value: float | None, reason: str) -> LiveFigure:
+def _live_figure(value: float | None, reason: str) -> LiveFigure:
     if value is None:
         return LiveFigure(value=None, reason=reason)
     return LiveFigure(value=value)
@@ -245,8 +245,8 @@ def mean_excess(plan: LivePlan, values: FloatArray, days_a_year: int) -> Excess:
 
     symmetric, asymptotic = sequences(plan, values, days_a_year)
     return Excess(
-        symmetric=_interval(values, symmetric, days_a_year),
-        asymptotic=_interval(values, asymptotic, days_a_year),
+        symmetric=_live_interval(values, symmetric, days_a_year),
+        asymptotic=_live_interval(values, asymptotic, days_a_year),
         skewness=skewness(values),
         autocorrelation=autocorrelation(values),
     )
@@ -271,18 +271,20 @@ def _no_excess(reason: str) -> Excess:
     return Excess(symmetric=interval, asymptotic=interval, skewness=figure, autocorrelation=figure)
 
 
-def _interval(values: FloatArray, sequence: ConfidenceSequence, days_a_year: int) -> LiveInterval:
+def _live_interval(
+    values: FloatArray, sequence: ConfidenceSequence, days_a_year: int
+) -> LiveInterval:
     scale = 100.0 * days_a_year
     return LiveInterval(
         n=len(values),
         mean=float(values.mean()) * scale,
-        low=_end(sequence.low, scale),
-        high=_end(sequence.high, scale),
+        low=_last_end(sequence.low, scale),
+        high=_last_end(sequence.high, scale),
         level=sequence.level,
     )
 
 
-def _end(ends: FloatArray, scale: float) -> float | None:
+def _last_end(ends: FloatArray, scale: float) -> float | None:
     last = float(ends[-1])
     if not np.isfinite(last):
         return None
@@ -293,14 +295,14 @@ def _end(ends: FloatArray, scale: float) -> float | None:
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledTest:
     """All entries of a test, settled on the data as known now."""
 
     cards: tuple[LiveCard, ...]
     results: tuple[EntryResult, ...]
 
 
-def settle_test(folder: LiveFolder, plugins: Plugins, made_at: datetime) -> Settled:
+def settle_test(folder: LiveFolder, plugins: Plugins, made_at: datetime) -> SettledTest:
     """Settle all entries of a test. Raises KtdevalError: a record or the data do not fit."""
     chain = folder.chain()
     public = publications(folder)
@@ -311,10 +313,10 @@ def settle_test(folder: LiveFolder, plugins: Plugins, made_at: datetime) -> Sett
         entry = Entry(folder.plan, entrant, name)
         result = entry_result(folder, chain, entry, plugins, markets[name])
         results.append(result)
-        basis = Basis(chain, public, markets[name])
+        basis = CardBasis(chain, public, markets[name])
         cards.append(live_card(folder, basis, result, plugins, made_at))
 
-    return Settled(tuple(cards), tuple(results))
+    return SettledTest(tuple(cards), tuple(results))
 
 
 def differences(

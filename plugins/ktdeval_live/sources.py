@@ -22,7 +22,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.values.fields import build_params, near_matches, option, user_path
 from ktdeval.values.jsonio import JsonValue, read_plain
-from ktdeval.values.tables.rows import Shape, Table, read_rows
+from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
 from ktdeval.values.typed import decode_json
 from ktdeval_live.increments import Bar, Increment, Item
 from ktdeval_live.plan import PlannedMarket
@@ -98,10 +98,10 @@ def _read_bars(path: Path) -> tuple[Bar, ...]:
     for where, row in _csv_rows(path, _NEEDED, _OPTIONAL):
         values: dict[str, Any] = {"code": row["code"]}
         for name in _NEEDED[1:]:
-            values[name] = _number(row, name, where)
+            values[name] = _parse_number(row, name, where)
         for name in _OPTIONAL:
             if row.get(name, "") != "":
-                values[name] = _number(row, name, where)
+                values[name] = _parse_number(row, name, where)
 
         bars.append(Bar(**values))
 
@@ -114,7 +114,7 @@ def _read_indices(path: Path) -> dict[str, float]:
 
     levels = {}
     for where, row in _csv_rows(path, ("code", "close"), ()):
-        levels[row["code"]] = _number(row, "close", where)
+        levels[row["code"]] = _parse_number(row, "close", where)
     return levels
 
 
@@ -123,13 +123,13 @@ def _read_documents(path: Path) -> tuple[Item, ...]:
         return ()
 
     items = []
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    for number, line in enumerate(_read_document_file(path).splitlines(), 1):
         if line.strip():
             items.append(decode_json(line, Item, f"{path}: line {number}", DataError))
     return tuple(items)
 
 
-def _read(path: Path) -> bytes:
+def _read_document_file(path: Path) -> bytes:
     with explained(f"{path}: can't be read", kind=DataError):
         return read_plain(path, _MOST_BYTES)
 
@@ -143,8 +143,8 @@ def _csv_rows(
     if path.stat().st_size > _MOST_BYTES:
         raise DataError(f"{path}: is larger than {_MOST_BYTES >> 20} MiB; write one day only")
 
-    shape = Shape((*needed, *optional), tuple(needed), kinds=("csv",), must_end=True)
-    table = Table(path, shape)
+    shape = TableShape((*needed, *optional), tuple(needed), kinds=("csv",), must_end=True)
+    table = TableFile(path, shape)
     lines: dict[str, int] = {}
     for row in read_rows(table):
         where = table.place(row.line)
@@ -158,7 +158,7 @@ def _csv_rows(
         yield where, row.cells
 
 
-def _number(row: Mapping[str, str], name: str, where: str) -> float:
+def _parse_number(row: Mapping[str, str], name: str, where: str) -> float:
     """Return a number in plain digits: `float` would read 1_000 as well, and other scripts."""
     text = row[name]
     if not _PLAIN_NUMBER.fullmatch(text):
@@ -301,7 +301,7 @@ def make_source(market: PlannedMarket, kind: str, plugins: Plugins, home: Path) 
             raise ConfigError("source stored: has past days only; set kind: rehearsal")
         args = dict(market.source_args)
         data = str(args.pop("data", market.data))
-        return StoredDays(open_snapshot(plugins, data, _mapping(args.get("data_args"), market)))
+        return StoredDays(open_snapshot(plugins, data, _data_args(args.get("data_args"), market)))
 
     providers = plugins.specs("data")
     if market.source not in providers:
@@ -336,7 +336,7 @@ def _check_fetch_args(args: Mapping[str, JsonValue], params_type: type, where: s
     build_params(params_type, {**args, **dict.fromkeys(_OWN_ARGS, "")}, where)
 
 
-def _mapping(value: JsonValue, market: PlannedMarket) -> Mapping[str, JsonValue]:
+def _data_args(value: JsonValue, market: PlannedMarket) -> Mapping[str, JsonValue]:
     if isinstance(value, Mapping):
         return value
     return market.data_args

@@ -36,7 +36,7 @@ def stamp_head(folder: Path, number: int, head: str, rule: Stamping) -> tuple[st
     # Whoever has the signer's certificate needs none in the answer.
     request = builder.cert_request(cert_request=rule.signer is None).build()
     answer = _ask(rule.url, request.as_bytes())
-    time = _checked(answer, head, rule, f"{rule.url}: its stamp")
+    time = _verified_time(answer, head, rule, f"{rule.url}: its stamp")
     name = f"{STAMPS}/{number:06d}.tsr"
     make_folder(folder / STAMPS)
     write_atomic(folder / name, answer)
@@ -47,7 +47,7 @@ def stamp_time(folder: Path, name: str, head: str, rule: Stamping) -> datetime:
     """Return the time of a stored stamp of a head, UTC. Raises VerificationError: it is none of the
     authority, or of another head.
     """
-    return _checked(_stored(folder, name), head, rule, name)
+    return _verified_time(_stored(folder, name), head, rule, name)
 
 
 def stamp_sha256(folder: Path, name: str) -> str:
@@ -78,7 +78,7 @@ def _ask(url: str, request: bytes) -> bytes:
     return answer
 
 
-def _checked(answer: bytes, head: str, rule: Stamping, where: str) -> datetime:
+def _verified_time(answer: bytes, head: str, rule: Stamping, where: str) -> datetime:
     """Return the time of an answer after a check against the authority's root certificate."""
     client = _client()
     verifier = client.VerifierBuilder().add_root_certificate(certificate_of(rule.certificate))

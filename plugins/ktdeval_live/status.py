@@ -10,7 +10,7 @@ from ktdeval_live.chain import Frozen
 from ktdeval_live.clock import in_text
 from ktdeval_live.entries import Entry, answers
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.repeating import Agreement
+from ktdeval_live.repeating import RepeatAgreement
 from ktdeval_live.results import EntryResult
 
 
@@ -64,9 +64,9 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
         card.market.name,
         str(card.days.counted),
         str(sum(card.days.gaps.values())),
-        _percent(results.held),
-        _percent(results.flat),
-        f"{_percent(results.low)} … {_percent(results.high)}",
+        _percent_text(results.held),
+        _percent_text(results.flat),
+        f"{_percent_text(results.low)} … {_percent_text(results.high)}",
     )
 
 
@@ -75,7 +75,7 @@ def excess_row(card: LiveCard) -> tuple[str, ...]:
     number of days that it rests on: fewer than all, since days without a decision are left out.
     """
     excess = card.results.over_index.symmetric
-    return (card.entrant, card.market.name, str(excess.n or 0), _interval(excess))
+    return (card.entrant, card.market.name, str(excess.n or 0), _interval_text(excess))
 
 
 def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str, ...]:
@@ -85,11 +85,11 @@ def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str,
         other.entry.entrant.name,
         one.entry.market,
         str(excess.symmetric.n or 0),
-        _interval(excess.symmetric),
+        _interval_text(excess.symmetric),
     )
 
 
-def agreement_row(found: Agreement) -> tuple[str, ...]:
+def agreement_row(found: RepeatAgreement) -> tuple[str, ...]:
     """Return the row of an entry that was asked again; shares of its repeats in per cent."""
     return (
         found.entry.entrant.name,
@@ -97,18 +97,18 @@ def agreement_row(found: Agreement) -> tuple[str, ...]:
         str(found.days),
         str(found.repeats),
         str(found.failed),
-        _share(found.same_sides, found.repeats),
-        _share(found.same_orders, found.repeats),
+        _share_text(found.same_sides, found.repeats),
+        _share_text(found.same_orders, found.repeats),
     )
 
 
-def _share(part: int, whole: int) -> str:
+def _share_text(part: int, whole: int) -> str:
     if not whole:
         return UNDEFINED
     return f"{100 * part / whole:.0f}"
 
 
-def _interval(interval: LiveInterval) -> str:
+def _interval_text(interval: LiveInterval) -> str:
     if interval.mean is None:
         return UNDEFINED
 
@@ -117,7 +117,7 @@ def _interval(interval: LiveInterval) -> str:
     return f"{interval.mean:+.1f} ({low} … {high})"
 
 
-def _percent(figure: LiveFigure) -> str:
+def _percent_text(figure: LiveFigure) -> str:
     if figure.value is None:
         return UNDEFINED
     return f"{100 * figure.value:+.2f}"

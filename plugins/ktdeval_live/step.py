@@ -25,7 +25,7 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.trading import DECIDED
 from ktdeval_live.chain import Decided, Frozen, Gap, GapCause
 from ktdeval_live.clock import Clock, in_text
-from ktdeval_live.entries import Answer, Entry, answers
+from ktdeval_live.entries import DayAnswer, Entry, answers
 from ktdeval_live.evidence import was_all_public, was_frozen, was_public
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.increments import Increment, check_increment, revision
@@ -43,7 +43,7 @@ _GATHER_S = 5.0
 
 
 @dataclass(frozen=True)
-class Due:
+class DueDecision:
     """A decision that is due."""
 
     entry: Entry
@@ -65,10 +65,10 @@ Problem = tuple[GapCause, str]
 """Why there is no decision: the cause, and a line on it."""
 
 
-class Asker(Protocol):
+class EntryAsker(Protocol):
     """Asks entries, each call on a thread of its own."""
 
-    def __call__(self, due: Due, limit_s: float) -> Problem | None:
+    def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
         """Ask one entry within some seconds, so that its record is written; return why it is not,
         or None.
         """
@@ -85,7 +85,7 @@ class LiveStep:
         folder: LiveFolder,
         plugins: Plugins,
         clock: Clock,
-        asker: Asker,
+        asker: EntryAsker,
         at_once: int = AT_ONCE,
     ) -> None:
         """`at_once`: entrants that are asked side by side at most; those with the earliest cutoff
@@ -187,7 +187,7 @@ class LiveStep:
 
     # --- decisions
 
-    def _due(self) -> Iterator[Due]:
+    def _due(self) -> Iterator[DueDecision]:
         """Yield the decisions that are due: of days whose data are frozen and whose cutoff is to
         come.
         """
@@ -199,7 +199,7 @@ class LiveStep:
                 if session.day not in frozen or session.day in done or session.cutoff is None:
                     continue
                 if now < session.cutoff:
-                    yield Due(entry, session, session.cutoff)
+                    yield DueDecision(entry, session, session.cutoff)
 
     def _sessions_of(self, entry: Entry) -> Sequence[Session]:
         """Return the sessions on which an entry decides; an entrant who joined later has fewer."""
@@ -211,7 +211,7 @@ class LiveStep:
                 deciding.append(session)
         return deciding
 
-    def _ask_all(self, due: Sequence[Due]) -> None:
+    def _ask_all(self, due: Sequence[DueDecision]) -> None:
         """Ask all entries that are due side by side; commit and publish them as they answer, so that
         one that hangs keeps no other from being public in time.
         """
@@ -231,7 +231,7 @@ class LiveStep:
                 raise
 
     def _answered(
-        self, asked: Mapping[Future[Problem | None], Due]
+        self, asked: Mapping[Future[Problem | None], DueDecision]
     ) -> list[Future[Problem | None]]:
         """Wait for an answer, and a little for further ones; return those that are there, in the
         order of the plan.
@@ -242,7 +242,7 @@ class LiveStep:
         wait(asked, timeout=min(_GATHER_S, max(0.0, left_s / 10)))
         return [future for future in asked if future.done()]
 
-    def _take(self, one: Due, problem: Problem | None) -> None:
+    def _take(self, one: DueDecision, problem: Problem | None) -> None:
         """Commit to the decision of an entry, or note why there is none."""
         path = self._folder.record_path(
             one.entry.entrant.name, one.entry.market, one.session.day, private=True
@@ -252,7 +252,7 @@ class LiveStep:
         if problem is not None:
             self._note(one, *problem)
 
-    def _ask(self, one: Due) -> Problem | None:
+    def _ask(self, one: DueDecision) -> Problem | None:
         """Ask one entry before its deadline and its cutoff; return why there is no record."""
         left_s = (one.cutoff - self._clock.now()).total_seconds()
         if left_s <= 0:
@@ -261,7 +261,7 @@ class LiveStep:
         limit_s = max(1.0, min(left_s, 60 * self._plan.deadline_minutes))
         return self._asker(one, limit_s)
 
-    def _commit(self, one: Due) -> Problem | None:
+    def _commit(self, one: DueDecision) -> Problem | None:
         """Commit to a recorded decision; return why it can't be, or None."""
         entrant = one.entry.entrant.name
         market = one.entry.market
@@ -284,7 +284,7 @@ class LiveStep:
         self.report.decided.append(f"{one.entry.name} {day}: {len(record.orders)} orders")
         return None
 
-    def _note(self, one: Due, cause: GapCause, detail: str) -> None:
+    def _note(self, one: DueDecision, cause: GapCause, detail: str) -> None:
         """Remember why a decision is missing, until its cutoff makes it a gap, and report it."""
         self._remember(one, cause, detail)
         self._report_problem(f"{one.entry.name} {one.session.day}: {cause}: {detail}")
@@ -299,7 +299,7 @@ class LiveStep:
             if not self._folder.noted_problem(entry.entrant.name, entry.market, one.session.day):
                 self._remember(one, "unpublished", detail)
 
-    def _remember(self, one: Due, cause: GapCause, detail: str) -> None:
+    def _remember(self, one: DueDecision, cause: GapCause, detail: str) -> None:
         gap = Gap(
             entrant=one.entry.entrant.name,
             market=one.entry.market,
@@ -331,7 +331,7 @@ class LiveStep:
                 if cutoff is None or cutoff > now:
                     continue
 
-                answer = done.get(session.day, Answer())
+                answer = done.get(session.day, DayAnswer())
                 gap = None
                 if answer.gap is not None:
                     continue

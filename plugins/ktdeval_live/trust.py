@@ -38,7 +38,7 @@ class _Listed(Value):
 
 
 @dataclass(frozen=True)
-class Trust:
+class TrustedRoots:
     """Root certificates that a reader trusts, by their fingerprints."""
 
     fingerprints: frozenset[str] = frozenset()
@@ -50,15 +50,15 @@ class Trust:
         return rule is not None and authority_of(rule).sha256 in self.fingerprints
 
 
-NOBODY = Trust()
+NOBODY = TrustedRoots()
 """Trust of who was given no root: of each card and page, which can't know their readers."""
 
 
-def plan_trust(rule: Stamping | None) -> Trust:
+def plan_trust(rule: Stamping | None) -> TrustedRoots:
     """Return the trust of a reader who believes the authority of a plan. Raises ConfigError."""
     if rule is None:
         return NOBODY
-    return Trust(frozenset([authority_of(rule).sha256]))
+    return TrustedRoots(frozenset([authority_of(rule).sha256]))
 
 
 def authority_of(rule: Stamping) -> TimeAuthority:
@@ -84,21 +84,21 @@ def _fingerprint(certificate: cryptography.x509.Certificate) -> str:
     return hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
 
 
-def load_trust(path: Path) -> Trust:
+def load_trust(path: Path) -> TrustedRoots:
     """Read the roots that a reader trusts: a file in PEM, or a board's `board.yaml` with its
     `time_authorities`. Raises ConfigError: there is none in it.
     """
     if path.suffix in _BOARD_SUFFIXES:
-        return Trust(_listed(path))
+        return TrustedRoots(_listed_fingerprints(path))
 
     try:
         text = read_plain(path).decode("ascii")
     except (KtdevalError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: is no file in PEM: {error}") from error
-    return Trust(frozenset(map(_fingerprint, certificates_of(text, str(path)))))
+    return TrustedRoots(frozenset(map(_fingerprint, certificates_of(text, str(path)))))
 
 
-def _listed(path: Path) -> frozenset[str]:
+def _listed_fingerprints(path: Path) -> frozenset[str]:
     """Return the fingerprints that a board names."""
     rules = load_yaml(path)
     field = "time_authorities"

@@ -21,8 +21,8 @@ from ktdeval_live.check_cards import CardCheck
 from ktdeval_live.check_data import data_findings
 from ktdeval_live.check_decisions import DecisionCheck
 from ktdeval_live.check_files import stray_files, unsafe_files
-from ktdeval_live.checked import Checked
-from ktdeval_live.coverage import Uncovered, uncovered
+from ktdeval_live.checked import CheckedFolder
+from ktdeval_live.coverage import UncoveredPart, uncovered
 from ktdeval_live.entries import answers
 from ktdeval_live.evidence import Level, publication_findings, stamp_problem, test_level
 from ktdeval_live.findings import Finding
@@ -31,7 +31,7 @@ from ktdeval_live.labels import has_wide_bounds, wide_words
 from ktdeval_live.publishing import publications
 from ktdeval_live.results import entry_result
 from ktdeval_live.settling import results_part
-from ktdeval_live.trust import NOBODY, TimeAuthority, Trust, authority_of
+from ktdeval_live.trust import NOBODY, TimeAuthority, TrustedRoots, authority_of
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class LiveVerification:
     level: Level = "claimed"
     until: str = ""  #: time of the last link, UTC
     #: what can be changed without a finding; empty where anything was found
-    uncovered: tuple[Uncovered, ...] = ()
+    uncovered: tuple[UncoveredPart, ...] = ()
     #: bounds of gaps that are too wide to mean anything, a line each; likewise
     wide: tuple[str, ...] = ()
 
 
 def verify_test(
-    folder: LiveFolder, plugins: Plugins, now: datetime | None = None, trust: Trust = NOBODY
+    folder: LiveFolder, plugins: Plugins, now: datetime | None = None, trust: TrustedRoots = NOBODY
 ) -> LiveVerification:
     """Verify a whole test, and write nothing. With `now`, a live test must have an end of each day
     whose cutoff was a day before. Stamps are evidence under the roots of `trust` alone. Raises
@@ -72,7 +72,7 @@ def verify_test(
     if not chain.entries:
         return LiveVerification((Finding("chain", "", "is empty"),))
 
-    checked = Checked(folder, chain, plugins, now)
+    checked = CheckedFolder(folder, chain, plugins, now)
     decisions = DecisionCheck(checked)
     findings = tuple(_findings(checked, decisions))
     result = LiveVerification(
@@ -96,7 +96,7 @@ def verify_test(
     )
 
 
-def _wide_bounds(checked: Checked) -> Iterator[str]:
+def _wide_bounds(checked: CheckedFolder) -> Iterator[str]:
     """Yield the entries whose gaps could hide almost any return, a line each."""
     markets: dict[str, MarketSnapshot] = {}
     for entry in checked.entries:
@@ -113,7 +113,7 @@ def _wide_bounds(checked: Checked) -> Iterator[str]:
             yield f"{entry.name}: {wide_words(results)}"
 
 
-def _findings(checked: Checked, decisions: DecisionCheck) -> Iterator[Finding]:
+def _findings(checked: CheckedFolder, decisions: DecisionCheck) -> Iterator[Finding]:
     """Yield everything that is wrong, in the order of the rules."""
     begun = list(beginning_findings(checked))
     yield from begun

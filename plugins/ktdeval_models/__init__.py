@@ -11,7 +11,7 @@ from ktdeval.values.lazy import maker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ktdeval_models.remote.params import Preset
+    from ktdeval_models.remote.params import ProviderPreset
 
 
 @hookimpl
@@ -35,7 +35,7 @@ def ktdeval_models() -> Sequence[Spec]:
         "vertex": (maker(f"{clouds}:make_vertex"), remote.VertexParams),
     }
 
-    def provider(name: str, preset: Preset) -> Spec:
+    def provider(name: str, preset: ProviderPreset) -> Spec:
         make, params = own.get(
             name, (maker(f"{openai}:make_compatible", name), remote.CompatibleParams)
         )
@@ -62,7 +62,7 @@ def ktdeval_models() -> Sequence[Spec]:
     ]
 
 
-def _key_words(preset: Preset) -> str:
+def _key_words(preset: ProviderPreset) -> str:
     """Return where a provider's key is looked for."""
     if not preset.needs_key:
         return "a key only where the server wants one"

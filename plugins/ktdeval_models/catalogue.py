@@ -60,7 +60,7 @@ MOST_FACTORS = 6  # of one screen
 _NEAREST = {"MOM_12_1": "return_60d_pct", "RV_60": "volatility_20d_pct"}
 
 
-def _figure(row: Row, name: str) -> float | None:
+def _row_figure(row: Row, name: str) -> float | None:
     """Return a figure of a row, or the nearest figure if its table shows no style factors."""
     if name in row:
         return cast("float | None", row[name])
@@ -71,7 +71,7 @@ def _figure(row: Row, name: str) -> float | None:
 
 
 def _is_shown(columns: Collection[str], name: str) -> bool:
-    """Whether `_figure` finds this figure in a table with these columns."""
+    """Whether `_row_figure` finds this figure in a table with these columns."""
     nearest = "close" if name == "ILLIQ" else _NEAREST.get(name)
     return name in columns or nearest in columns
 
@@ -125,7 +125,7 @@ class BuyAndHold(Hold):
             if row["stock_id"] not in held and is_affordable(row, state, part):
                 fresh.append(row)
 
-        illiquidity = [-(_figure(row, "ILLIQ") or 0.0) for row in fresh]
+        illiquidity = [-(_row_figure(row, "ILLIQ") or 0.0) for row in fresh]
         groups = standing(fresh, illiquidity)
         certain = Certain(conversation)
         cash = state["account"]["cash_weight"]
@@ -306,11 +306,11 @@ class RankModel(KeylessModel):
         return groups
 
     def _is_scored(self, row: Row) -> bool:
-        return all(_figure(row, figure) is not None for figure in self.weights)
+        return all(_row_figure(row, figure) is not None for figure in self.weights)
 
     def _score(self, row: Row) -> float:
         return math.fsum(
-            weight * (_figure(row, figure) or 0.0) for figure, weight in self.weights.items()
+            weight * (_row_figure(row, figure) or 0.0) for figure, weight in self.weights.items()
         )
 
 

@@ -43,10 +43,10 @@ _ODD_NUMBERS = (
 
 _INVENTED_STOCK = "asset_0001"
 _Option = TypeVar("_Option")
-Misdeed = Callable[["_Turn"], Reply]
+Misdeed = Callable[["_ReplyState"], Reply]
 
 
-class _Turn:
+class _ReplyState:
     """State of one reply: conversation, random draws, stocks shown and held."""
 
     def __init__(self, request: ModelRequest) -> None:
@@ -119,7 +119,7 @@ class ChaosModel:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request, or raise a ModelError of a random kind."""
-        turn = _Turn(request)
+        turn = _ReplyState(request)
         if turn.chance.random() < self.params.model_errors:
             raise ModelError(turn.pick(ERROR_KINDS), "the built-in chaos model failed on schedule")
 
@@ -148,7 +148,7 @@ def _shown_stocks(conversation: Conversation) -> list[str]:
     return list(dict.fromkeys(shown))
 
 
-def _research_well(turn: _Turn) -> Reply:
+def _research_well(turn: _ReplyState) -> Reply:
     calls: list[tuple[str, Mapping[str, Any]]] = [
         ("get_market_context", {}),
         ("screen_candidates", {"factors": ["HIGH_52W", "-RV_60"], "k": 10}),
@@ -169,7 +169,7 @@ def _research_well(turn: _Turn) -> Reply:
     return turn.conversation.call([turn.pick(calls)])
 
 
-def _submit_well(turn: _Turn) -> Reply:
+def _submit_well(turn: _ReplyState) -> Reply:
     submission = turn.submission()
     orders = submission["orders"]
     if not turn.shown:
@@ -180,7 +180,7 @@ def _submit_well(turn: _Turn) -> Reply:
 # --- misdeeds
 
 
-def _bad_json(turn: _Turn) -> Reply:
+def _bad_json(turn: _ReplyState) -> Reply:
     name = "screen_candidates"
     if turn.conversation.is_submission:
         name = SUBMIT
@@ -200,7 +200,7 @@ def _bad_json(turn: _Turn) -> Reply:
     return turn.raw(name, turn.pick(broken))
 
 
-def _real_identity_looked_up(turn: _Turn) -> Reply:
+def _real_identity_looked_up(turn: _ReplyState) -> Reply:
     name = turn.pick(_IDENTITIES)
     lookups: tuple[tuple[str, Mapping[str, Any]], ...] = (
         ("get_stock_snapshot", {"stock_id": name}),
@@ -213,13 +213,13 @@ def _real_identity_looked_up(turn: _Turn) -> Reply:
     return Reply(f"This looks like {name} around {turn.pick(_IDENTITIES)}.", calls, "tool_calls")
 
 
-def _prose(turn: _Turn) -> Reply:
+def _prose(turn: _ReplyState) -> Reply:
     return Reply(
         f"I would buy {turn.pick(_IDENTITIES)}: in {turn.pick(_IDENTITIES)} it rose. {turn.text()}"
     )
 
 
-def _truncated(turn: _Turn) -> Reply:
+def _truncated(turn: _ReplyState) -> Reply:
     text = turn.text()
     end = int(turn.chance.integers(len(text)))
     calls = turn.raw(SUBMIT, text[:end]).tool_calls
@@ -228,7 +228,7 @@ def _truncated(turn: _Turn) -> Reply:
     return Reply("", calls, "length")
 
 
-def _missing_field(turn: _Turn) -> Reply:
+def _missing_field(turn: _ReplyState) -> Reply:
     submission = turn.submission()
     if turn.chance.random() < 0.3:
         del submission[turn.pick(("orders", "overall_reason"))]
@@ -242,7 +242,7 @@ def _submission_with(*changes: Mapping[str, Any]) -> Misdeed:
     return lambda turn: turn.raw(SUBMIT, turn.text(**turn.pick(changes)))
 
 
-def _real_identity_ordered(turn: _Turn) -> Reply:
+def _real_identity_ordered(turn: _ReplyState) -> Reply:
     name = turn.pick(_IDENTITIES)
     reason = turn.conversation.reason(f"{name} always rises after {turn.pick(_IDENTITIES)}")
     submission = turn.submission(stock_id=name, reason=reason) | {
@@ -252,7 +252,7 @@ def _real_identity_ordered(turn: _Turn) -> Reply:
     return turn.raw(SUBMIT, dumps_canonical(submission))
 
 
-def _odd_text(turn: _Turn) -> Reply:
+def _odd_text(turn: _ReplyState) -> Reply:
     odd = (
         "\\ud800 lone surrogate",
         "\\u0000 and control \\u001b[31m",
@@ -266,12 +266,12 @@ def _odd_text(turn: _Turn) -> Reply:
     return turn.raw(SUBMIT, turn.text(reason=marker).replace(marker, reason, 1))
 
 
-def _odd_number(turn: _Turn) -> Reply:
+def _odd_number(turn: _ReplyState) -> Reply:
     text = turn.text(target_weight="#", side="BUY")
     return turn.raw(SUBMIT, text.replace('"#"', turn.pick(_ODD_NUMBERS)))
 
 
-def _flood(turn: _Turn) -> Reply:
+def _flood(turn: _ReplyState) -> Reply:
     count = int(turn.chance.integers(5, 25))
     return turn.raw("get_market_context", *["{}"] * count)
 

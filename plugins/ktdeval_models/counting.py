@@ -65,10 +65,10 @@ class RecallModel(KeylessModel):
         votes = Counter(_votes(conversation))
         side = _SIDES.get(outcomes[0]["label"], 0)
         if side:
-            for word in _words(conversation):
+            for word in _news_words(conversation):
                 votes[word] += side
 
-        return Reply(_listed(votes))
+        return Reply(_votes_text(votes))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Take the side that the words of today's news vote for, or no position without votes."""
@@ -83,7 +83,7 @@ class RecallModel(KeylessModel):
                 weight = row["weight"]
 
         votes = _votes(conversation)
-        vote = sum(votes.get(word, 0) for word in _words(conversation))
+        vote = sum(votes.get(word, 0) for word in _news_words(conversation))
         limits = conversation.state["constraints"]
         side = 0
         if vote > 0:
@@ -109,10 +109,10 @@ class RecallModel(KeylessModel):
         votes = _votes(conversation)
         if not votes:
             return self.summary(intents)
-        return _listed(votes)
+        return _votes_text(votes)
 
 
-def _words(conversation: Conversation) -> set[str]:
+def _news_words(conversation: Conversation) -> set[str]:
     """Return the words of today's news and their sentiments, without figures and handles."""
     words: set[str] = set()
     for row in conversation.documents:
@@ -129,7 +129,7 @@ def _votes(conversation: Conversation) -> Mapping[str, int]:
     return {word: int(vote) for word, vote in _VOTE.findall(newest)}
 
 
-def _listed(votes: Mapping[str, int]) -> str:
+def _votes_text(votes: Mapping[str, int]) -> str:
     """Return the votes as text, the strongest first."""
     strongest = [(word, vote) for word, vote in votes.items() if vote]
     strongest.sort(key=lambda pair: (-abs(pair[1]), pair[0]))
@@ -212,10 +212,10 @@ class TallyModel(KeylessModel):
             return [intent for changes in groups for intent in changes]
 
         certain = Certain(conversation)
-        return equal_first([_shared(changes, part, certain) for changes in groups])
+        return equal_first([_affordable_orders(changes, part, certain) for changes in groups])
 
 
-def _shared(changes: Sequence[Intent], part: float, certain: Certain) -> list[Intent]:
+def _affordable_orders(changes: Sequence[Intent], part: float, certain: Certain) -> list[Intent]:
     """Return the orders on equal names, with weights for which there is cash.
 
     Either all orders that open a position are in it or none: equal names are treated alike.

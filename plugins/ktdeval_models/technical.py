@@ -1,7 +1,7 @@
 """Rules of technical analysis as pure functions of bars: later bars change no earlier signal.
 Models that decide by one of them, on the bars that a task shows, separately for each asset.
 
-A rule takes `Bars` of T bars and its numbers (`technical.yaml`). Differences below a billionth of
+A rule takes `AssetBars` of T bars and its numbers (`technical.yaml`). Differences below a billionth of
 the close count as zero, since shown prices are rounded.
 """
 
@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
+class AssetBars:
     """[T] prices of one asset, oldest first, all finite; in a market with closes only, they are
     highs and lows too.
     """
@@ -41,7 +41,7 @@ class Bars:
     low: FloatArray
 
 
-class Signals(NamedTuple):
+class RuleSignals(NamedTuple):
     """Signals of a rule after each of T bars."""
 
     sides: IntArray  #: [T] +1 buy, -1 sell, 0 neither
@@ -73,13 +73,13 @@ def smoothed(values: FloatArray, days: int, weight: float) -> FloatArray:
     return averages
 
 
-def stochastic(bars: Bars, days: int) -> FloatArray:
+def stochastic(bars: AssetBars, days: int) -> FloatArray:
     """Return [T]: position of the close between the lowest low (0) and the highest high (100) of
     `days`; 50 if they are equal.
     """
     high = windows(bars.high, days).max(axis=1)
     low = windows(bars.low, days).min(axis=1)
-    return 50.0 + _share(bars.close - (high + low) / 2.0, high - low, bars.close) * 100.0
+    return 50.0 + _share_of_whole(bars.close - (high + low) / 2.0, high - low, bars.close) * 100.0
 
 
 def rsi(close: FloatArray, days: int) -> FloatArray:
@@ -87,7 +87,7 @@ def rsi(close: FloatArray, days: int) -> FloatArray:
     moves = np.diff(close, prepend=np.nan)
     gain = smoothed(np.maximum(moves, 0.0), days, 1.0 / days)
     loss = smoothed(np.maximum(-moves, 0.0), days, 1.0 / days)
-    return 50.0 + _share((gain - loss) / 2.0, gain + loss, close) * 100.0
+    return 50.0 + _share_of_whole((gain - loss) / 2.0, gain + loss, close) * 100.0
 
 
 def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -120,16 +120,16 @@ def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArr
     return sides, extremes[0], extremes[1]
 
 
-def macd(bars: Bars, fast: int, slow: int, signal: int) -> Signals:
+def macd(bars: AssetBars, fast: int, slow: int, signal: int) -> RuleSignals:
     """Moving average convergence divergence (MACD) against its own average."""
     line = smoothed(bars.close, fast, 2 / (fast + 1)) - smoothed(bars.close, slow, 2 / (slow + 1))
     average = smoothed(line, signal, 2 / (signal + 1))
-    return Signals(_sign(line - average, bars.close), {"macd": line, "signal": average})
+    return RuleSignals(_sign(line - average, bars.close), {"macd": line, "signal": average})
 
 
 def kdj_rsi(
-    bars: Bars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float
-) -> Signals:
+    bars: AssetBars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float
+) -> RuleSignals:
     """Stochastic oscillator, with an RSI that stops it from buying when overbought and selling when
     oversold.
     """
@@ -142,10 +142,12 @@ def kdj_rsi(
     buy = (k - d > _ROUNDING) & (strength <= overbought)
     sell = (d - k > _ROUNDING) & (strength >= oversold)
 
-    return Signals(_sides(buy, sell), {"k": k, "d": d, "j": 3.0 * k - 2.0 * d, "rsi": strength})
+    return RuleSignals(_sides(buy, sell), {"k": k, "d": d, "j": 3.0 * k - 2.0 * d, "rsi": strength})
 
 
-def bollinger(bars: Bars, days: int, sigmas: float, levels: Mapping[str, float]) -> Signals:
+def bollinger(
+    bars: AssetBars, days: int, sigmas: float, levels: Mapping[str, float]
+) -> RuleSignals:
     """Close beyond a Bollinger band where a slow stochastic is beyond its level, too."""
     closes = windows(bars.close, days)
     middle = closes.mean(axis=1)
@@ -157,44 +159,46 @@ def bollinger(bars: Bars, days: int, sigmas: float, levels: Mapping[str, float])
         (under < 0) & (slow < levels["oversold"]), (over > 0) & (slow > levels["overbought"])
     )
 
-    return Signals(sides, {"lower": middle - reach, "upper": middle + reach, "stochastic": slow})
+    return RuleSignals(
+        sides, {"lower": middle - reach, "upper": middle + reach, "stochastic": slow}
+    )
 
 
-def sma_cross(bars: Bars, fast: int, slow: int) -> Signals:
+def sma_cross(bars: AssetBars, fast: int, slow: int) -> RuleSignals:
     """Two simple moving averages."""
     short = windows(bars.close, fast).mean(axis=1)
     long = windows(bars.close, slow).mean(axis=1)
-    return Signals(_sign(short - long, bars.close), {f"sma_{fast}": short, f"sma_{slow}": long})
+    return RuleSignals(_sign(short - long, bars.close), {f"sma_{fast}": short, f"sma_{slow}": long})
 
 
-def mean_reversion(bars: Bars, days: int, entry: float) -> Signals:
+def mean_reversion(bars: AssetBars, days: int, entry: float) -> RuleSignals:
     """Distance of the close from its mean in standard deviations; 0 if all closes are equal."""
     closes = windows(bars.close, days)
-    z = _share(bars.close - closes.mean(axis=1), closes.std(axis=1), bars.close)
-    return Signals(_sides(z <= -entry, z >= entry), {"z": z})
+    z = _share_of_whole(bars.close - closes.mean(axis=1), closes.std(axis=1), bars.close)
+    return RuleSignals(_sides(z <= -entry, z >= entry), {"z": z})
 
 
-def atr(bars: Bars, days: int, multiple: float) -> Signals:
+def atr(bars: AssetBars, days: int, multiple: float) -> RuleSignals:
     """Wilder's stop and reverse on closes; the distance is that of the previous bar."""
     before = np.append(np.nan, bars.close[:-1])
     true_range = np.maximum(bars.high, before) - np.minimum(bars.low, before)
     far = multiple * np.append(np.nan, smoothed(true_range, days, 1 / days)[:-1])
     sides, high, low = swings(bars.close, far)
 
-    return Signals(sides, {"highest": high, "lowest": low, "distance": far})
+    return RuleSignals(sides, {"highest": high, "lowest": low, "distance": far})
 
 
-def zigzag(bars: Bars, reversal_pct: float) -> Signals:
+def zigzag(bars: AssetBars, reversal_pct: float) -> RuleSignals:
     """Turns of the close by a share of it, as known once they are confirmed; downwards by the same
     factor as upwards.
     """
     sides, high, low = swings(
         np.log(bars.close), np.full(len(bars.close), np.log1p(reversal_pct / 100.0))
     )
-    return Signals(sides, {"highest": np.exp(high), "lowest": np.exp(low)})
+    return RuleSignals(sides, {"highest": np.exp(high), "lowest": np.exp(low)})
 
 
-def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> Signals:
+def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> RuleSignals:
     """+1 from the close of the month's `before`-last session until that of session `after` of the
     next, when what is held is sold. Raises DataError: the calendar does not cover the days.
     """
@@ -206,7 +210,7 @@ def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> Sig
     passed = np.array(counts, np.float64)
     left = np.array([len(month) for month in listed]) - passed
 
-    return Signals(
+    return RuleSignals(
         _sides((left < before) | (passed < after), passed < 0),
         {"session": passed, "sessions_left": left},
     )
@@ -220,7 +224,7 @@ def _month(month: np.datetime64, calendar: str) -> DayArray:
     return sessions(first, last, calendar)
 
 
-def _share(part: FloatArray, whole: FloatArray, level: FloatArray) -> FloatArray:
+def _share_of_whole(part: FloatArray, whole: FloatArray, level: FloatArray) -> FloatArray:
     """Return `part / whole`, 0 if the whole is negligible against the level of prices."""
     return np.where(whole <= _ROUNDING * level, 0.0, part / np.where(whole == 0.0, 1.0, whole))
 
@@ -233,7 +237,7 @@ def _sides(buy: BoolArray, sell: BoolArray) -> IntArray:
     return buy.astype(np.int64) - sell.astype(np.int64)
 
 
-RULES: Mapping[str, Callable[..., Signals]] = {
+RULES: Mapping[str, Callable[..., RuleSignals]] = {
     rule.__name__: rule
     for rule in (macd, kdj_rsi, bollinger, sma_cross, mean_reversion, atr, zigzag, turn_of_month)
 }
@@ -389,7 +393,7 @@ class RuleModel:
         listed = ", ".join(f"{name} {render_json(value)}" for name, value in last.items())
         return side, f"{self.name}: {_DECISIONS[side]}, {listed}"
 
-    def _signals(self, bars: Sequence[ObservedBar], kind: str) -> Signals:
+    def _signals(self, bars: Sequence[ObservedBar], kind: str) -> RuleSignals:
         rule = RULES[self.name]
         if self.name == "turn_of_month":
             calendar = self._calendar or ("24/7" if kind == "crypto" else "XNYS")
@@ -400,4 +404,4 @@ class RuleModel:
         rows = [(bar.close, bar.high, bar.low) for bar in bars]
         prices = np.array(rows, np.float64).T
         whole = np.where(np.isnan(prices), prices[0], prices)
-        return rule(Bars(*whole), **self._numbers)
+        return rule(AssetBars(*whole), **self._numbers)

@@ -87,14 +87,14 @@ class TrainingLog(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedBaseline:
     """Description of a trained baseline, with the hash that pins it."""
 
     content: ModelFile
     sha256: str
 
 
-def read_model(folder: Path) -> Trained:
+def read_model(folder: Path) -> TrainedBaseline:
     """Read a folder's description and check its files. Raises DataError: it is missing or
     malformed, or a file's hash differs.
     """
@@ -116,7 +116,7 @@ def read_model(folder: Path) -> Trained:
                 " train the model again"
             )
 
-    return Trained(content, sha256_hex(data))
+    return TrainedBaseline(content, sha256_hex(data))
 
 
 def read_log(folder: Path) -> TrainingLog:

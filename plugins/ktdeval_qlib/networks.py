@@ -57,7 +57,7 @@ def one_per_row(_module: Any, _inputs: Any, output: Any) -> Any:
     return output.reshape(-1) if isinstance(output, torch.Tensor) else output
 
 
-class Network:
+class TorchNetwork:
     """Torch model of pyqlib whose network is the attribute `network`."""
 
     network: ClassVar[str]
@@ -87,7 +87,7 @@ class Network:
             self.batch_size = before
 
 
-class OnFrames(Network):
+class OnFrames(TorchNetwork):
     """Model that reads its samples from tables [N, columns]."""
 
     def train_epoch(self, x_train: pd.DataFrame, y_train: pd.DataFrame) -> None:
@@ -107,7 +107,7 @@ class OnFrames(Network):
         return mean_over_rows(len(data_x), self.batch_size, measured)
 
 
-class OnWindows(Network):
+class OnWindows(TorchNetwork):
     """Model that reads its samples from a loader of windows [N, 20, columns and label]."""
 
     def train_epoch(self, data_loader: Any) -> None:

@@ -205,7 +205,7 @@ class Estimator:
             if progress is not None:
                 progress(min(scored * step, most), most)
 
-        scores = _Watched(report)
+        scores = _WatchedScores(report)
         with held(self.seed, self.threads), temporary_folder("ktdeval-qlib-") as folder:
             model = self._class(**self._parameters)
             offered = {"evals_result": scores, "save_path": str(folder / "best")}
@@ -239,7 +239,7 @@ class Estimator:
         return predictions.sort_index()
 
 
-class _Watched(dict[str, Any]):
+class _WatchedScores(dict[str, Any]):
     """Dictionary that pyqlib's models fill with scores by segment. It reports each new score of
     `valid`, with their number.
     """
@@ -261,14 +261,14 @@ class _Watched(dict[str, Any]):
     def _watched(self, key: str, value: Any) -> Any:
         segment = self._key or key
         if isinstance(value, dict) and not value:
-            return _Watched(self._report, segment)
+            return _WatchedScores(self._report, segment)
         if isinstance(value, list) and not value and segment == "valid":
-            return _Series(self._report)
+            return _SegmentScores(self._report)
 
         return value
 
 
-class _Series(list[float]):
+class _SegmentScores(list[float]):
     """Scores of one segment, one a round."""
 
     def __init__(self, report: Callable[[int], None]) -> None:

@@ -30,10 +30,10 @@ from qlib.contrib.model.pytorch_tcn_ts import TCN as _TCN
 from torch.utils.data import DataLoader, TensorDataset
 
 from ktdeval_qlib.networks import (
-    Network,
     OnFrames,
     OnWindows,
     RenamedSegments,
+    TorchNetwork,
     mean_over_rows,
     one_per_row,
 )
@@ -106,7 +106,7 @@ class DoubleEnsemble(double_ensemble.DEnsembleModel):
         return ordered
 
 
-class MLP(Network, pytorch_nn.DNNModelPytorch):
+class MLP(TorchNetwork, pytorch_nn.DNNModelPytorch):
     """MLP without three failures of pyqlib: torch's version compared as text ("2.10" < "2.6.0"),
     which passes an argument that torch has removed; a debugger if no day has fifty names; an mlflow
     recorder. The metric is only logged, never used for selection.
@@ -241,7 +241,7 @@ class DayByDay(OnFrames):
         )
 
 
-class ADD(Network, pytorch_add.ADD):
+class ADD(TorchNetwork, pytorch_add.ADD):
     """ADD on nine factors of sixty days (sequences of one day fail), with the scores of each epoch
     recorded, and a day without an IC counted as 0: one such day makes pyqlib's mean over days NaN,
     and no weights are kept.
@@ -278,7 +278,7 @@ class ADD(Network, pytorch_add.ADD):
         return {name: 0.0 if np.isnan(value) else value for name, value in metrics.items()}
 
 
-class ADARNN(Network, pytorch_adarnn.ADARNN):
+class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
     """ADARNN on nine factors of sixty days. pyqlib reshapes training samples, but no others, to 6 ×
     60; sets CUDA_VISIBLE_DEVICES of the process; and keeps the weights of the epoch with the
     highest mean of score − label, which it calls `mse` and `loss`: here these are the negative mean

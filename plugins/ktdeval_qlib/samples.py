@@ -85,7 +85,7 @@ def paper_segments() -> Segments:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SegmentSplit:
     """Segments as wanted and as used.
 
     Used segments are cut to trading days of the snapshot on which all factors have their windows.
@@ -96,7 +96,7 @@ class Split:
     used: Segments
 
 
-def make_split(snapshot: MarketSnapshot, wanted: Segments) -> Split:
+def make_split(snapshot: MarketSnapshot, wanted: Segments) -> SegmentSplit:
     """Cut and purge segments for a snapshot. Raises ConfigError if days are malformed or segments
     overlap or are out of order, DataError if a segment keeps no day.
     """
@@ -121,7 +121,7 @@ def make_split(snapshot: MarketSnapshot, wanted: Segments) -> Split:
 
         used[name] = Days(str(snapshot.days[start]), str(snapshot.days[stop - 1]))
 
-    return Split(wanted, Segments(used["train"], used["valid"], used.get("test")))
+    return SegmentSplit(wanted, Segments(used["train"], used["valid"], used.get("test")))
 
 
 def _out_of_reach(snapshot: MarketSnapshot, name: str, requested: Days) -> str:
@@ -169,7 +169,7 @@ class Samples:
     exclude it; they are scaled to 0, the training median.
     """
 
-    split: Split
+    split: SegmentSplit
     label: Label
     #: row of the snapshot that is row 0 here; `days` before the first training day, for sequences
     first: int
@@ -191,7 +191,7 @@ class Samples:
 
 
 def make_samples(
-    snapshot: MarketSnapshot, split: Split, label: Label = "qlib", days: int = 1
+    snapshot: MarketSnapshot, split: SegmentSplit, label: Label = "qlib", days: int = 1
 ) -> Samples:
     """Return the samples of all segments.
 

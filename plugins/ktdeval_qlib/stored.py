@@ -157,7 +157,7 @@ def load(recipe: Recipe, folder: Path) -> Predictor:
 
 def _linear(_recipe: Recipe, folder: Path) -> Scores:
     path = folder / _LINEAR
-    stored = decode_json(_read(path), LinearModel, str(path))
+    stored = decode_json(_read_model_file(path), LinearModel, str(path))
     _check_columns(path, len(stored.coefficients))
     coefficients = np.array(stored.coefficients)
 
@@ -171,7 +171,7 @@ def _lightgbm(_recipe: Recipe, folder: Path) -> Scores:
 
 def _double_ensemble(_recipe: Recipe, folder: Path) -> Scores:
     path = folder / _ENSEMBLE
-    members = decode_json(_read(path), Ensemble, str(path)).members
+    members = decode_json(_read_model_file(path), Ensemble, str(path)).members
     whole = math.fsum(member.weight for member in members)
     if not whole:
         raise StoreError(
@@ -204,7 +204,7 @@ def _xgboost(_recipe: Recipe, folder: Path) -> Scores:
 
     booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
     path = folder / _TREES["xgboost"]
-    booster.load_model(bytearray(_read(path)))
+    booster.load_model(bytearray(_read_model_file(path)))
     _check_columns(path, booster.num_features())
 
     return lambda features: booster.predict(xgboost.DMatrix(features))
@@ -214,7 +214,7 @@ def _catboost(_recipe: Recipe, folder: Path) -> Scores:
     import catboost  # noqa: PLC0415
 
     model = catboost.CatBoost()
-    model.load_model(blob=_read(folder / _TREES["catboost"]))
+    model.load_model(blob=_read_model_file(folder / _TREES["catboost"]))
     _check_columns(folder / _TREES["catboost"], len(model.feature_names_))
 
     return lambda features: model.predict(features, thread_count=1)
@@ -230,7 +230,7 @@ def _network(recipe: Recipe, folder: Path) -> Scores:
         model.add_output()
 
     try:
-        model.module.load_state_dict(decode(_read(folder / _WEIGHTS)))
+        model.module.load_state_dict(decode(_read_model_file(folder / _WEIGHTS)))
     except RuntimeError as error:  # another version of pyqlib has different names or shapes
         raise StoreError(
             f"{folder / _WEIGHTS}: the weights are not those of qlib/{recipe.name}; train the model"
@@ -261,12 +261,12 @@ _LOADERS = {
 
 def _booster(folder: Path, name: str, columns: int) -> Any:
     """Read a LightGBM model, which has to have `columns` columns."""
-    booster = quiet_lightgbm().Booster(model_str=_read(folder / name).decode())
+    booster = quiet_lightgbm().Booster(model_str=_read_model_file(folder / name).decode())
     _check_columns(folder / name, booster.num_feature(), columns)
     return booster
 
 
-def _read(path: Path) -> bytes:
+def _read_model_file(path: Path) -> bytes:
     with explained(f"{path}: can't read"):
         return read_plain(path)
 

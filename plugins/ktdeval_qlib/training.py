@@ -40,7 +40,7 @@ _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "sc
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TrainingSettings:
     """Settings of a training besides recipe and samples."""
 
     seed: int = 0
@@ -54,7 +54,7 @@ def train(
     recipe: Recipe,
     snapshot: MarketSnapshot,
     samples: Samples,
-    settings: Settings,
+    settings: TrainingSettings,
     folder: Path,
     progress: Progress | None = None,
 ) -> tuple[ModelFile, TrainingLog]:
@@ -87,8 +87,8 @@ def train(
             label=samples.label,
             wanted=samples.split.wanted,
             used=samples.split.used,
-            center=tuple(map(_number, scaler.center)),
-            scale=tuple(map(_number, scaler.scale)),
+            center=tuple(map(_finite_number, scaler.center)),
+            scale=tuple(map(_finite_number, scaler.scale)),
             libraries=_installed_versions(),
             files={path.name: file_sha256(path) for path in sorted(unfinished.iterdir())},
             **asdict(settings),
@@ -106,7 +106,11 @@ def train(
 
 
 def _fitted(
-    recipe: Recipe, samples: Samples, scaler: Scaler, settings: Settings, progress: Progress | None
+    recipe: Recipe,
+    samples: Samples,
+    scaler: Scaler,
+    settings: TrainingSettings,
+    progress: Progress | None,
 ) -> tuple[Any, int]:
     """Return pyqlib's trained object, and the rounds done. Linear trains without the extra: the
     suite's least squares of normalised ranks on scaled factors without an intercept equal those of
@@ -129,7 +133,11 @@ def _fitted(
 
 
 def is_trained(
-    folder: Path, recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings
+    folder: Path,
+    recipe: Recipe,
+    snapshot: MarketSnapshot,
+    samples: Samples,
+    settings: TrainingSettings,
 ) -> bool:
     """Whether a folder contains exactly this training. Raises UsageError if it contains another;
     DataError if it can't be read.
@@ -220,7 +228,7 @@ def rank_ics(predicted: FloatArray, labels: FloatArray) -> FloatArray:
     return np.array(correlations)
 
 
-def _number(value: float) -> float | None:
+def _finite_number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 

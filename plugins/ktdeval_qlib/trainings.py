@@ -36,12 +36,12 @@ from ktdeval_qlib.samples import (
     Days,
     Samples,
     Segments,
-    Split,
+    SegmentSplit,
     make_samples,
     make_split,
     paper_segments,
 )
-from ktdeval_qlib.training import Settings, is_trained, train as train_one
+from ktdeval_qlib.training import TrainingSettings, is_trained, train as train_one
 
 # Without the paper's days in a snapshot, the last fifth of the days before the test is for
 # validation.
@@ -62,7 +62,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _DoneTraining:
     recipe: Recipe
     seed: int
     folder: Path
@@ -73,10 +73,10 @@ def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[st
     """Train the models that names or patterns name, and print their rank ICs. `market`: `data`,
     `data_args` and `plugin` of a run. Raises KtdevalError.
     """
-    chosen = _chosen(models)
+    chosen = _chosen_recipes(models)
     plugins = open_plugins(market["plugin"] or ())
     snapshot = open_snapshot(plugins, market["data"] or "synthetic", market["data_args"] or {})
-    split = _split(snapshot, options)
+    split = _split_snapshot(snapshot, options)
 
     for name, days in split.used.items():
         click.echo(f"{name:<6}  {days.first}:{days.last}", err=True)
@@ -90,11 +90,11 @@ def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[st
         print_json([_training_json(each) for each in done])
         return
 
-    rows = [_row(each) for each in done]
+    rows = [_training_row(each) for each in done]
     print_grid(_COLUMNS, rows, ("model", "folder"))
 
 
-def _chosen(models: Sequence[str]) -> list[Recipe]:
+def _chosen_recipes(models: Sequence[str]) -> list[Recipe]:
     """Return the recipes that names or patterns name, in the order of the file of recipes."""
     names = {f"qlib/{name}": name for name in TITLES}
     matched: set[str] = set()
@@ -108,15 +108,15 @@ def _chosen(models: Sequence[str]) -> list[Recipe]:
     return [recipes()[name] for full, name in names.items() if full in matched]
 
 
-def _split(snapshot: MarketSnapshot, options: QlibOptions) -> Split:
+def _split_snapshot(snapshot: MarketSnapshot, options: QlibOptions) -> SegmentSplit:
     """Split by the given days, or by the paper's.
 
     If the snapshot lacks the paper's training days, split the days before the test.
     """
     paper = paper_segments()
-    train_days = _days("--train", options.train)
-    valid_days = _days("--valid", options.valid)
-    test_days = _days("--test", options.test)
+    train_days = _parse_days("--train", options.train)
+    valid_days = _parse_days("--valid", options.valid)
+    test_days = _parse_days("--test", options.test)
     requested_test = test_days
     if test_days is None and paper.test and str(snapshot.days[-1]) >= paper.test.first:
         requested_test = paper.test  # the snapshot has at least a part of it
@@ -146,7 +146,7 @@ def _split(snapshot: MarketSnapshot, options: QlibOptions) -> Split:
     return make_split(snapshot, used)
 
 
-def _days(option: str, text: str | None) -> Days | None:
+def _parse_days(option: str, text: str | None) -> Days | None:
     if text is None:
         return None
 
@@ -163,7 +163,7 @@ def _trained(
     snapshot: MarketSnapshot,
     samples: Samples,
     options: QlibOptions,
-) -> Iterator[_Done]:
+) -> Iterator[_DoneTraining]:
     console = Console(stderr=True)
     columns = (
         TextColumn("[bold]{task.description}"),
@@ -176,7 +176,7 @@ def _trained(
         for recipe in chosen:
             for seed in seeds:
                 folder = options.out / recipe.name / f"seed-{seed}"
-                settings = Settings(
+                settings = TrainingSettings(
                     seed,
                     options.rounds,
                     options.threads,
@@ -203,14 +203,14 @@ def _trained(
                     highlight=False,
                     soft_wrap=True,
                 )
-                yield _Done(recipe, seed, folder, log)
+                yield _DoneTraining(recipe, seed, folder, log)
 
 
 def _show(progress: Progress, bar: TaskID, done: int, most: int) -> None:
     progress.update(bar, completed=done, total=most)
 
 
-def _training_json(done: _Done) -> dict[str, JsonValue]:
+def _training_json(done: _DoneTraining) -> dict[str, JsonValue]:
     """Return a training for `--json`: model, seed and the fields of its log."""
     described: dict[str, JsonValue] = {"model": f"qlib/{done.recipe.name}", "seed": done.seed}
     log = to_plain(done.log)
@@ -220,7 +220,7 @@ def _training_json(done: _Done) -> dict[str, JsonValue]:
     return described
 
 
-def _row(done: _Done) -> tuple[str, ...]:
+def _training_row(done: _DoneTraining) -> tuple[str, ...]:
     """Return the cells of a training in the table of `_COLUMNS`."""
     log = done.log
     valid = log.accuracy.get("valid")
@@ -233,13 +233,13 @@ def _row(done: _Done) -> tuple[str, ...]:
         str(log.rounds or ""),
         f"{log.seconds:,.1f}",
         f"{shown.days:,}" if shown else "",
-        *_figures(valid),
-        *_figures(test),
+        *_accuracy_figures(valid),
+        *_accuracy_figures(test),
         str(done.folder),
     )
 
 
-def _figures(accuracy: Accuracy | None) -> tuple[str, str]:
+def _accuracy_figures(accuracy: Accuracy | None) -> tuple[str, str]:
     if accuracy is None or accuracy.rank_ic is None:
         return "", ""
     return f"{accuracy.rank_ic:+.4f}", f"{accuracy.low:+.4f} … {accuracy.high:+.4f}"

@@ -30,7 +30,7 @@ from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
 from ktdeval_rationale.linter import LEAK_CATEGORIES, WORDS
 from ktdeval_rationale.rates import EffectRow, HidingRow, MaskRates, Share
-from ktdeval_rationale.report import Options, Report, SecondStage, Subject, make_report
+from ktdeval_rationale.report import ModelSubject, Report, ReportSettings, SecondStage, make_report
 from ktdeval_rationale.similarity import SimilarityLinter, choose_encoder
 
 _UNDEFINED = "-"
@@ -86,7 +86,9 @@ def rationale(runs: tuple[Path, ...], options: RationaleOptions) -> None:
 
     # Secret variables are selected once, so that texts are not compared with all variables.
     redact = partial(hide_secrets, secrets=secrets_of(os.environ))
-    report = make_report(runs, plugins, Options(options.examples, options.data, redact, similarity))
+    report = make_report(
+        runs, plugins, ReportSettings(options.examples, options.data, redact, similarity)
+    )
     if options.as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:
@@ -111,7 +113,7 @@ def _report_lines(report: Report, width: int | None) -> Iterator[str]:
                 "All four masks together: effect of having it in sight on the share of steps, mean"
                 " over windows"
             )
-            yield from _titled(title, _effects(subject.effects, width))
+            yield from _titled(title, _effect_lines(subject.effects, width))
 
         yield from _examples(subject)
         yield ""
@@ -145,18 +147,18 @@ def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, width: int | N
     for name in (*LEAK_CATEGORIES, *WORDS["rows"]):
         label = str(WORDS["rows"].get(name, name))
         shares = [getattr(rates, table)[name] for rates in masks.values()]
-        rows.append((label, *map(_share, shares)))
+        rows.append((label, *map(_share_text, shares)))
 
     if table == "step_rates":
         for name, label in WORDS["resembling"].items():
             shares = [getattr(rates, name) for rates in masks.values()]
             if UNSET not in shares:
-                rows.append((label, *map(_share, shares)))
+                rows.append((label, *map(_share_text, shares)))
 
     return grid_lines(("", *masks), rows, ("",), width, _INDENT)
 
 
-def _share(share: Share) -> str:
+def _share_text(share: Share) -> str:
     if share.share is None or share.low is None or share.high is None:
         return _UNDEFINED
     return f"{100 * share.share:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
@@ -179,7 +181,7 @@ def _hiding(rows: Sequence[HidingRow], width: int | None) -> list[str]:
     cells = [
         [
             f"{row.hidden}: {row.before} → {row.after}",
-            _name(row.row),
+            _row_name(row.row),
             str(row.pairs),
             _points(row.share_before, ""),
             _points(row.share_after, ""),
@@ -193,10 +195,10 @@ def _hiding(rows: Sequence[HidingRow], width: int | None) -> list[str]:
     return grid_lines(heads, cells, ("hidden", "named", "Appendix A"), width, _INDENT)
 
 
-def _effects(rows: Sequence[EffectRow], width: int | None) -> list[str]:
+def _effect_lines(rows: Sequence[EffectRow], width: int | None) -> list[str]:
     cells = [
         [
-            _name(row.row),
+            _row_name(row.row),
             WORDS["effects"][row.effect],
             str(row.windows),
             _points(row.value),
@@ -208,7 +210,7 @@ def _effects(rows: Sequence[EffectRow], width: int | None) -> list[str]:
     return grid_lines(heads, cells, ("named", "effect"), width, _INDENT)
 
 
-def _examples(subject: Subject) -> Iterator[str]:
+def _examples(subject: ModelSubject) -> Iterator[str]:
     if subject.examples:
         yield ""
         yield "  Examples (* not among what the model was sent in that step)"
@@ -227,7 +229,7 @@ def _examples(subject: Subject) -> Iterator[str]:
             yield clean(f"      {row.where}")
 
 
-def _name(row: str) -> str:
+def _row_name(row: str) -> str:
     return str(WORDS["rows"].get(row, row))
 
 

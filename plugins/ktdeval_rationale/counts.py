@@ -42,7 +42,7 @@ _REMEMBERED = 1 << 14
 
 
 @dataclass(frozen=True)
-class Text:
+class ModelText:
     """One text of a model."""
 
     source: Source
@@ -58,7 +58,7 @@ class StepTexts:
 
     step: int
     decided_on: str  #: ISO day
-    texts: Sequence[Text]  #: those that are not empty
+    texts: Sequence[ModelText]  #: those that are not empty
     messages: Sequence[str]  #: sent to the model, without its own turns
 
     @cached_property
@@ -102,7 +102,9 @@ def read_steps(
             raise StoreError(f"{folder.episode_path(spec)}: holds no orders, so no reasons")
 
         exchanges = converted(entry.exchanges, tuple[_Exchange, ...])
-        texts = [replace(text, text=redact(text.text)) for text in _texts(step, entry, exchanges)]
+        texts = [
+            replace(text, text=redact(text.text)) for text in _step_texts(step, entry, exchanges)
+        ]
         sent: list[str] = []
         for exchange in exchanges:
             for message in exchange.sent:
@@ -112,24 +114,24 @@ def read_steps(
         yield StepTexts(step.step, step.decided_on, texts, sent)
 
 
-def _texts(
+def _step_texts(
     step: StepRecord, entry: TranscriptEntry, exchanges: Sequence[_Exchange]
-) -> Iterator[Text]:
+) -> Iterator[ModelText]:
     """Yield the texts of a step that are not empty."""
     submitted = submission_object(entry.submission or "{}")
     for number, reason in enumerate(_step_reasons(step, submitted)):
         if reason:
-            yield Text("reason", reason, number)
+            yield ModelText("reason", reason, number)
 
     if step.overall_reason:
-        written = _text(submitted.get("overall_reason"))
-        yield Text("overall_reason", _restored(step.overall_reason, written))
+        written = _text_or_empty(submitted.get("overall_reason"))
+        yield ModelText("overall_reason", _restored(step.overall_reason, written))
 
     for exchange in exchanges:
         if exchange.reply.content:
-            yield Text("research", exchange.reply.content)
+            yield ModelText("research", exchange.reply.content)
         if exchange.reply.reasoning:
-            yield Text("reasoning", exchange.reply.reasoning)
+            yield ModelText("reasoning", exchange.reply.reasoning)
 
 
 def _step_reasons(step: StepRecord, submitted: Mapping[str, JsonValue]) -> list[str]:
@@ -156,17 +158,17 @@ def _reasons(items: JsonValue) -> list[str]:
     """Return the reasons of submitted orders or decisions as written, in their order."""
     if not isinstance(items, list):
         return []
-    return [_text(as_object(item).get("reason")) for item in items]
+    return [_text_or_empty(as_object(item).get("reason")) for item in items]
 
 
-def _text(value: JsonValue) -> str:
+def _text_or_empty(value: JsonValue) -> str:
     if not isinstance(value, str):
         return ""
     return value.encode(errors="replace").decode()  # JSON may spell lone surrogates
 
 
 @dataclass(frozen=True)
-class Example:
+class MentionExample:
     """A mention with its context."""
 
     mention: Mention
@@ -196,10 +198,10 @@ class EpisodeCounts:
     #: source -> row, or `texts` -> texts that name it
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
     #: the first mentions of each category
-    examples: dict[str, list[Example]] = field(default_factory=dict)
+    examples: dict[str, list[MentionExample]] = field(default_factory=dict)
 
 
-class Counter:
+class CategoryCounter:
     """Counts episodes with one linter, with a cache of texts, which models repeat; records the
     first `examples` of each category.
     """
@@ -246,7 +248,11 @@ class Counter:
         _add(counts.unsent_with, unsent)
 
     def _add_example(
-        self, counts: EpisodeCounts, mention: Mention, at: tuple[StepTexts, Text], was_sent: bool
+        self,
+        counts: EpisodeCounts,
+        mention: Mention,
+        at: tuple[StepTexts, ModelText],
+        was_sent: bool,
     ) -> None:
         examples = counts.examples.setdefault(mention.category, [])
         known = {example.mention.text for example in examples}
@@ -257,7 +263,7 @@ class Counter:
         order = "" if text.order is None else f" of order {text.order}"
         where = f"{counts.spec.label} step {step.step}, {text.source}{order}"
         context = _around(text.text, *mention.span)
-        examples.append(Example(mention, where, context, step.decided_on, was_sent))
+        examples.append(MentionExample(mention, where, context, step.decided_on, was_sent))
 
 
 def _add(counts: dict[str, int], categories: set[str]) -> None:

@@ -54,7 +54,7 @@ class Term(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Latin:
+class _LatinTerm:
     kind: str
     words: tuple[str, ...]
     is_cased: bool
@@ -68,7 +68,7 @@ class Lexicon:
     """
 
     def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:
-        self._latin: dict[str, list[_Latin]] = {}
+        self._latin: dict[str, list[_LatinTerm]] = {}
         self._chinese: dict[str, list[tuple[str, str]]] = {}
         for kind in terms:
             if kind not in KINDS:
@@ -125,15 +125,15 @@ class Lexicon:
                 f"lexicon: {kind} {spelling!r} has no two letters; that is found everywhere"
             )
 
-        self._latin.setdefault(words[0].lower(), []).append(_Latin(kind, words, is_cased))
+        self._latin.setdefault(words[0].lower(), []).append(_LatinTerm(kind, words, is_cased))
         if len(words) > 1 and kind in _GLUED and min(map(len, words)) > 1:
             glued = "".join(words)
-            self._latin.setdefault(glued.lower(), []).append(_Latin(kind, (glued,), is_cased))
+            self._latin.setdefault(glued.lower(), []).append(_LatinTerm(kind, (glued,), is_cased))
 
     # --- searching
 
     def _is_sure(
-        self, term: _Latin, text: str, words: Sequence[re.Match[str]], span: tuple[int, int]
+        self, term: _LatinTerm, text: str, words: Sequence[re.Match[str]], span: tuple[int, int]
     ) -> bool:
         """Whether a term is what it seems: an everyday word names a sector only next to a companion
         (`bank stocks`), a noun also after an article.
@@ -201,7 +201,7 @@ def _is_gap(text: str, start: int, end: int) -> bool:
     return _GAP.fullmatch(text, start, end) is not None and not text.startswith(". ", start)
 
 
-def _match(term: _Latin, text: str, words: Sequence[re.Match[str]], first: int) -> int | None:
+def _match(term: _LatinTerm, text: str, words: Sequence[re.Match[str]], first: int) -> int | None:
     """Return the index of the term's last word if the term begins at word `first`, else None."""
     last = first + len(term.words) - 1
     # the word of a handle

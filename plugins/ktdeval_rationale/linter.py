@@ -109,7 +109,7 @@ class Mention:
     text: str  #: the characters of the span
 
 
-class _Hit(NamedTuple):
+class _CategorySpan(NamedTuple):
     category: Category
     start: int
     end: int
@@ -144,10 +144,10 @@ class RationaleLinter:
         # Phrases are claims about an identity: patterns see a mark for each.
         marks = ((hit.start, hit.end, _MARK[hit.category]) for hit in identities)
         marked = _replaced(readable, marks)
-        recognition = [_Hit("recognition", *span) for span in find_recognition(marked)]
-        hindsight = [_Hit("hindsight", *span) for span in find_hindsight(marked)]
+        recognition = [_CategorySpan("recognition", *span) for span in find_recognition(marked)]
+        hindsight = [_CategorySpan("hindsight", *span) for span in find_hindsight(marked)]
 
-        hits = [*identities, *_joined(recognition), *_joined(hindsight)]
+        hits = [*identities, *_merged_hits(recognition), *_merged_hits(hindsight)]
         mentions = []
         for category, start, end in sorted(hits, key=lambda hit: (hit.start, hit.end)):
             first = offsets[start]
@@ -156,38 +156,38 @@ class RationaleLinter:
 
         return mentions
 
-    def _identities(self, folded: str) -> Iterator[_Hit]:
+    def _identities(self, folded: str) -> Iterator[_CategorySpan]:
         """Yield codes, names, industries and dates, without numbers that mean something else
         here.
         """
         for kind, start, end in self._index.find(folded, "answer"):
             if kind not in ("security code", "calendar date"):
                 is_industry = _letters(folded[start:end]) in self._industries
-                yield _Hit("sector" if is_industry else "company", start, end)
+                yield _CategorySpan("sector" if is_industry else "company", start, end)
             elif kind == "security code" and _is_code_here(folded, start, end):
-                yield _Hit("code", start, end)
+                yield _CategorySpan("code", start, end)
             elif kind == "calendar date" and _is_date_here(folded, start, end):
-                yield _Hit("date", start, end)
+                yield _CategorySpan("date", start, end)
 
-    def _terms(self, folded: str) -> Iterator[_Hit]:
+    def _terms(self, folded: str) -> Iterator[_CategorySpan]:
         for start in places_of(folded, WITHHELD):
-            yield _Hit("withheld", start, start + len(WITHHELD))
+            yield _CategorySpan("withheld", start, start + len(WITHHELD))
 
         for pattern in _FOREIGN_CODES:
             for match in pattern.finditer(folded):
-                yield _Hit("code", *match.span())
+                yield _CategorySpan("code", *match.span())
 
         for pattern in _CALENDAR_WORDS:
             for match in pattern.finditer(folded):
-                yield _Hit("date", *match.span())
+                yield _CategorySpan("date", *match.span())
 
         for kind, start, end in self._lexicon.find(folded):
-            yield _Hit(_OF_LEXICON[kind], start, end)
+            yield _CategorySpan(_OF_LEXICON[kind], start, end)
 
 
-def _without_overlaps(hits: Sequence[_Hit]) -> list[_Hit]:
+def _without_overlaps(hits: Sequence[_CategorySpan]) -> list[_CategorySpan]:
     """Return the longest of overlapping readings; of equally long ones the first by `_RANK`."""
-    chosen: list[_Hit] = []
+    chosen: list[_CategorySpan] = []
     taken = bytearray(max((hit.end for hit in hits), default=0))
     for hit in sorted(hits, key=lambda hit: (hit.start - hit.end, _RANK[hit.category], hit.start)):
         if not any(taken[hit.start : hit.end]):
@@ -197,9 +197,9 @@ def _without_overlaps(hits: Sequence[_Hit]) -> list[_Hit]:
     return sorted(chosen, key=lambda hit: hit.start)
 
 
-def _joined(hits: Sequence[_Hit]) -> list[_Hit]:
+def _merged_hits(hits: Sequence[_CategorySpan]) -> list[_CategorySpan]:
     """Merge overlapping spans of one category."""
-    joined: list[_Hit] = []
+    joined: list[_CategorySpan] = []
     for hit in sorted(hits, key=lambda hit: hit.start):
         if joined and hit.start < joined[-1].end:
             joined[-1] = joined[-1]._replace(end=max(joined[-1].end, hit.end))

@@ -74,7 +74,7 @@ class MaskRates:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ShareDifference:
     """A difference of two shares."""
 
     value: float  #: the first less the second
@@ -187,7 +187,7 @@ def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Hidin
                     low=effect.interval.low,
                     high=effect.interval.high,
                     method=effect.interval.kind,
-                    verdict=_verdict(hidden, name, effect.interval),
+                    verdict=_prediction_verdict(hidden, name, effect.interval),
                 )
             )
 
@@ -208,7 +208,7 @@ def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Ef
             continue
 
         for effect, values in mask_contrasts(paired.shares).items():
-            mean = _mean(values, paired.spans)
+            mean = _mean_over_windows(values, paired.spans)
             rows.append(
                 EffectRow(
                     row=name,
@@ -226,7 +226,7 @@ def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Ef
 
 def difference(
     first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts], row: str
-) -> Difference | None:
+) -> ShareDifference | None:
     """Return the share of steps under one mask minus that under another.
 
     Paired by window and seed if both have at least two windows in common and these differ: the mean
@@ -236,18 +236,18 @@ def difference(
     """
     paired = _paired({"first": first, "second": second}, row)
     if len(paired.windows) >= 2:
-        mean = _mean(paired.shares["first"] - paired.shares["second"], paired.spans)
+        mean = _mean_over_windows(paired.shares["first"] - paired.shares["second"], paired.spans)
         if mean.value is not None and mean.low is not None and mean.high is not None:
             low = max(-1.0, mean.low)
             high = min(1.0, mean.high)
             interval = Interval(low, high, LEVEL, "t over windows", mean.n)
-            return Difference(mean.value, interval, mean.n)
+            return ShareDifference(mean.value, interval, mean.n)
 
     x1, n1 = _steps(first, row)
     x2, n2 = _steps(second, row)
     if not n1 or not n2:
         return None
-    return Difference(x1 / n1 - x2 / n2, newcombe((x1, n1), (x2, n2), LEVEL), 0)
+    return ShareDifference(x1 / n1 - x2 / n2, newcombe((x1, n1), (x2, n2), LEVEL), 0)
 
 
 def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
@@ -272,7 +272,7 @@ def _with_interval(successes: int, n: int, level: float) -> tuple[float, Interva
 
 
 @dataclass(frozen=True, slots=True)
-class _Paired:
+class _PairedShares:
     """Shares of steps of several sides in the windows that all have."""
 
     windows: Sequence[str]
@@ -280,7 +280,7 @@ class _Paired:
     shares: Mapping[str, Vector]  #: side -> [windows] means over seeds
 
 
-def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> _Paired:
+def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> _PairedShares:
     """Pair the windows that all sides have with a common seed and that may be averaged."""
     tables: dict[str, dict[tuple[str, int], EpisodeCounts]] = {}
     for name, counts in sides.items():
@@ -306,10 +306,10 @@ def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> _Paired:
 
         shares[name] = np.array(means)
 
-    return _Paired(list(seeds), [spans[window] for window in seeds], shares)
+    return _PairedShares(list(seeds), [spans[window] for window in seeds], shares)
 
 
-def _mean(values: Vector, spans: Sequence[tuple[str, str]]) -> MeanEstimate:
+def _mean_over_windows(values: Vector, spans: Sequence[tuple[str, str]]) -> MeanEstimate:
     """Mean over windows with its interval; none where all windows have the same value."""
     mean = estimate_mean(values, overlap_correlation(spans), LEVEL)
     if mean.low is None or mean.high is None or mean.high - mean.low > _ROUNDING:
@@ -327,7 +327,7 @@ def _pooled(counts: Sequence[EpisodeCounts], row: str) -> float | None:
     return named / steps if steps else None
 
 
-def _verdict(hidden: str, row: str, interval: Interval) -> str | None:
+def _prediction_verdict(hidden: str, row: str, interval: Interval) -> str | None:
     """Return the interval's verdict on Appendix A's prediction; None for rows without a
     prediction.
     """

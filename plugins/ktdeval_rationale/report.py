@@ -16,9 +16,9 @@ from ktdeval.runner import RunFolder, open_run, recorded_market
 from ktdeval.stats import MASK_FACTORS
 from ktdeval.tasks import EpisodeSpec
 from ktdeval_rationale.counts import (
-    Counter,
+    CategoryCounter,
     EpisodeCounts,
-    Example,
+    MentionExample,
     StepTexts,
     read_steps,
     subject_key,
@@ -41,7 +41,7 @@ _NO_MARKET = "without the market only well-known names and codes in the A-share 
 
 
 @dataclass(frozen=True)
-class Options:
+class ReportSettings:
     """Options of the report."""
 
     examples: int = 0  #: how many mentions of each category to show for each mask
@@ -87,7 +87,7 @@ class ResemblanceRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class ModelSubject:
     """Figures of one model with its agent and mode."""
 
     subject: str
@@ -105,18 +105,18 @@ class Report:
     level: float
     categories: Mapping[str, str]
     runs: Sequence[str]
-    subjects: Sequence[Subject]
+    subjects: Sequence[ModelSubject]
     second_stage: SecondStage | None  #: None: not asked for
     notes: Sequence[str]
 
 
-def make_report(runs: Sequence[Path], plugins: Plugins, options: Options) -> Report:
+def make_report(runs: Sequence[Path], plugins: Plugins, options: ReportSettings) -> Report:
     """Return the whole report on run folders.
 
     Raises StoreError: a folder holds no run; UsageError: no episode has a text, or two episodes
     have one mask, window and seed; DataError: `options.data` is not the market of a run.
     """
-    reading = _Reading(plugins, options)
+    reading = _ReadRuns(plugins, options)
     for path in runs:
         reading.read_run(open_run(path, plugins))
 
@@ -144,7 +144,7 @@ def _second_stage(similarity: SimilarityLinter | str | None) -> SecondStage | No
 
 
 @dataclass(frozen=True, slots=True)
-class _Resembling:
+class _ResemblingSteps:
     """Steps of an episode with a sentence that resembles a leak."""
 
     steps: int
@@ -152,13 +152,13 @@ class _Resembling:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _ReadRuns:
     """Contents of the runs read so far."""
 
     plugins: Plugins
-    options: Options
+    options: ReportSettings
     counts: list[EpisodeCounts] = field(default_factory=list)
-    resembling: dict[str, _Resembling] = field(default_factory=dict)  #: by episode id
+    resembling: dict[str, _ResemblingSteps] = field(default_factory=dict)  #: by episode id
     #: examples of the second stage, by mask
     resemblances: dict[str, list[ResemblanceRow]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  #: caveats about the records
@@ -195,7 +195,7 @@ class _Reading:
         if not folder.is_complete(spec):
             self.notes.append(f"{spec.label} is unfinished: its {len(steps)} steps count")
 
-        self.counts.append(Counter(linter, self.options.examples).count(spec, steps))
+        self.counts.append(CategoryCounter(linter, self.options.examples).count(spec, steps))
         if isinstance(self.options.similarity, SimilarityLinter):
             self._resemble(spec, steps, self.options.similarity, linter)
 
@@ -218,7 +218,9 @@ class _Reading:
 
         resemblances = similarity.find(texts)
         resembling = {int(resemblance.where) for resemblance in resemblances}
-        self.resembling[spec.id] = _Resembling(len(resembling), len(resembling & without_mention))
+        self.resembling[spec.id] = _ResemblingSteps(
+            len(resembling), len(resembling & without_mention)
+        )
 
         examples = self.resemblances.setdefault(str(spec.mask), [])
         missing = max(0, self.options.examples - len(examples))
@@ -233,7 +235,7 @@ class _Reading:
                 )
             )
 
-    def subjects(self) -> Iterator[Subject]:
+    def subjects(self) -> Iterator[ModelSubject]:
         """Yield the figures of each model with its agent and mode."""
         groups: dict[str, list[EpisodeCounts]] = {}
         for count in self.counts:
@@ -250,7 +252,7 @@ class _Reading:
             if self.resembling:
                 resemblances = {mask: self.resemblances.get(mask, []) for mask in by_mask}
 
-            yield Subject(
+            yield ModelSubject(
                 subject=subject_label(members[0].spec, firsts),
                 masks={mask: self._rates(counts) for mask, counts in by_mask.items()},
                 hiding=hiding_effects(by_mask),
@@ -302,7 +304,7 @@ def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]
 def _examples(mask: str, counts: Sequence[EpisodeCounts], most: int) -> Iterator[ExampleRow]:
     """Yield the first `most` different mentions of each category."""
     for category in LEAK_CATEGORIES:
-        first: dict[str, Example] = {}
+        first: dict[str, MentionExample] = {}
         for count in counts:
             for example in count.examples.get(category, ()):
                 first.setdefault(example.mention.text, example)

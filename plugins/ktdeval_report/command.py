@@ -82,8 +82,8 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     # not at the top, so that help is quick
     from ktdeval_report.canvas import plot_file, require_matplotlib
     from ktdeval_report.inputs import Sources, load_evaluations
-    from ktdeval_report.page import Options, make_report
-    from ktdeval_report.study import Settings
+    from ktdeval_report.page import ReportPageOptions, make_report
+    from ktdeval_report.study import ChanceSettings
 
     require_matplotlib()
     formats = list(dict.fromkeys(options.formats))
@@ -97,11 +97,11 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
         if evaluation.problem:
             warn(f"{evaluation.path}: {evaluation.problem}")
 
-    settings = Settings(options.paths, options.seed)
+    settings = ChanceSettings(options.paths, options.seed)
     with work_shown() as tell:
         page = make_report(
             evaluations,
-            Options(options.windows, options.metrics, settings),
+            ReportPageOptions(options.windows, options.metrics, settings),
             scored,
             tell,
         )
@@ -122,7 +122,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     make_folder(out.parent)
     write_atomic(out, page.html)
     if options.as_json:
-        print_json(_outcome(out, page, written, scored))
+        print_json(_json_outcome(out, page, written, scored))
         return
 
     if plots is not None:
@@ -135,7 +135,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     )
 
 
-def _outcome(
+def _json_outcome(
     out: Path, page: Report, plots: Sequence[Path], scored: Sequence[ScoringCard]
 ) -> dict[str, JsonValue]:
     """Return what `view report --json` prints: the files written, and the figures of each card."""

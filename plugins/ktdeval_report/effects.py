@@ -72,7 +72,7 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str, market_kind: st
     for members in groups.values():
         cards = _by_variant(members, notes)
         if len(cards) > 1:
-            design = _Design(names[members[0].system], cards, metric)
+            design = _AgentDesign(names[members[0].system], cards, metric)
             masks += design.mask_effects()
             modes += design.ladders()
             notes += design.notes
@@ -112,7 +112,7 @@ def _identity(evaluation: Evaluation, metric: str) -> str:
     return encode_canonical(facets)
 
 
-class _Design:
+class _AgentDesign:
     """One agent's cards by mask and mode; each comparison is paired over the windows and seeds that
     its own cards share.
     """

@@ -18,7 +18,7 @@ _LONGEST_LINE = 30  # characters of a label
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ForestPoint:
     """A figure with its interval, where it has one."""
 
     name: str
@@ -31,7 +31,7 @@ def forest_plot(
     name: str,
     title: str,
     axis: str,
-    points: Sequence[Point],
+    points: Sequence[ForestPoint],
     scale: float = 100.0,
     signed: bool = True,
 ) -> Plot:
@@ -88,16 +88,16 @@ def _lines_of(name: str) -> str:
     figures keep their room.
     """
     parts = name.replace(" (", " · (").split(" · ")
-    return "\n".join(_cut(clean(part)) for part in parts)
+    return "\n".join(_cut_line(clean(part)) for part in parts)
 
 
-def _cut(line: str) -> str:
+def _cut_line(line: str) -> str:
     if len(line) <= _LONGEST_LINE:
         return line
     return f"{line[: _LONGEST_LINE - 1]}…"
 
 
-def _point_text(point: Point, scale: float, signed: bool) -> str:
+def _point_text(point: ForestPoint, scale: float, signed: bool) -> str:
     unit = "fraction" if scale == 100.0 else "ratio"
     text = f"{point.name} {number(point.value, unit, signed=signed)}"
     if point.low is None:

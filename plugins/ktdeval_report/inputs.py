@@ -129,7 +129,7 @@ def load_evaluations(
     if rules is not None:
         evaluations = [_under_rules(one, rules, sources.plugins) for one in evaluations]
 
-    return list(_named(evaluations)), scored
+    return list(_labelled_evaluations(evaluations)), scored
 
 
 def _with_records(
@@ -216,7 +216,7 @@ def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Ev
     return replace(evaluation, card=derive_card(card))
 
 
-def _named(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
+def _labelled_evaluations(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     """Yield each with an anchor and a label of its own: system and task, and the path too if two are
     alike.
     """

@@ -29,7 +29,7 @@ from ktdeval_pages.frame import content_security_policy
 from ktdeval_report.canvas import Figure, Plot, inline_svg
 from ktdeval_report.card_tables import card_view
 from ktdeval_report.effects import Effect, Effects, find_effects
-from ktdeval_report.forest_plot import Point, forest_plot
+from ktdeval_report.forest_plot import ForestPoint, forest_plot
 from ktdeval_report.inputs import Evaluation
 from ktdeval_report.plots import (
     attribution_plot,
@@ -41,7 +41,7 @@ from ktdeval_report.plots import (
 )
 from ktdeval_report.render import render, unit_name
 from ktdeval_report.score_tables import score_views
-from ktdeval_report.study import CardStudy, Settings, Workbench, choose_windows, median
+from ktdeval_report.study import CardStudy, ChanceSettings, StudyWorkbench, choose_windows, median
 from ktdeval_report.window_means import WindowMean, over_windows
 
 #: Cards whose windows are drawn; further ones have only tables and the reliability diagram
@@ -57,13 +57,13 @@ _POLICY = content_security_policy("'none'", "'unsafe-inline'", "data:")
 
 
 @dataclass(frozen=True)
-class Options:
+class ReportPageOptions:
     """Settings of a page."""
 
     windows: tuple[str, ...] = ()  # windows to draw; if empty, the benchmark chooses
     # metrics whose mask and mode effects are shown; if empty, `total_return`
     metrics: tuple[str, ...] = ()
-    settings: Settings = field(default_factory=Settings)  # how much chance to simulate
+    settings: ChanceSettings = field(default_factory=ChanceSettings)  # how much chance to simulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Report:
     rows: Sequence[OverviewRow] = ()  # a row for each card of a trading task
 
 
-class _Gallery:
+class _PlotGallery:
     """Plots of a page, in order; each becomes an element with ids of its own."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class _Gallery:
 
 def make_report(
     evaluations: Sequence[Evaluation],
-    options: Options,
+    options: ReportPageOptions,
     scored: Sequence[ScoringCard] = (),
     tell: Tell = tell_nobody,
 ) -> Report:
@@ -125,7 +125,7 @@ def make_report(
     UsageError: no card has a window or metric of that name.
     """
     _check_options(evaluations, options)
-    bench = Workbench(options.settings)
+    bench = StudyWorkbench(options.settings)
     drawable = [one for one in evaluations if one.folder is not None][:MOST_CARDS]
     studies: list[CardStudy] = []
     work = 2 * len(evaluations)
@@ -135,7 +135,7 @@ def make_report(
 
     rows = [_overview_row(study) for study in studies]
 
-    gallery = _Gallery()
+    gallery = _PlotGallery()
     has_overview = len(studies) > 1
     every: list[TradingCard | ScoringCard] = [one.card for one in evaluations]
     every += scored
@@ -145,7 +145,7 @@ def make_report(
     # Plots are numbered in the order of the page.
     overview = _overview(rows, gallery) if has_overview else None
     scores = score_views(scored, gallery.add_scores)
-    effects = _effects(evaluations, options, gallery)
+    effects = _metric_effects(evaluations, options, gallery)
     cards = []
     for done, study in enumerate(studies, start=len(studies)):
         tell(f"{study.evaluation.label}: plots", done, work)
@@ -179,7 +179,7 @@ def _subject(evaluations: Sequence[Evaluation], scored: Sequence[ScoringCard]) -
     return f"{scored[0].model.name} · {scored[0].task.name}"
 
 
-def _check_options(evaluations: Sequence[Evaluation], options: Options) -> None:
+def _check_options(evaluations: Sequence[Evaluation], options: ReportPageOptions) -> None:
     windows: set[str] = set()
     metrics: set[str] = set()
     for one in evaluations:
@@ -196,7 +196,9 @@ def _check_names(wanted: Sequence[str], known: set[str], what: str) -> None:
             raise UsageError(f"no card has a {what} {name!r}{near_matches(name, known)}")
 
 
-def _drawn_windows(one: Evaluation, drawable: Sequence[Evaluation], options: Options) -> list[str]:
+def _drawn_windows(
+    one: Evaluation, drawable: Sequence[Evaluation], options: ReportPageOptions
+) -> list[str]:
     if one not in drawable:
         return []
     if options.windows:
@@ -204,7 +206,7 @@ def _drawn_windows(one: Evaluation, drawable: Sequence[Evaluation], options: Opt
     return choose_windows(one, min(max(_ALL_WINDOWS // len(drawable), 1), _MOST_WINDOWS))
 
 
-def _card_plots(study: CardStudy, gallery: _Gallery) -> dict[str, list[Figure]]:
+def _card_plots(study: CardStudy, gallery: _PlotGallery) -> dict[str, list[Figure]]:
     """Return the figures of a card. `lead` is what a reader sees first (equity, attribution,
     reliability); the others are by window.
     """
@@ -273,7 +275,7 @@ class OverviewRow:
     rests: Sequence[str]  # what the figures rest on, where not on all episodes
 
 
-def _overview(rows: Sequence[OverviewRow], gallery: _Gallery) -> dict[str, object]:
+def _overview(rows: Sequence[OverviewRow], gallery: _PlotGallery) -> dict[str, object]:
     """Return the values of the overview: a row for each card, and a plot of their mean excess."""
     evaluations = [row.of for row in rows]
     kinds = _by_market_kind(evaluations)
@@ -282,7 +284,9 @@ def _overview(rows: Sequence[OverviewRow], gallery: _Gallery) -> dict[str, objec
         points = []
         for row in rows:
             if row.of in members and row.mean.value is not None:
-                points.append(Point(row.of.label, row.mean.value, row.mean.low, row.mean.high))
+                points.append(
+                    ForestPoint(row.of.label, row.mean.value, row.mean.low, row.mean.high)
+                )
 
         if points:
             title = "Mean excess over windows, with 95 % interval over windows"
@@ -358,8 +362,8 @@ def _mean_excess(evaluation: Evaluation) -> WindowMean:
 # ---- effects of masks and modes
 
 
-def _effects(
-    evaluations: Sequence[Evaluation], options: Options, gallery: _Gallery
+def _metric_effects(
+    evaluations: Sequence[Evaluation], options: ReportPageOptions, gallery: _PlotGallery
 ) -> list[tuple[Effects, list[Figure]]]:
     """Return the effects on each metric that has some or notes on why not, with their plots."""
     if not evaluations:
@@ -401,7 +405,7 @@ def _effect_plot(effects: Effects, rows: Sequence[Effect], name: str, title: str
             words.append(row.where)
         if has_agents:
             words.append(row.agent)
-        points.append(Point(" · ".join(words), row.value, row.low, row.high))
+        points.append(ForestPoint(" · ".join(words), row.value, row.low, row.high))
 
     unit = unit_name(effects.unit)
     axis = f"{effects.metric}, {unit}" if unit else effects.metric

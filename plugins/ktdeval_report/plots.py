@@ -262,7 +262,7 @@ def weights_plot(window: WindowStudy) -> Plot:
     if has_shorts:
         names, areas = ["held", "sold short"], _sides(ledger)
     else:
-        names, areas = _weights(ledger)
+        names, areas = _largest_weights(ledger)
 
     traded = 100.0 * ledger.column("traded_minor") / _positive(ledger, "open_nav_minor")
     held = max((len(step.positions) for step in ledger.steps), default=0)
@@ -362,7 +362,7 @@ def _positive(ledger: Ledger, name: str) -> Values:
     return np.where(nav > 0, nav, np.nan)
 
 
-def _weights(ledger: Ledger) -> tuple[list[str], Values]:
+def _largest_weights(ledger: Ledger) -> tuple[list[str], Values]:
     """Return the codes that weigh most over the episode, and the weights of these, of the others and
     of cash in per cent, [names + 2, steps].
     """

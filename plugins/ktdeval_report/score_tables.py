@@ -8,7 +8,7 @@ from typing import TypedDict
 from ktdeval.cards import ScoreLine, ScoringCard, System, is_fraction, system_labels, tally
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_report.canvas import Figure, Plot
-from ktdeval_report.forest_plot import Point, forest_plot
+from ktdeval_report.forest_plot import ForestPoint, forest_plot
 from ktdeval_report.render import UNDEFINED, Table, figure, span, unbroken, unit_name
 
 
@@ -34,7 +34,7 @@ def score_views(cards: Sequence[ScoringCard], add: AddPlots) -> list[ScoreView]:
         ScoreView(
             task=task,
             figures=add(f"scores-{task}", _plots(own), own),
-            tables=list(_tables(task, own)),
+            tables=list(_task_tables(task, own)),
         )
         for task, own in tasks.items()
     ]
@@ -55,7 +55,7 @@ def _plots(cards: Sequence[ScoringCard]) -> list[Plot]:
             interval = line.interval
             low = None if interval is None else interval.low
             high = None if interval is None else interval.high
-            points.append(Point(label, line.value, low, high))
+            points.append(ForestPoint(label, line.value, low, high))
 
     if not points:
         return []
@@ -67,23 +67,23 @@ def _plots(cards: Sequence[ScoringCard]) -> list[Plot]:
     return [forest_plot(name, title, _head(first, name), points, scale, signed=False)]
 
 
-def _tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
+def _task_tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
     first = cards[0]
     labels = _labels(cards)
     names = [name for name in first.score_order if first.scores[name].headline]
-    yield _scores(task, names, labels, cards)
+    yield _score_table(task, names, labels, cards)
 
     if names:
         yield from _by_group(task, names[0], labels, cards)
-        yield from _failures(task, names[0], labels, cards)
+        yield from _failure_table(task, names[0], labels, cards)
 
 
-def _scores(
+def _score_table(
     task: str, names: Sequence[str], labels: Sequence[str], cards: Sequence[ScoringCard]
 ) -> Table:
     rows: list[list[object]] = []
     for label, card in zip(labels, cards, strict=True):
-        cells = [_cell(card.scores.get(name)) for name in names]
+        cells = [_score_cell(card.scores.get(name)) for name in names]
         rows.append([label, *cells, _answered(card)])
 
     score_heads = [_head(cards[0], name) for name in names]
@@ -101,7 +101,7 @@ def _by_group(
 
         groups: set[str] = set()
         for card in cards:
-            groups |= _object(card.scores[name].detail.get(key)).keys()
+            groups |= _object_or_empty(card.scores[name].detail.get(key)).keys()
 
         rows: list[list[object]] = []
         for group in sorted(groups):
@@ -113,7 +113,7 @@ def _by_group(
         yield Table(caption, [kind, *labels], rows)
 
 
-def _failures(
+def _failure_table(
     task: str, name: str, labels: Sequence[str], cards: Sequence[ScoringCard]
 ) -> Iterator[Table]:
     """Yield a table of failure modes, if a card has some."""
@@ -158,7 +158,7 @@ def _head(card: ScoringCard, name: str) -> str:
     return f"{name}, {unit}" if unit else name
 
 
-def _cell(line: ScoreLine | None) -> object:
+def _score_cell(line: ScoreLine | None) -> object:
     if line is None or line.value is None:
         return UNDEFINED
 
@@ -171,17 +171,17 @@ def _cell(line: ScoreLine | None) -> object:
 
 def _group(name: str, card: ScoringCard, key: str, group: str) -> str:
     """Return a card's figure of a group of samples, and their number."""
-    groups = _object(card.scores[name].detail.get(key))
+    groups = _object_or_empty(card.scores[name].detail.get(key))
     if group not in groups:
         return UNDEFINED
 
-    entry = _object(groups[group])
+    entry = _object_or_empty(groups[group])
     value = entry.get(name, entry.get("value"))
     assert value is None or isinstance(value, int | float)  # the figure of a group
     return f"{figure(value, card.scores[name].unit)} ({entry['n']})"
 
 
-def _object(value: JsonValue) -> Mapping[str, JsonValue]:
+def _object_or_empty(value: JsonValue) -> Mapping[str, JsonValue]:
     """Return a JSON object; an empty one for a value that is absent."""
     return value if isinstance(value, Mapping) else {}
 

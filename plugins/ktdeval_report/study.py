@@ -25,7 +25,7 @@ _NO_MARKET = "the market is not at hand"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ChanceSettings:
     """How much chance to simulate, and from which seed."""
 
     paths: int = 200
@@ -90,12 +90,12 @@ class CardStudy:
     reliability: Sequence[ReliabilityBin] = ()
 
 
-class Workbench:
+class StudyWorkbench:
     """Makes studies; keeps what cards share: the factor returns of a window, the prices under a set
     of rules.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ChanceSettings) -> None:
         self._settings = settings
         self._fits: dict[tuple[str, int, int], Fit] = {}
         self._tapes: dict[tuple[str, TradingConfig], MarketTape] = {}

@@ -29,13 +29,13 @@ class WindowMean:
         if isinstance(mean.detail, Mapping):
             detail = mean.detail
 
-        low = _end(detail.get("low"))
-        high = _end(detail.get("high"))
+        low = _interval_end(detail.get("low"))
+        high = _interval_end(detail.get("high"))
         reason = mean.reason or str(detail.get("reason") or "")
         return cls(mean.value, low, high, reason)
 
 
-def _end(value: JsonValue) -> float | None:
+def _interval_end(value: JsonValue) -> float | None:
     """Return an end of an interval; None where there is no interval."""
     if isinstance(value, float):
         return value

@@ -37,8 +37,8 @@ from ktdeval.values.jsonio import JsonValue, check_output, write_atomic
 from ktdeval.values.temporary import filling
 from ktdeval.values.told import Tell, tell_nobody
 from ktdeval_view.document import Redactor
-from ktdeval_view.market_facts import Names, find_names
-from ktdeval_view.pages import Surroundings, make_entry, make_episode_page, make_index_page
+from ktdeval_view.market_facts import TrueNames, find_names
+from ktdeval_view.pages import PageSurroundings, make_entry, make_episode_page, make_index_page
 from ktdeval_view.records import (
     EpisodeRecords,
     choose_episodes,
@@ -127,7 +127,7 @@ def episodes(run: Path, options: ViewOptions) -> None:
         address = f"{address}#day={day}"
 
     if options.as_json:
-        print_json(_outcome(folder, files, address))
+        print_json(_json_outcome(folder, files, address))
     else:
         shown = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
         click.echo(f"view    {files.index} ({shown}, {files.size / 1e6:.1f} MB)")
@@ -150,7 +150,7 @@ def _check_day(day: str | None, episodes: int) -> None:
         )
 
 
-def _outcome(run: RunFolder, files: PageFiles, address: str) -> dict[str, JsonValue]:
+def _json_outcome(run: RunFolder, files: PageFiles, address: str) -> dict[str, JsonValue]:
     """Return what `view --json` prints: the files written, and the figures of each episode."""
     return {
         "run": str(run.path),
@@ -237,7 +237,7 @@ class RunView:
 
             if spec in chosen and records.steps:
                 tell(episode_label(spec), len(pages), len(chosen))
-                size += _write(fresh / path.name, self._page(records, out, chosen))
+                size += _write_page(fresh / path.name, self._page(records, out, chosen))
                 pages.append(path)
                 has_page = True
 
@@ -249,7 +249,7 @@ class RunView:
             raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
 
         index = make_index_page(self._run, self._market, entries, self._redactor)
-        size += _write(fresh / INDEX, index)
+        size += _write_page(fresh / INDEX, index)
         redacted = [self._redactor.text(problem) for problem in problems]
 
         shown = [self._redactor.value(entry) for entry in entries]
@@ -306,12 +306,12 @@ class RunView:
             return make_samples_page(records, self._redactor)
 
         records = self._with_memory(records)
-        names = Names()
+        names = TrueNames()
         if self._market is not None:
             names = find_names(records, self._plugins, self._market)
 
         neighbours = self._neighbours(records.spec, out, chosen)
-        around = Surroundings(self._market, self._no_market, names, neighbours)
+        around = PageSurroundings(self._market, self._no_market, names, neighbours)
 
         return make_episode_page(records, around, self._redactor)
 
@@ -366,7 +366,7 @@ class RunView:
         return (spec in chosen and has_steps) or (out / page_name(spec)).is_file()
 
 
-def _write(path: Path, text: str) -> int:
+def _write_page(path: Path, text: str) -> int:
     """Write a page; return its size in bytes."""
     data = text.encode()
     write_atomic(path, data)

@@ -36,9 +36,9 @@ def render(title: str, template: str, scripts: Sequence[str], data: Mapping[str,
 
     The page's policy names the hashes of its own style and scripts: anything else is not run.
     """
-    style = stylesheet() + _asset("view.css")
+    style = stylesheet() + _read_asset("view.css")
     shared = shared_script()
-    own_scripts = [_asset(name) for name in scripts]
+    own_scripts = [_read_asset(name) for name in scripts]
     script = "\n".join(['"use strict";', *own_scripts])
     policy = content_security_policy(
         f"{source_hash(shared)} {source_hash(script)}", source_hash(style), "data:"
@@ -58,7 +58,7 @@ def render(title: str, template: str, scripts: Sequence[str], data: Mapping[str,
     )
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return _ASSETS.joinpath(name).read_text(encoding="utf-8").strip()
 
 

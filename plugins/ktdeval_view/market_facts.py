@@ -54,12 +54,12 @@ def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> lis
         if column is None:
             facts.append(None)
         else:
-            facts.append(_facts(market, row, column, order, ledger.fill(code)))
+            facts.append(_price_facts(market, row, column, order, ledger.fill(code)))
 
     return facts
 
 
-def _facts(
+def _price_facts(
     market: MarketSnapshot, row: int, column: int, order: OrderRecord, fill: FillRule | None
 ) -> dict[str, JsonValue]:
     opens = market.adjusted_open[:, column]
@@ -71,7 +71,7 @@ def _facts(
     next_open = None
     later = _next_row(market, row, column)
     if is_at_open and later is not None:
-        next_open = _figure(market.open[later, column], digits)
+        next_open = _rounded_figure(market.open[later, column], digits)
 
     right = None
     if order.filled_shares and np.isfinite(change):
@@ -79,13 +79,13 @@ def _facts(
         right = bool(gain > 0)
 
     return {
-        "close_before": _figure(_last_known(market.close[:row, column]), digits),
-        "open": _figure(market.open[row, column], digits),
-        "close": _figure(market.close[row, column], digits),
+        "close_before": _rounded_figure(_last_known(market.close[:row, column]), digits),
+        "open": _rounded_figure(market.open[row, column], digits),
+        "close": _rounded_figure(market.close[row, column], digits),
         "next_open": next_open,
-        "to_open": _figure(opens[row] / _last_known(closes[:row]) - 1.0),
-        "to_close": _figure(closes[row] / opens[row] - 1.0),
-        "to_next_open": _figure(change) if is_at_open else None,
+        "to_open": _rounded_figure(opens[row] / _last_known(closes[:row]) - 1.0),
+        "to_close": _rounded_figure(closes[row] / opens[row] - 1.0),
+        "to_next_open": _rounded_figure(change) if is_at_open else None,
         "right": right,
     }
 
@@ -114,7 +114,7 @@ def _last_known(values: FloatArray) -> float:
     return float(known[-1])
 
 
-def _figure(value: float, digits: int = 6) -> float | None:
+def _rounded_figure(value: float, digits: int = 6) -> float | None:
     """Return a figure as a page holds it; None if it is not known."""
     if not np.isfinite(value):
         return None
@@ -147,13 +147,13 @@ def close_series(
     for code in sorted(codes & market.asset_index.keys()):
         column = market.asset_index[code]
         values = market.adjusted_close[first:last, column] / market.factor[last - 1, column]
-        closes[code] = _changes(values, scale)
+        closes[code] = _scaled_changes(values, scale)
 
     days = [str(day) for day in market.days[first:last]]
     return {"days": days, "start": base - first, "scale": scale, "closes": closes}
 
 
-def _changes(values: FloatArray, scale: int) -> list[JsonValue]:
+def _scaled_changes(values: FloatArray, scale: int) -> list[JsonValue]:
     """Return the first known value in units of `1 / scale`, then changes from the last known one;
     None where a value is not known.
     """
@@ -172,7 +172,7 @@ def _changes(values: FloatArray, scale: int) -> list[JsonValue]:
 
 
 @dataclass(frozen=True)
-class Names:
+class TrueNames:
     """Identities behind one episode's handles: codes, days and industries."""
 
     #: handle -> code and company, of every asset; under a mask that shows codes, code -> code and
@@ -186,7 +186,7 @@ class Names:
     problem: str = ""  # why there are none, in a sentence; empty when there are
 
 
-def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> Names:
+def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> TrueNames:
     """Return the names of one episode, through the lens that its task gave it.
 
     They are used only if the ledger agrees: each order of a recorded submission must name the asset
@@ -197,7 +197,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
         lens = plugins.make_task(spec.task).scene(spec, market).lens
         start, _ = window_rows(market.days, spec.span.first, spec.span.last)
     except KtdevalError as error:
-        return Names(problem=f"The handles can't be resolved: {error}")
+        return TrueNames(problem=f"The handles can't be resolved: {error}")
 
     # A lens reads back only handles that it has shown, so all assets are shown first.
     lens.render([AssetRef(column) for column in range(len(market.codes))])
@@ -205,7 +205,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
     for number, (step, talk) in enumerate(zip(records.steps, records.talks, strict=True)):
         lens.move_to(base + number)
         if _contradicts(lens, market, step, talk):
-            return Names(
+            return TrueNames(
                 problem=(
                     "The installed task gives other handles than the one that ran, so true names"
                     " are left out."
@@ -231,7 +231,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
         last = min(len(market.days), base + len(records.steps) + _NAMES_AFTER)
         days = [str(day) for day in market.days[first:last]]
 
-    return Names(assets, sectors, days, first - base)
+    return TrueNames(assets, sectors, days, first - base)
 
 
 def _contradicts(
@@ -272,7 +272,7 @@ class StockPaths:
         }
 
 
-def stock_paths(records: EpisodeRecords, names: Names) -> StockPaths:
+def stock_paths(records: EpisodeRecords, names: TrueNames) -> StockPaths:
     """Return the positions and the signals of every stock of an episode."""
     readings = [step_signals(talk) for talk in records.talks]
     asked: dict[str, None] = {}
@@ -298,10 +298,10 @@ def stock_paths(records: EpisodeRecords, names: Names) -> StockPaths:
     for code, letters_by_analyst in signals.items():
         texts[code] = ["".join(letters) for letters in letters_by_analyst]
 
-    return StockPaths(_weights(records.steps), analysts, texts)
+    return StockPaths(_stock_weights(records.steps), analysts, texts)
 
 
-def _weights(steps: Sequence[StepRecord]) -> dict[str, list[float]]:
+def _stock_weights(steps: Sequence[StepRecord]) -> dict[str, list[float]]:
     """Return the share of the NAV of each stock that was held, [steps]; 0 without a NAV."""
     weights: dict[str, list[float]] = {}
     for number, step in enumerate(steps):

@@ -19,7 +19,7 @@ Layers = Mapping[str, Sequence[Fields]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _LayerMemory:
     """One memory in its layer."""
 
     layer: str
@@ -35,7 +35,7 @@ def memory_panels(
     `layers` and `fields` (names) and `rows`. A row has layer and text by index (texts in `texts`),
     id, whether the prompt of the day holds the text, what happened to the memory, and its fields.
     """
-    before: Mapping[str, _Memory] = {}
+    before: Mapping[str, _LayerMemory] = {}
     for memory, talk in zip(memories, talks, strict=False):
         if memory is None:
             yield None
@@ -49,19 +49,19 @@ def memory_panels(
 
         now = _by_id(layers)
         prompt = "\n".join(contents_of(talk))
-        panel = _Panel(layers, before, now, prompt)
+        panel = _MemoryPanel(layers, before, now, prompt)
         yield panel.to_json(texts) | {"rest": rest}
         before = now
 
 
-class _Panel:
+class _MemoryPanel:
     """Layers of one day against those of the day before."""
 
     def __init__(
         self,
         layers: Layers,
-        before: Mapping[str, _Memory],
-        now: Mapping[str, _Memory],
+        before: Mapping[str, _LayerMemory],
+        now: Mapping[str, _LayerMemory],
         prompt: str,
     ) -> None:
         gone = {id_: memory for id_, memory in before.items() if id_ not in now}
@@ -80,7 +80,7 @@ class _Panel:
         rows = [self._row(id_, memory, texts) for id_, memory in self._listed]
         return {"layers": self._layers, "fields": self._fields, "rows": rows}
 
-    def _row(self, id_: str, memory: _Memory, texts: SharedTexts) -> list[JsonValue]:
+    def _row(self, id_: str, memory: _LayerMemory, texts: SharedTexts) -> list[JsonValue]:
         text = str(memory.fields["text"])
         note = "gone"
         if id_ in self._now:
@@ -93,11 +93,11 @@ class _Panel:
         return row
 
 
-def _by_id(layers: Layers) -> dict[str, _Memory]:
+def _by_id(layers: Layers) -> dict[str, _LayerMemory]:
     memories = {}
     for layer, items in layers.items():
         for item in items:
-            memories[str(item["id"])] = _Memory(layer, item)
+            memories[str(item["id"])] = _LayerMemory(layer, item)
 
     return memories
 
@@ -144,7 +144,7 @@ def _as_layers(value: JsonValue) -> Layers | None:
     return layers
 
 
-def _note(was: _Memory | None, now: _Memory) -> str:
+def _note(was: _LayerMemory | None, now: _LayerMemory) -> str:
     """Return what happened to a memory since the day before: made, credited, moved."""
     if was is None:
         return "new"

@@ -23,7 +23,7 @@ from ktdeval.trading import DECIDED, Ledger, OrderRecord
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_view.conversation import SharedTexts, shown_talk
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
-from ktdeval_view.market_facts import Names, close_series, order_facts, stock_paths
+from ktdeval_view.market_facts import TrueNames, close_series, order_facts, stock_paths
 from ktdeval_view.memory import memory_panels
 from ktdeval_view.records import EpisodeRecords, episode_label, step_in_units, submitted_handles
 
@@ -54,12 +54,12 @@ _MASK_NOTES = {
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class PageSurroundings:
     """What an episode's page shows besides its records: market, true names, neighbours."""
 
     market: MarketSnapshot | None = None  # the snapshot that ran; None with `no_market`
     no_market: str = ""  # why it is not at hand, in a sentence
-    names: Names = field(default_factory=Names)  # true names behind the handles
+    names: TrueNames = field(default_factory=TrueNames)  # true names behind the handles
     #: `previous` and `next` -> file name and label of the episode's neighbours that have a page
     neighbours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -81,16 +81,16 @@ def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> in
     return steps if spec.limit is None else min(spec.limit, steps)
 
 
-def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: Redactor) -> str:
+def make_episode_page(records: EpisodeRecords, around: PageSurroundings, redactor: Redactor) -> str:
     """Return the page as HTML. Equal records, market and versions give equal bytes."""
     texts = SharedTexts()
-    days = _days(records, around.market, texts)
+    days = _day_details(records, around.market, texts)
     # Packed before `texts` is: a day adds the texts that it shares with others.
     counts, pieces = pack_days(redactor.value(day) for day in days)
     head = {
-        **_facts(records, around),
+        **_episode_facts(records, around),
         "pieces": counts,
-        "rows": _rows(records),
+        "rows": _day_rows(records),
         "names": _identities(around.names),
     }
     paths = stock_paths(records, around.names)
@@ -111,7 +111,7 @@ def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: R
     return render(redactor.text(title), "episode.html", _SCRIPTS, data)
 
 
-def _identities(names: Names) -> dict[str, JsonValue]:
+def _identities(names: TrueNames) -> dict[str, JsonValue]:
     """Return the true names behind handles, as the page's scripts read them."""
     assets: dict[str, JsonValue] = {}
     for handle, (code, company) in names.assets.items():
@@ -125,7 +125,7 @@ def _identities(names: Names) -> dict[str, JsonValue]:
     }
 
 
-def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue]:
+def _episode_facts(records: EpisodeRecords, around: PageSurroundings) -> dict[str, JsonValue]:
     spec = records.spec
     market = around.market
     notes = [records.problem, around.no_market, around.names.problem]
@@ -177,7 +177,7 @@ def _levels(
     return benchmark_levels(records.ledger, market)
 
 
-def _rows(records: EpisodeRecords) -> list[JsonValue]:
+def _day_rows(records: EpisodeRecords) -> list[JsonValue]:
     """Return a row for each day, with what the list, the plot and the filter need."""
     ledger = records.ledger
     rows: list[JsonValue] = []
@@ -202,7 +202,7 @@ def _order_row(ledger: Ledger, order: OrderRecord) -> list[JsonValue]:
     return [stock, order.side, order.status, filled, order.price_ticks / ticks]
 
 
-def _days(
+def _day_details(
     records: EpisodeRecords, market: MarketSnapshot | None, texts: SharedTexts
 ) -> Iterator[JsonValue]:
     """Yield everything about each day: the step as booked, what was said, and what became of the
@@ -275,12 +275,14 @@ def make_entry(
     """Return an episode's entry in the index."""
     entry = entry_head(records, page, _planned_steps(records, market))
     if records.steps:
-        entry |= _figures(records, market)
+        entry |= _episode_figures(records, market)
 
     return entry
 
 
-def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str, JsonValue]:
+def _episode_figures(
+    records: EpisodeRecords, market: MarketSnapshot | None
+) -> dict[str, JsonValue]:
     steps = records.steps
     nav = records.ledger.nav
     orders = [order for step in steps for order in step.orders]

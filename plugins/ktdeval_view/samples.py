@@ -121,7 +121,7 @@ def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
     """Return the page as HTML. Equal records and versions give equal bytes."""
     texts = SharedTexts()
     counts, pieces = pack_days(redactor.value(sample) for sample in _samples(records, texts))
-    kinds = _kinds(records.steps)
+    kinds = _grouping_facts(records.steps)
     head: dict[str, JsonValue] = {
         "label": episode_label(records.spec),
         "state": records.state,
@@ -130,7 +130,7 @@ def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
         "kinds": kinds,
         "scores": list(records.scores),
         "pieces": counts,
-        "rows": [_row(answer, records.scores, kinds) for answer in records.steps],
+        "rows": [_sample_row(answer, records.scores, kinds) for answer in records.steps],
     }
     data = {
         "head": pack_value(redactor.value(head)),
@@ -143,7 +143,7 @@ def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
     return render(redactor.text(title), "samples.html", _SCRIPTS, data)
 
 
-def _row(
+def _sample_row(
     answer: AnswerRecord, scores: Mapping[str, ScoreLine], kinds: Iterable[str]
 ) -> dict[str, JsonValue]:
     """Return what the list of samples shows of an answer, and chooses by."""
@@ -164,7 +164,7 @@ def _samples(records: SampleRecords, texts: SharedTexts) -> Iterator[JsonValue]:
         yield sample | {"talk": shown_talk(talk, texts)}
 
 
-def _kinds(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
+def _grouping_facts(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
     """Return facts by which samples can be grouped, each with its values in order.
 
     These are texts and truth values of which a few repeat: a fact with one value divides nothing,

@@ -38,7 +38,7 @@ Ratings = Mapping[str, Sequence[int]]  #: item -> its scores by one rule, one a 
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class RuleAgreement:
     """Ratings of one rule."""
 
     rule: str
@@ -74,7 +74,7 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
     seen: set[tuple[str, str, str]] = set()
     for line, row in rows:
         item, rater, rule, score = ((row[name] or "").strip() for name in COLUMNS)
-        problem = _problem(item, rater, rule, score)
+        problem = _rating_problem(item, rater, rule, score)
         if not problem and (item, rater, rule) in seen:
             problem = (
                 f"rater {rater[:40]!r} has scored item {item[:40]!r} by {rule} before; leave one"
@@ -91,7 +91,7 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
     return {rule: dict(items) for rule, items in scores.items() if items}
 
 
-def _problem(item: str, rater: str, rule: str, score: str) -> str:
+def _rating_problem(item: str, rater: str, rule: str, score: str) -> str:
     """Return what is wrong with a line, or ""."""
     if not item or not rater:
         return "item and rater must not be empty"
@@ -102,7 +102,7 @@ def _problem(item: str, rater: str, rule: str, score: str) -> str:
     return ""
 
 
-def agreement(rule: str, ratings: Ratings) -> Agreement:
+def agreement(rule: str, ratings: Ratings) -> RuleAgreement:
     """Return figures of one rule. `ratings`: at least one score."""
     every: list[int] = []
     shared: list[Sequence[int]] = []
@@ -113,7 +113,7 @@ def agreement(rule: str, ratings: Ratings) -> Agreement:
 
     same = sum(len(set(scores)) == 1 for scores in shared)
     ends = wilson(same, len(shared))
-    return Agreement(
+    return RuleAgreement(
         rule=rule,
         items=len(ratings),
         shared=len(shared),

@@ -34,7 +34,7 @@ from ktdeval.values.jsonio import (
     sha256_hex,
     write_atomic,
 )
-from ktdeval_arena.summaries import MIS, TASK, Stream, ask, document_line, extract, stream_of
+from ktdeval_arena.summaries import MIS, TASK, StoryStream, ask, document_line, extract, stream_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
     for path in files:
         articles += read_documents(path)
 
-    codes = _codes(options.assets, articles)
+    codes = _chosen_codes(options.assets, articles)
     stream = stream_of(Documents.of(articles), plugins.make_venue(options.venue), codes)
     failures: dict[str, str] = {}
     folder = None
@@ -115,7 +115,7 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
         summaries_by = config.model
         texts, failures, folder = ask(stream.days, config, plugins)
 
-    _print(stream, texts, failures)
+    _print_counts(stream, texts, failures)
     if not stream.days:
         raise DataError(
             "no story is left to summarise, so nothing was written; the counts show which rule left"
@@ -150,7 +150,7 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
     )
 
 
-def _codes(assets: Sequence[str], articles: Sequence[Document]) -> tuple[str, ...]:
+def _chosen_codes(assets: Sequence[str], articles: Sequence[Document]) -> tuple[str, ...]:
     """Codes of `--assets`. Raises UsageError: no article is filed under one."""
     filed: set[str] = set()
     for article in articles:
@@ -166,7 +166,7 @@ def _codes(assets: Sequence[str], articles: Sequence[Document]) -> tuple[str, ..
     return codes
 
 
-def _print(stream: Stream, texts: dict[str, str], failures: dict[str, str]) -> None:
+def _print_counts(stream: StoryStream, texts: dict[str, str], failures: dict[str, str]) -> None:
     """Print counts of articles, stories and summaries, and the first failures."""
     rows = [("articles", stream.articles)]
     for rule, count in stream.dropped.items():

@@ -35,7 +35,7 @@ _EQUAL = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class AccountCourse:
     """Course of an account from its first close to its last, n days later."""
 
     path: FloatArray  #: [n + 1] worth after the trades of each close, the last position closed
@@ -46,7 +46,7 @@ class Course:
     days: int  #: a year
 
 
-def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | str:
+def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCourse | str:
     """Return the course of a ledger, or why there is none."""
     steps = ledger.steps
     if not steps:
@@ -66,7 +66,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | s
     held = None
     days = ledger.days_a_year
 
-    assets = _assets(steps, market)
+    assets = _involved_assets(steps, market)
     if len(assets) == 1:
         asset = assets[0]
         first = market.day_index(steps[0].decided_on)
@@ -86,7 +86,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | s
     if rules == "strict":
         path[rows[0]] = ledger.initial_cash_minor
 
-    return Course(path[rows], before[rows], sides[rows[:-1]], held, cost, days)
+    return AccountCourse(path[rows], before[rows], sides[rows[:-1]], held, cost, days)
 
 
 def _cost_of(steps: Sequence[StepRecord]) -> float:
@@ -104,7 +104,7 @@ def _side(step: StepRecord) -> float:
     return float(np.sign(sum(position.shares for position in step.positions)))
 
 
-def _assets(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[int]:
+def _involved_assets(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[int]:
     """Assets that were held or ordered, or all of the market if there are none."""
     codes: set[str] = set()
     for step in steps:
@@ -138,7 +138,7 @@ def _held(prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet) ->
     return held
 
 
-def _returns(of: Course, rules: RuleSet) -> FloatArray:
+def _daily_returns(of: AccountCourse, rules: RuleSet) -> FloatArray:
     returns: FloatArray = np.diff(of.path) / of.path[:-1]
     if rules == "strict":
         return returns
@@ -149,7 +149,7 @@ def _returns(of: Course, rules: RuleSet) -> FloatArray:
     return moved if len(moved) else returns
 
 
-def _of_returns(name: str, of: Course, returns: FloatArray) -> float | str:
+def _of_returns(name: str, of: AccountCourse, returns: FloatArray) -> float | str:
     """Figures of daily returns."""
     growth = float(of.path[-1] / of.path[0])
     if name == "ama_annualised_return":
@@ -172,7 +172,7 @@ def _of_returns(name: str, of: Course, returns: FloatArray) -> float | str:
     return float(np.mean(returns)) / spread * math.sqrt(of.days)
 
 
-def _win_rate(of: Course, rules: RuleSet) -> tuple[float | str, int]:
+def _win_rate(of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
     """Share of closed positions with a gain, in `strict` after the costs of opening and closing
     them, and how many there are.
     """
@@ -203,7 +203,7 @@ def _moved(levels: FloatArray) -> npt.NDArray[np.bool_]:
     return np.asarray(np.abs(np.diff(levels) / levels[:-1]) > _EQUAL)
 
 
-def _against(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
+def _against(name: str, of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
     """Figures against Buy & Hold, and of how many days."""
     if of.held is None:
         reason = (
@@ -227,7 +227,7 @@ def _against(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
     return float(np.mean(gaps > _EQUAL)), len(gaps)
 
 
-def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
+def _figure_and_count(name: str, of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
     if name == "ama_win_rate":
         return _win_rate(of, rules)
     if name in ("ama_days_above_buy_and_hold", "ama_gap_to_buy_and_hold"):
@@ -235,7 +235,7 @@ def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
     if name == "ama_max_drawdown":
         return float((1.0 - of.path / np.maximum.accumulate(of.path)).max()), len(of.path)
 
-    returns = _returns(of, rules)
+    returns = _daily_returns(of, rules)
     if name == "ama_cumulative_return":
         return float(of.path[-1] / of.path[0]) - 1.0, len(returns)
 
@@ -244,15 +244,19 @@ def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
     return _of_returns(name, of, returns), len(returns)
 
 
-def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
+def _figure_metric(
+    name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet
+) -> MetricValue | str:
     result = course(ledger, market, rules)
     if isinstance(result, str):
         return result
-    value, n = _figure(name, result, rules)
+    value, n = _figure_and_count(name, result, rules)
     if isinstance(value, str):
         return MetricValue(None, n, value)
     return MetricValue(value + 0.0, n)
 
 
-FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), lambda name: partial(_metric, name))
+FIGURES = table_metrics(
+    Path(__file__).with_suffix(".csv"), lambda name: partial(_figure_metric, name)
+)
 figure = partial(find_figure, "AMA", FIGURES)

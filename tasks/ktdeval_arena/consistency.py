@@ -69,7 +69,7 @@ def share(flags: Sequence[bool | None]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Opinion:
+class AnalystSignal:
     """Signal of one analyst on one ticker, as the manager received it; None where it received none.
     `is_default`: the reply could not be had or read.
     """
@@ -83,7 +83,7 @@ class Opinion:
 
 
 @dataclass(frozen=True)
-class Decided:
+class TickerDecision:
     """Decision on one ticker, with the signals it was made on. `held`: shares before it, exact for
     a Hold (`replay.yaml`). `shares`: of the decision, or filled in a run. `is_default`: a Hold for
     want of a reply that could be read.
@@ -101,14 +101,14 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Record:
+class SignalRecord:
     """Signals and decisions of a database or of runs, whose portfolios are window and seed.
     `configs`: experiment and model by id, in order.
     """
 
     configs: Mapping[str, tuple[str, str]]
-    opinions: Sequence[Opinion]
-    decisions: Sequence[Decided]
+    opinions: Sequence[AnalystSignal]
+    decisions: Sequence[TickerDecision]
 
 
 _SIGNAL_NAMES = {name.lower(): name for name in SIGNALS}
@@ -169,19 +169,22 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename=_SIGNAL_NAME
     consistent_held: bool | None  #: with `accepts_empty`
 
 
-def summary_rows(record: Record) -> list[SummaryRow]:
+def summary_rows(record: SignalRecord) -> list[SummaryRow]:
     """One row for all, then one a config."""
-    rows = [_summary("all", "all", record.opinions, record.decisions)]
+    rows = [_summary_row("all", "all", record.opinions, record.decisions)]
     for key, (experiment, model) in record.configs.items():
         opinions = [opinion for opinion in record.opinions if opinion.config == key]
         decisions = [decision for decision in record.decisions if decision.config == key]
-        rows.append(_summary(experiment, model, opinions, decisions))
+        rows.append(_summary_row(experiment, model, opinions, decisions))
 
     return rows
 
 
-def _summary(
-    experiment: str, model: str, opinions: Sequence[Opinion], decisions: Sequence[Decided]
+def _summary_row(
+    experiment: str,
+    model: str,
+    opinions: Sequence[AnalystSignal],
+    decisions: Sequence[TickerDecision],
 ) -> SummaryRow:
     strict = [_follows(decision) for decision in decisions]
     lenient = [_follows(decision, accepts_empty=True) for decision in decisions]
@@ -210,9 +213,9 @@ def _summary(
     )
 
 
-def analyst_rows(record: Record) -> list[AnalystRow]:
+def analyst_rows(record: SignalRecord) -> list[AnalystRow]:
     """One row an analyst, by name."""
-    by_analyst: dict[str, list[Opinion]] = {}
+    by_analyst: dict[str, list[AnalystSignal]] = {}
     for opinion in record.opinions:
         by_analyst.setdefault(opinion.analyst, []).append(opinion)
 
@@ -233,7 +236,7 @@ def analyst_rows(record: Record) -> list[AnalystRow]:
     return rows
 
 
-def decision_rows(record: Record) -> list[DecisionRow]:
+def decision_rows(record: SignalRecord) -> list[DecisionRow]:
     """One row a decision, in order."""
     rows = []
     for decision in record.decisions:
@@ -260,7 +263,7 @@ def decision_rows(record: Record) -> list[DecisionRow]:
     return rows
 
 
-def _follows(decision: Decided, accepts_empty: bool = False) -> bool | None:
+def _follows(decision: TickerDecision, accepts_empty: bool = False) -> bool | None:
     if decision.is_default:
         return None
     return is_consistent(decision.signals, decision.action, decision.held, accepts_empty)

@@ -16,8 +16,8 @@ from ktdeval.plugins.table_files import PaperTable, TableChoices
 from ktdeval.runner import recorded_market
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import to_object
-from ktdeval_arena.consistency import Record, analyst_rows, decision_rows, summary_rows
-from ktdeval_arena.fund_runs import Group, read_groups, read_record, result_rows, weekly_rows
+from ktdeval_arena.consistency import SignalRecord, analyst_rows, decision_rows, summary_rows
+from ktdeval_arena.fund_runs import EpisodeGroup, read_groups, read_record, result_rows, weekly_rows
 from ktdeval_arena.replay import notes, read_database
 
 _Row = dict[str, JsonValue]  #: field -> value
@@ -38,7 +38,7 @@ def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices
         if part == "results":
             rows = _effectiveness(groups, choices)
         else:
-            rows = _part(read_record(groups), part)
+            rows = _part_rows(read_record(groups), part)
         return _frame(rows, notes("run"))
 
     if len(paths) > 1:
@@ -49,29 +49,29 @@ def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices
         raise UsageError(
             f"{table.name}: a database of DeepFund has no prices of later days; give runs"
         )
-    return _frame(_part(read_database(databases[0]), part), notes())
+    return _frame(_part_rows(read_database(databases[0]), part), notes())
 
 
 def week_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:  # noqa: ARG001 - as tables are made
     """One row for each week of a task and window. Weeks end on Sundays; a figure is the mean over a
     task's seeds of the seed's own NAV, return or drawdown.
     """
-    return _frame(_rows(weekly_rows(read_groups(paths))), ())
+    return _frame(_printed_rows(weekly_rows(read_groups(paths))), ())
 
 
-def _part(record: Record, part: str) -> list[_Row]:
+def _part_rows(record: SignalRecord, part: str) -> list[_Row]:
     if part == "models":
-        return _rows(summary_rows(record))
+        return _printed_rows(summary_rows(record))
     if part == "decisions":
-        return _rows(decision_rows(record))
+        return _printed_rows(decision_rows(record))
     return _signals(record)
 
 
-def _signals(record: Record) -> list[_Row]:
+def _signals(record: SignalRecord) -> list[_Row]:
     """Rows of analysts, which begin with the sums of each model."""
-    analysts = _rows(analyst_rows(record))
+    analysts = _printed_rows(analyst_rows(record))
     sums = []
-    for row in _rows(summary_rows(record)):
+    for row in _printed_rows(summary_rows(record)):
         named = {**row, "analyst": row["model"], "errors": row["signal_errors"]}
         sums.append({name: named[name] for name in _SIGNAL_FIELDS})
 
@@ -81,7 +81,7 @@ def _signals(record: Record) -> list[_Row]:
 _SIGNAL_FIELDS = ("analyst", "signals", "errors", "Bullish", "Bearish", "Neutral")
 
 
-def _effectiveness(groups: Sequence[Group], choices: TableChoices) -> list[_Row]:
+def _effectiveness(groups: Sequence[EpisodeGroup], choices: TableChoices) -> list[_Row]:
     """Rows of results; a market that can't be read is named in a warning."""
     missing = "Without the market it is not known which decisions were effective"
     markets: dict[Path, MarketSnapshot | str] = {}
@@ -94,10 +94,10 @@ def _effectiveness(groups: Sequence[Group], choices: TableChoices) -> list[_Row]
         if isinstance(market, str):
             warn(market)
 
-    return _rows(result_rows(groups, markets))
+    return _printed_rows(result_rows(groups, markets))
 
 
-def _rows(values: Iterable[object]) -> list[_Row]:
+def _printed_rows(values: Iterable[object]) -> list[_Row]:
     """Typed rows as they are printed."""
     return [to_object(value) for value in values]
 

@@ -29,13 +29,13 @@ from ktdeval.runner import RunFolder, run_of
 from ktdeval.stats import filled_orders
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.trading import DECIDED, Ledger, OrderRecord, StepRecord
-from ktdeval_arena.consistency import Action, Decided, Opinion, Record
+from ktdeval_arena.consistency import Action, AnalystSignal, SignalRecord, TickerDecision
 
 _ACTIONS: Mapping[str, Action] = {"BUY": "Buy", "SELL": "Sell", "HOLD": "Hold"}
 
 
 @dataclass(frozen=True)
-class Group:
+class EpisodeGroup:
     """Finished episodes of one task in one run."""
 
     folder: RunFolder
@@ -45,7 +45,7 @@ class Group:
     specs: Sequence[EpisodeSpec]
 
 
-def read_groups(paths: Sequence[Path]) -> list[Group]:
+def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
     """Open run folders; a card stands for its run. Raises StoreError: no run; UsageError: no
     trading episode is finished in one.
     """
@@ -74,12 +74,12 @@ def read_groups(paths: Sequence[Path]) -> list[Group]:
                 alike = sum(other.name == path.name for other in folders)
                 experiment = f"{task} · {path.name if alike == 1 else path}"
 
-            groups.append(Group(folder, task, experiment, "", specs))
+            groups.append(EpisodeGroup(folder, task, experiment, "", specs))
 
-    return _named(groups)
+    return _named_groups(groups)
 
 
-def _named(groups: Sequence[Group]) -> list[Group]:
+def _named_groups(groups: Sequence[EpisodeGroup]) -> list[EpisodeGroup]:
     """Name each by model and agent, and where these are of several systems, by what tells the
     systems apart.
     """
@@ -106,20 +106,20 @@ def _named(groups: Sequence[Group]) -> list[Group]:
 # -- signals and decisions
 
 
-def read_record(groups: Sequence[Group]) -> Record:
+def read_record(groups: Sequence[EpisodeGroup]) -> SignalRecord:
     """Find signals and decisions in transcripts. A ticker is the asset's code where an order of the
     episode tells it, else a label.
 
     Raises StoreError: a record is damaged.
     """
-    opinions: list[Opinion] = []
-    decisions: list[Decided] = []
+    opinions: list[AnalystSignal] = []
+    decisions: list[TickerDecision] = []
     configs = {str(number): (group.experiment, group.model) for number, group in enumerate(groups)}
 
     for config, group in zip(configs, groups, strict=True):
         for spec in group.specs:
             steps = _read_steps(group.folder, spec)
-            codes = _codes(steps)
+            codes = _codes_by_label(steps)
             window = spec.window_name
             seed = f"seed {spec.seed}"
             owner = (config, f"{window} {seed}" if window else seed)
@@ -127,7 +127,7 @@ def read_record(groups: Sequence[Group]) -> Record:
                 opinions += step.opinions(owner, codes)
                 decisions += step.decisions(owner, codes)
 
-    return Record(configs, opinions, decisions)
+    return SignalRecord(configs, opinions, decisions)
 
 
 def _read_steps(folder: RunFolder, spec: EpisodeSpec) -> list[_ReadStep]:
@@ -142,7 +142,7 @@ def _read_steps(folder: RunFolder, spec: EpisodeSpec) -> list[_ReadStep]:
     return [_ReadStep(step, talk, ledger) for step, talk in zip(ledger.steps, talks, strict=True)]
 
 
-def _codes(steps: Sequence[_ReadStep]) -> dict[str, str]:
+def _codes_by_label(steps: Sequence[_ReadStep]) -> dict[str, str]:
     """Code of each label that an order of the episode was executed for."""
     codes: dict[str, str] = {}
     for step in steps:
@@ -163,14 +163,18 @@ class _ReadStep:
         self._is_traced = talk.submission is not None
         self.actions, self.orders = _submitted(talk, step, self._signals)
 
-    def opinions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Opinion]:
+    def opinions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[AnalystSignal]:
         """Yield what each analyst owes: a signal on each asset shown."""
         for analyst, signals in self._signals.answers.items():
             for label in self._signals.held:
                 signal = signals.get(label)
-                yield Opinion(*owner, codes.get(label, label), analyst, signal, signal is None)
+                yield AnalystSignal(
+                    *owner, codes.get(label, label), analyst, signal, signal is None
+                )
 
-    def decisions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Decided]:
+    def decisions(
+        self, owner: tuple[str, str], codes: Mapping[str, str]
+    ) -> Iterator[TickerDecision]:
         """Yield a decision on each asset that was shown or ordered."""
         is_default = self.step.provenance not in DECIDED
         held = self._signals.held
@@ -184,7 +188,7 @@ class _ReadStep:
                     votes.append(signals[label])
 
             action = self.actions.get(label, "Hold")
-            yield Decided(
+            yield TickerDecision(
                 *owner,
                 day=self.step.decided_on,
                 ticker=codes.get(label, label),
@@ -236,7 +240,7 @@ def _submitted(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Effective:
+class EffectiveOrders:
     """Filled orders that have a next price, and how many of them it proved right; None: unknown."""
 
     buys: int | None = None
@@ -261,13 +265,13 @@ class ResultRow:
 
 
 def result_rows(
-    groups: Sequence[Group], markets: Mapping[Path, MarketSnapshot | str]
+    groups: Sequence[EpisodeGroup], markets: Mapping[Path, MarketSnapshot | str]
 ) -> list[ResultRow]:
     """One row a group; figures of its card are None where the card has none."""
     rows = []
     for group in groups:
         market = markets[group.folder.path]
-        orders = Effective() if isinstance(market, str) else _effective(group, market)
+        orders = EffectiveOrders() if isinstance(market, str) else _effective(group, market)
         card = _card_of(group)
         total_return = None
         usd = None
@@ -296,7 +300,7 @@ def result_rows(
     return rows
 
 
-def _effective(group: Group, market: MarketSnapshot) -> Effective:
+def _effective(group: EpisodeGroup, market: MarketSnapshot) -> EffectiveOrders:
     """Count filled buys followed by a rise, and filled sells followed by a fall."""
     filled: Counter[str] = Counter()
     right: Counter[str] = Counter()
@@ -309,7 +313,7 @@ def _effective(group: Group, market: MarketSnapshot) -> Effective:
             is_right = change > 0 if order.side == "BUY" else change < 0
             right[order.side] += is_right
 
-    return Effective(
+    return EffectiveOrders(
         buys=filled["BUY"],
         effective_buys=right["BUY"] if filled["BUY"] else None,
         sells=filled["SELL"],
@@ -317,7 +321,7 @@ def _effective(group: Group, market: MarketSnapshot) -> Effective:
     )
 
 
-def _card_of(group: Group) -> TradingCard | None:
+def _card_of(group: EpisodeGroup) -> TradingCard | None:
     path = group.folder.card_path(group.task)
     card = load_card(path) if path.is_file() else None
     return card if isinstance(card, TradingCard) else None
@@ -343,7 +347,7 @@ class WeekRow:
     max_drawdown: float  #: so far
 
 
-def weekly_rows(groups: Sequence[Group]) -> list[WeekRow]:
+def weekly_rows(groups: Sequence[EpisodeGroup]) -> list[WeekRow]:
     """One row for each week of a group and window. Figures are means of those of each seed: the
     drawdown of a mean NAV would be smaller, since seeds fall on different days.
     """
@@ -365,7 +369,7 @@ def weekly_rows(groups: Sequence[Group]) -> list[WeekRow]:
     return rows
 
 
-def _weeks(group: Group, window: str | None, ledgers: Sequence[Ledger]) -> Iterator[WeekRow]:
+def _weeks(group: EpisodeGroup, window: str | None, ledgers: Sequence[Ledger]) -> Iterator[WeekRow]:
     # Index of the last day of each week, by its Sunday.
     last: dict[str, int] = {}
     for index, day in enumerate(ledgers[0].days.tolist(), 1):

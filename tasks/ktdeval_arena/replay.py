@@ -19,7 +19,7 @@ from ktdeval.errors import DataError
 from ktdeval.harness import SIGNALS, Signal
 from ktdeval.values.jsonio import loads_untrusted
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_arena.consistency import ACTIONS, Action, Decided, Opinion, Record
+from ktdeval_arena.consistency import ACTIONS, Action, AnalystSignal, SignalRecord, TickerDecision
 
 RULES = Path(__file__).with_name("replay.yaml")
 MOST_ROWS = 1_000_000  #: of one table
@@ -32,29 +32,29 @@ _COLUMNS = {
 }
 
 
-def read_database(path: Path) -> Record:
+def read_database(path: Path) -> SignalRecord:
     """Read a database of DeepFund. Raises DataError: no readable SQLite file, a table or column is
     missing, or a value is not one of DeepFund's, with table and row.
     """
-    rows = _read(path)
+    rows = _read_tables(path)
     defaults = load_yaml(RULES)["error_defaults"]
     configs = {row["id"]: (str(row["exp_name"]), str(row["llm_model"])) for row in rows["config"]}
     portfolios: dict[str, _Portfolio] = {}
     for number, row in enumerate(rows["portfolio"], 1):
         where = f"{path}: portfolio, row {number}"
-        config = _known(row["config_id"], configs, f"{where}: config_id")
+        config = _allowed_value(row["config_id"], configs, f"{where}: config_id")
         portfolios[row["id"]] = _Portfolio(config, _holdings(row["positions"], where))
 
-    opinions: list[Opinion] = []
+    opinions: list[AnalystSignal] = []
     signals: dict[tuple[str, str], list[Signal]] = defaultdict(list)
     for number, row in enumerate(rows["signal"], 1):
         where = f"{path}: signal, row {number}"
-        portfolio = _known(row["portfolio_id"], portfolios, f"{where}: portfolio_id")
-        signal = _known(row["signal"], SIGNALS, f"{where}: signal")
+        portfolio = _allowed_value(row["portfolio_id"], portfolios, f"{where}: portfolio_id")
+        signal = _allowed_value(row["signal"], SIGNALS, f"{where}: signal")
         ticker = str(row["ticker"])
         signals[portfolio, ticker].append(signal)
         opinions.append(
-            Opinion(
+            AnalystSignal(
                 config=portfolios[portfolio].config,
                 portfolio=portfolio,
                 ticker=ticker,
@@ -64,11 +64,11 @@ def read_database(path: Path) -> Record:
             )
         )
 
-    decisions: list[Decided] = []
+    decisions: list[TickerDecision] = []
     for number, row in enumerate(rows["decision"], 1):
         where = f"{path}: decision, row {number}"
-        portfolio = _known(row["portfolio_id"], portfolios, f"{where}: portfolio_id")
-        action: Action = _known(row["action"], ACTIONS, f"{where}: action")
+        portfolio = _allowed_value(row["portfolio_id"], portfolios, f"{where}: portfolio_id")
+        action: Action = _allowed_value(row["action"], ACTIONS, f"{where}: action")
         if type(row["shares"]) is not int:
             raise DataError(
                 f"{where}: shares: expected a whole number, was {type(row['shares']).__name__}"
@@ -76,10 +76,10 @@ def read_database(path: Path) -> Record:
 
         ticker = str(row["ticker"])
         decisions.append(
-            Decided(
+            TickerDecision(
                 config=portfolios[portfolio].config,
                 portfolio=portfolio,
-                day=_day(row["trading_date"], f"{where}: trading_date"),
+                day=_day_of_stamp(row["trading_date"], f"{where}: trading_date"),
                 ticker=ticker,
                 action=action,
                 shares=row["shares"],
@@ -89,7 +89,7 @@ def read_database(path: Path) -> Record:
             )
         )
 
-    return Record(configs, opinions, decisions)
+    return SignalRecord(configs, opinions, decisions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class _Portfolio:
     shares: Mapping[str, float]  #: by ticker
 
 
-def _day(stamp: object, where: str) -> str:
+def _day_of_stamp(stamp: object, where: str) -> str:
     """Return the day of a stamp, which must be a day or its midnight. Raises DataError: it is
     neither.
     """
@@ -113,7 +113,7 @@ def _day(stamp: object, where: str) -> str:
     return day
 
 
-def _read(path: Path) -> dict[str, list[_Row]]:
+def _read_tables(path: Path) -> dict[str, list[_Row]]:
     """Rows of the four tables, in the order of the file."""
     if not path.is_file():
         raise DataError(
@@ -127,7 +127,7 @@ def _read(path: Path) -> dict[str, list[_Row]]:
             base.execute("PRAGMA trusted_schema = OFF")
             base.row_factory = sqlite3.Row
             return {
-                table: list(_rows(base, table, columns, path))
+                table: list(_table_rows(base, table, columns, path))
                 for table, columns in _COLUMNS.items()
             }
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -136,7 +136,7 @@ def _read(path: Path) -> dict[str, list[_Row]]:
         ) from error
 
 
-def _rows(
+def _table_rows(
     base: sqlite3.Connection, table: str, columns: Sequence[str], path: Path
 ) -> Iterator[_Row]:
     definition = base.execute(
@@ -165,7 +165,7 @@ def _rows(
         yield dict(row)
 
 
-def _known(value: Any, allowed: Any, where: str) -> Any:
+def _allowed_value(value: Any, allowed: Any, where: str) -> Any:
     if not isinstance(value, str) or value not in allowed:
         expected = "an id of the database"
         if isinstance(allowed, tuple):

@@ -99,7 +99,7 @@ def _rating(count: int, enough: int) -> int:
 
 
 @dataclass
-class Stream:
+class StoryStream:
     """Stories of each asset and day, and how many articles each rule has left out."""
 
     days: list[NewsDay] = field(default_factory=list)  #: by day, then asset
@@ -122,12 +122,14 @@ def themes(day: NewsDay) -> dict[str, int]:
     return {name: count for name, count in counts.most_common() if count}
 
 
-def stream_of(articles: Iterable[Document], venue: Venue, assets: Sequence[str] = ()) -> Stream:
+def stream_of(
+    articles: Iterable[Document], venue: Venue, assets: Sequence[str] = ()
+) -> StoryStream:
     """Return the stories of `assets` (empty: of all that articles are filed under), by the days of
     a venue. `articles`: sorted by when they became known. Raises DataError: the venue's calendar
     does not reach as far.
     """
-    stream = Stream()
+    stream = StoryStream()
     sound: list[Document] = []
     for article in articles:
         stream.articles += 1
@@ -140,15 +142,15 @@ def stream_of(articles: Iterable[Document], venue: Venue, assets: Sequence[str] 
     if not sound:
         return stream
 
-    calendar = _Days(venue, sound[0].known_at, sound[-1].known_at)
-    stories: dict[str, _Stories] = {}
+    calendar = _VenueSessions(venue, sound[0].known_at, sound[-1].known_at)
+    stories: dict[str, _StoryIndex] = {}
     for article in sound:
         row = calendar.row_of(article.known_at)
         for asset in article.assets:
             if assets and asset not in assets:
                 continue
 
-            rule = stories.setdefault(asset, _Stories()).add(article, row)
+            rule = stories.setdefault(asset, _StoryIndex()).add(article, row)
             if rule is not None:
                 stream.dropped[rule] += 1
 
@@ -190,7 +192,7 @@ def _fault(article: Document, assets: Sequence[str]) -> str | None:
     return None
 
 
-class _Days:
+class _VenueSessions:
     """Sessions of a venue around a span of time."""
 
     def __init__(self, venue: Venue, first: datetime, last: datetime) -> None:
@@ -211,7 +213,7 @@ class _Days:
         return bisect_left(range(len(self.days)), moment, key=self.close)
 
 
-class _Stories:
+class _StoryIndex:
     """Stories of an asset, found again by their runs of words."""
 
     def __init__(self) -> None:
@@ -388,7 +390,7 @@ def _numbers_found(answer: str, sample: Mapping[str, JsonValue]) -> float | None
     return sum(number in known for number in numbers) / len(numbers)
 
 
-class Answers(NamedTuple):
+class ModelSummaries(NamedTuple):
     """Summaries by a model."""
 
     texts: dict[str, str]  #: by the id of a day
@@ -396,7 +398,7 @@ class Answers(NamedTuple):
     folder: Path  #: of the run
 
 
-def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> Answers:
+def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> ModelSummaries:
     """Ask a model for summaries: the same command again resumes its run and asks nothing twice.
     Raises KtdevalError as of a run.
     """
@@ -419,7 +421,7 @@ def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> Answers
             else:
                 failures[record.sample] = ", ".join(sorted(record.failures)) or "empty"
 
-    return Answers(texts, failures, result.folder)
+    return ModelSummaries(texts, failures, result.folder)
 
 
 def document_line(day: NewsDay, text: str | None) -> str:

@@ -77,7 +77,7 @@ def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(code for code in codes if code is not None))
 
 
-def _text(answer: Mapping[str, JsonValue], name: str) -> str:
+def _answer_text(answer: Mapping[str, JsonValue], name: str) -> str:
     """Return a field of an answer; empty where it is null."""
     value = answer[name]
     return value if isinstance(value, str) else ""
@@ -100,7 +100,7 @@ def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int |
     with one that is none (a thirtieth of February), or outside the snapshot.
     """
     try:
-        day = np.datetime64(date.fromisoformat(_text(answer, "date").strip()), "D")
+        day = np.datetime64(date.fromisoformat(_answer_text(answer, "date").strip()), "D")
     except ValueError:
         return None
 
@@ -114,7 +114,7 @@ def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int |
 
 def board_of_answer(answer: Mapping[str, JsonValue]) -> Board | None:
     """Board that an answer names, in English or Chinese; None where it names none, or several."""
-    text = unicodedata.normalize("NFKC", _text(answer, "board")).casefold()
+    text = unicodedata.normalize("NFKC", _answer_text(answer, "board")).casefold()
     named = [board for board, words in _BOARD_WORDS.items() if words.search(text)]
     return named[0] if len(named) == 1 else None
 
@@ -125,7 +125,7 @@ def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
 
     Where an answer gives several, the first counts.
     """
-    named = unicodedata.normalize("NFKC", _text(answer, "sector"))
+    named = unicodedata.normalize("NFKC", _answer_text(answer, "sector"))
     pieces = [piece for piece in _ALTERNATIVES.split(named) if piece.strip()]
     return bool(pieces) and _sector_key(pieces[0]) in sector_keys(industry)
 

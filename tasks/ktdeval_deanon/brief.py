@@ -32,7 +32,7 @@ def prompt_hashes() -> dict[str, str]:
     return {f"{name}.md": sha256_hex(prompt_text(name)) for name in _PROMPTS}
 
 
-class Brief:
+class ProbeBrief:
     """System prompt of one set of probes. It says what is public about the whole set, and nothing
     about a probe.
 

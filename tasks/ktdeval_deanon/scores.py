@@ -37,7 +37,7 @@ DEFINITIONS: Mapping[str, ScoreDefinition] = {
 """What each score means, in the order shown."""
 
 
-def _members(facts: Mapping[str, Any]) -> int:
+def _board_members(facts: Mapping[str, Any]) -> int:
     return int(facts["members"][facts["board"]])
 
 
@@ -46,14 +46,14 @@ def _near(margin: int, facts: Mapping[str, Any]) -> float:
 
 
 _CHANCES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
-    "ticker_top1": lambda facts: min(1.0, 1 / _members(facts)),
-    "ticker_top5": lambda facts: min(1.0, 5 / _members(facts)),
+    "ticker_top1": lambda facts: min(1.0, 1 / _board_members(facts)),
+    "ticker_top5": lambda facts: min(1.0, 5 / _board_members(facts)),
     "board": lambda _: 1.0,
-    "sector": lambda facts: facts["sector_members"] / _members(facts),
+    "sector": lambda facts: facts["sector_members"] / _board_members(facts),
     "date_within_5": partial(_near, 5),
     "date_within_20": partial(_near, 20),
     "date_within_60": partial(_near, 60),
-    "joint": lambda facts: min(1.0, 5 / _members(facts)) * _near(5, facts),
+    "joint": lambda facts: min(1.0, 5 / _board_members(facts)) * _near(5, facts),
 }
 
 
@@ -118,7 +118,7 @@ def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score
         largest: list[float] = []
         for record in scored:
             industry = converted(record.facts["largest_sector"], int)
-            largest.append(industry / _members(record.facts))
+            largest.append(industry / _board_members(record.facts))
 
         detail["always_the_largest"] = math.fsum(largest) / len(largest)
 

@@ -39,7 +39,7 @@ from ktdeval_deanon.answer import (
     sector_keys,
     tickers_of,
 )
-from ktdeval_deanon.brief import Brief, prompt_hashes, prompt_text
+from ktdeval_deanon.brief import ProbeBrief, prompt_hashes, prompt_text
 from ktdeval_deanon.scores import DEFINITIONS, summarise
 
 DATE_MARGINS = (5, 20, 60)  #: Trading days that a recovered date may be off
@@ -193,7 +193,7 @@ def _shuffled_days(
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ProbeView:
     """View of a probe: its own mask, and the JSON text of `market_context`, `screen` and
     `snapshot`, the answers of three tools.
     """
@@ -221,7 +221,7 @@ def view_probe(
     spec: EpisodeSpec,
     snapshot: MarketSnapshot,
     probe: Probe,
-) -> View:
+) -> ProbeView:
     """Call the target task's tools through its own scene, at the probe's close, as a model with an
     untouched account would.
 
@@ -265,7 +265,7 @@ def view_probe(
 
         shown[part] = outcome.payload
 
-    return View(scene.lens, scene.lens.render_text(shown))
+    return ProbeView(scene.lens, scene.lens.render_text(shown))
 
 
 # --- samples
@@ -315,7 +315,7 @@ class DeanonSamples:
         start = int(np.searchsorted(snapshot.days, np.datetime64(first, "D"), side="left"))
         stop = int(np.searchsorted(snapshot.days, np.datetime64(last, "D"), side="right"))
         self.period = (min(start, own_start), max(stop, own_stop))
-        self._brief = Brief(snapshot, self.period, config.screen_factors)
+        self._brief = ProbeBrief(snapshot, self.period, config.screen_factors)
 
     def __len__(self) -> int:
         """How many probes there are."""
@@ -334,7 +334,7 @@ class DeanonSamples:
             self.facts(number),
         )
 
-    def view(self, number: int) -> View:
+    def view(self, number: int) -> ProbeView:
         """View of a probe, without its gold answer."""
         spec = target_spec(self._target_task, self._spec, number)
         return view_probe(

@@ -19,7 +19,7 @@ Median = Literal["trajectory", "figures"]
 
 
 @dataclass(frozen=True)
-class Epoch:
+class EpochCard:
     """A finished episode and its card."""
 
     path: Path
@@ -28,16 +28,16 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Epochs:
+class SystemEpochs:
     """All epochs of a system on one task and window, by seed."""
 
     task: str
     window: str
     system: System
-    members: tuple[Epoch, ...]
+    members: tuple[EpochCard, ...]
     label: str = ""  #: in tables
 
-    def shown(self, rule: Median) -> tuple[Epoch, ...]:
+    def shown(self, rule: Median) -> tuple[EpochCard, ...]:
         """Return the epochs that figures rest on: all, or for `trajectory` the one with the median
         Sharpe ratio: the lower of two in the middle, and of equal ones that of the lowest seed. If
         no epoch has one, cumulative returns are ranked instead.
@@ -67,7 +67,7 @@ class Epochs:
         return "; ".join(sorted(reasons))
 
 
-def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[Epochs]:
+def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[SystemEpochs]:
     """Return the epochs on the cards of files and run folders (`RUN/cards/*.json`), in any order.
     `rules`: only cards by this rule set. Raises UsageError, CardError: there is none; cards are by
     two rule sets; those of one task and window differ in task, market or days, or hold a seed
@@ -86,7 +86,7 @@ def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[Epochs]:
     if len({card.rules for _, card in cards}) > 1:
         raise CardError("cards are by both strict and paper rules; choose with --rules")
 
-    groups: dict[tuple[str, str, System], dict[int, Epoch]] = {}
+    groups: dict[tuple[str, str, System], dict[int, EpochCard]] = {}
     for path, card in sorted(cards, key=lambda entry: str(entry[0])):
         system = System.of(card)
         for episode in card.episodes:
@@ -98,13 +98,13 @@ def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[Epochs]:
                     " both; give one"
                 )
 
-            epochs[episode.seed] = Epoch(path, card, episode)
+            epochs[episode.seed] = EpochCard(path, card, episode)
 
     labels = system_labels(system for _, _, system in groups)
     result = []
     for (task, window, system), epochs in groups.items():
         members = tuple(epochs[seed] for seed in sorted(epochs))
-        result.append(Epochs(task, window, system, members, labels[system]))
+        result.append(SystemEpochs(task, window, system, members, labels[system]))
 
     _check_same(result)
     return sorted(result, key=lambda group: (group.task, group.window, group.label))
@@ -125,7 +125,7 @@ def _cards(paths: Sequence[Path]) -> Iterator[tuple[Path, TradingCard]]:
             )
 
 
-def _check_same(groups: Sequence[Epochs]) -> None:
+def _check_same(groups: Sequence[SystemEpochs]) -> None:
     first: dict[tuple[str, str], tuple[Path, str]] = {}
     for group in groups:
         for epoch in group.members:

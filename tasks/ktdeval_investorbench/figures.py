@@ -67,7 +67,7 @@ def daily_returns(
     return returns, days
 
 
-def _figure(
+def _figure_value(
     name: str, returns: FloatArray, days: int, rules: RuleSet, resolution: float
 ) -> float | str:
     cumulative = math.fsum(returns)
@@ -93,7 +93,9 @@ def _figure(
     return cumulative / years / volatility
 
 
-def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
+def _figure_metric(
+    name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet
+) -> MetricValue | str:
     result = daily_returns(ledger, market, rules)
     if isinstance(result, str):
         return result
@@ -103,12 +105,14 @@ def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -
     n = len(returns)
     value: float | str = "no returns"
     if n:
-        value = _figure(name, returns, days, rules, ledger.return_resolution)
+        value = _figure_value(name, returns, days, rules, ledger.return_resolution)
 
     if isinstance(value, str):
         return MetricValue(None, n, value)
     return MetricValue(value + 0.0, n)  # -0.0 becomes 0.0
 
 
-FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), lambda name: partial(_metric, name))
+FIGURES = table_metrics(
+    Path(__file__).with_suffix(".csv"), lambda name: partial(_figure_metric, name)
+)
 figure = partial(find_figure, "InvestorBench", FIGURES)

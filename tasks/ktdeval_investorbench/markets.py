@@ -63,8 +63,8 @@ def read_files(params: FileParams) -> RawMarket:
     unknown symbol, or no file of it; DataError: a file is unreadable or has another form, with file
     and day.
     """
-    files = _files(Path(params.folder), params.symbols, load_yaml(_HERE / "symbols.yaml"))
-    days = {code: _days(path) for code, path in files.items()}
+    files = _symbol_files(Path(params.folder), params.symbols, load_yaml(_HERE / "symbols.yaml"))
+    days = {code: _read_days(path) for code, path in files.items()}
     if not any(map(_has_price, days.values())):
         raise DataError(f"{params.folder}: no file has a price; check the folder")
 
@@ -93,7 +93,7 @@ def market_of(
     symbols = load_yaml(_HERE / "symbols.yaml")
     venues = {spec.name: spec.make() for spec in venue_specs(_HERE / "venues.yaml")}
     venue_of: dict[str, Venue] = {code: venues[symbols[code]["venue"]] for code in days}
-    priced = _prices(days)
+    priced = _price_table(days)
     dates = priced.groupby("code", sort=True)["date"].agg(["min", "max"])
     lives = dates.reset_index().set_axis(["code", "first", "last"], axis=1)
     bars = _every_session(lives, venue_of).merge(priced, how="outer", on=["date", "code"])
@@ -123,7 +123,7 @@ def market_of(
     )
 
 
-def _prices(days: Mapping[str, Sequence[Day]]) -> pd.DataFrame:
+def _price_table(days: Mapping[str, Sequence[Day]]) -> pd.DataFrame:
     """Return date, code and close of the days that have a price."""
     rows: list[tuple[str, str, float]] = []
     for code, listed in days.items():
@@ -167,7 +167,9 @@ def _documents(
     return Documents.of(documents, close, [one for one in entities if one.code in days])
 
 
-def _files(folder: Path, symbols: tuple[str, ...], assets: Mapping[str, Any]) -> dict[str, Path]:
+def _symbol_files(
+    folder: Path, symbols: tuple[str, ...], assets: Mapping[str, Any]
+) -> dict[str, Path]:
     """Return the file of each symbol: of the requested ones, or of all that have a file."""
     requested = [symbol.strip().upper() for symbol in symbols]
     for symbol in requested:
@@ -198,7 +200,7 @@ def _files(folder: Path, symbols: tuple[str, ...], assets: Mapping[str, Any]) ->
     return {symbol: paths[symbol] for symbol in sorted(requested or paths)}
 
 
-def _days(path: Path) -> list[Day]:
+def _read_days(path: Path) -> list[Day]:
     """Return day, price (None if there is none) and cells of each day of a file, ascending."""
     try:
         content = loads_strict(read_plain(path))
@@ -212,14 +214,14 @@ def _days(path: Path) -> list[Day]:
 
     days: list[Day] = []
     for text, cells in sorted(content.items()):
-        day = _day(text, path)
-        price = _price(cells, f"{path}: {text}")
+        day = _parse_day(text, path)
+        price = _price_of_cells(cells, f"{path}: {text}")
         days.append((day, price, cells))
 
     return days
 
 
-def _day(text: str, path: Path) -> str:
+def _parse_day(text: str, path: Path) -> str:
     try:
         return datetime.strptime(text, "%Y-%m-%d").date().isoformat()
     except ValueError as error:
@@ -228,7 +230,7 @@ def _day(text: str, path: Path) -> str:
         ) from error
 
 
-def _price(cells: Any, where: str) -> float | None:
+def _price_of_cells(cells: Any, where: str) -> float | None:
     """Return the price of a day's cells. Raises DataError: the cells have another form."""
     if not isinstance(cells, dict):
         raise DataError(

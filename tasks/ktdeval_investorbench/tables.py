@@ -29,7 +29,7 @@ from ktdeval.stats import holm, signed_rank
 from ktdeval.values.fields import build, near_matches
 from ktdeval.values.jsonio import file_sha256
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_investorbench.epochs import FIGURES, Epoch, Epochs, Median, read_epochs
+from ktdeval_investorbench.epochs import FIGURES, EpochCard, Median, SystemEpochs, read_epochs
 from ktdeval_investorbench.figures import daily_returns
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _HELD = "buy_and_hold"
 
 
 @dataclass(frozen=True)
-class Classes:
+class ModelClasses:
     """Globs of lower-case names, whole or after the last slash: by type, and with known billions of
     parameters.
     """
@@ -64,7 +64,7 @@ class Classes:
     sizes: dict[str, float] = field(default_factory=dict)
 
 
-def read_classes(options: Sequence[str]) -> list[Classes]:
+def read_classes(options: Sequence[str]) -> list[ModelClasses]:
     """Return the classes of `--class`, `MODEL=TYPE[:BILLIONS]` first, then files, and the ones
     shipped. Raises UsageError, ConfigError.
     """
@@ -86,12 +86,12 @@ def read_classes(options: Sequence[str]) -> list[Classes]:
         if billions:
             from_options["sizes"][model] = float(billions)
 
-    classes = [build(Classes, from_options, "--class")]
+    classes = [build(ModelClasses, from_options, "--class")]
     for path in files:
-        classes.append(build(Classes, load_yaml(path), str(path)))
+        classes.append(build(ModelClasses, load_yaml(path), str(path)))
 
     shipped = Path(__file__).with_name("classes.yaml")
-    classes.append(build(Classes, load_yaml(shipped), str(shipped)))
+    classes.append(build(ModelClasses, load_yaml(shipped), str(shipped)))
     for each in classes:
         for name, size in each.sizes.items():
             if size <= 0:
@@ -102,27 +102,27 @@ def read_classes(options: Sequence[str]) -> list[Classes]:
     return classes
 
 
-def classify(model: str, classes: Sequence[Classes]) -> tuple[str, float | None]:
+def classify(model: str, classes: Sequence[ModelClasses]) -> tuple[str, float | None]:
     """Return type, one of `TYPES`, and billions of parameters, or None, of a model by its name,
     such as `openai/gpt-4o`.
     """
     return _type_of(model, classes), _billions_of(model, classes)
 
 
-def _type_of(model: str, classes: Sequence[Classes]) -> str:
+def _type_of(model: str, classes: Sequence[ModelClasses]) -> str:
     for each in classes:
         for kind, patterns in each.types.items():
-            if any(_fits(model, pattern) for pattern in patterns):
+            if any(_is_pattern_match(model, pattern) for pattern in patterns):
                 return kind
 
     return "unclassified"
 
 
-def _billions_of(model: str, classes: Sequence[Classes]) -> float | None:
+def _billions_of(model: str, classes: Sequence[ModelClasses]) -> float | None:
     """Return the billions of parameters as listed, else as the name states them."""
     for each in classes:
         for pattern, size in each.sizes.items():
-            if _fits(model, pattern):
+            if _is_pattern_match(model, pattern):
                 return size
 
     stated = {float(text) for text in _STATED.findall(_last_part(model))}
@@ -135,26 +135,28 @@ def _last_part(model: str) -> str:
     return model.lower().rpartition("/")[2]
 
 
-def _fits(model: str, pattern: str) -> bool:
+def _is_pattern_match(model: str, pattern: str) -> bool:
     """Return whether a glob fits the name of a model, whole or after its last slash."""
     glob = pattern.lower()
     return fnmatchcase(model.lower(), glob) or fnmatchcase(_last_part(model), glob)
 
 
-def check_named(classes: Classes, models: Iterable[str]) -> None:
+def check_named(classes: ModelClasses, models: Iterable[str]) -> None:
     """Refuse a `--class` that no model of the cards is of. Raises UsageError: names it, and the
     models that there are.
     """
     known = list(dict.fromkeys(models))
     for pattern in itertools.chain.from_iterable(classes.types.values()):
-        if not any(_fits(model, pattern) for model in known):
+        if not any(_is_pattern_match(model, pattern) for model in known):
             raise UsageError(
                 f"--class {pattern}: no model is called so; there are"
                 f" {', '.join(known)}{near_matches(pattern, known)}"
             )
 
 
-def model_rows(groups: Sequence[Epochs], rule: Median, classes: Sequence[Classes]) -> list[Row]:
+def model_rows(
+    groups: Sequence[SystemEpochs], rule: Median, classes: Sequence[ModelClasses]
+) -> list[Row]:
     """Return one row a task, window and system: Buy & Hold first, then by type, the largest model
     first.
 
@@ -178,7 +180,7 @@ def model_rows(groups: Sequence[Epochs], rule: Median, classes: Sequence[Classes
     return sorted(rows, key=place)
 
 
-def _model_row(group: Epochs, rule: Median, classes: Sequence[Classes]) -> Row:
+def _model_row(group: SystemEpochs, rule: Median, classes: Sequence[ModelClasses]) -> Row:
     model = group.system.model
     episodes = [epoch.episode for epoch in group.shown(rule)]
     kind, billions = classify(model, classes)
@@ -209,7 +211,7 @@ def _model_row(group: Epochs, rule: Median, classes: Sequence[Classes]) -> Row:
         "window": group.window,
         "model": group.label,
         "type": kind,
-        "size": _size(billions),
+        "size": _size_class(billions),
         "billions": billions,
         "epochs": len(group.members),
         "seeds": [episode.seed for episode in episodes],
@@ -221,7 +223,7 @@ def _model_row(group: Epochs, rule: Median, classes: Sequence[Classes]) -> Row:
     }
 
 
-def _size(billions: float | None) -> str:
+def _size_class(billions: float | None) -> str:
     """Return the class of a size."""
     if billions is None:
         return "unknown"
@@ -320,7 +322,7 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
 
 
 def wilcoxon_rows(
-    groups: Sequence[Epochs], rule: Median, market_of: Callable[[Path], MarketSnapshot]
+    groups: Sequence[SystemEpochs], rule: Median, market_of: Callable[[Path], MarketSnapshot]
 ) -> list[Row]:
     """Return one row a task, window and pair of models: Wilcoxon's signed-rank test of the
     differences of rewards on the same days, p-values adjusted by Holm over all rows. A reward is a
@@ -346,7 +348,7 @@ def wilcoxon_rows(
 
         for one, second in itertools.combinations(rewards, 2):
             pair = {"task": task, "window": window, "first": one, "second": second}
-            tested = _test(rewards[one] - rewards[second])
+            tested = _signed_rank_row(rewards[one] - rewards[second])
             rows.append(pair | tested)
 
     adjusted = holm([row["p"] for row in rows])
@@ -362,7 +364,7 @@ def wilcoxon_rows(
     return rows
 
 
-def _test(differences: FloatArray) -> Row:
+def _signed_rank_row(differences: FloatArray) -> Row:
     defined = differences[np.isfinite(differences)]
     defined[np.abs(defined) < 1e-7] = 0.0  # a NAV is whole cents, quantities are rounded
     test = signed_rank(defined)
@@ -382,7 +384,9 @@ def _test(differences: FloatArray) -> Row:
 
 
 def _rewards(
-    epoch: Epoch, market_of: Callable[[Path], MarketSnapshot], markets: dict[str, MarketSnapshot]
+    epoch: EpochCard,
+    market_of: Callable[[Path], MarketSnapshot],
+    markets: dict[str, MarketSnapshot],
 ) -> FloatArray:
     """Return [days] rewards of an epoch, NaN on days without a price; `markets`: those opened so
     far, by id.
@@ -456,7 +460,7 @@ def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices)
     return frame
 
 
-def _title(groups: Sequence[Epochs], rule: Median) -> str:
+def _title(groups: Sequence[SystemEpochs], rule: Median) -> str:
     """Return by which rules a table is, and all labels of the cards."""
     labels: set[str] = set()
     for group in groups:

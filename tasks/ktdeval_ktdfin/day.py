@@ -47,7 +47,7 @@ _MOST_RECENT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Closes:
+class LastCloses:
     """Last closes in today's terms, CNY a share, [N] each; NaN before the first bar."""
 
     marks: FloatArray  #: up to today
@@ -77,7 +77,7 @@ class MarketDay:
         return traded
 
     @cached_property
-    def closes(self) -> Closes:
+    def closes(self) -> LastCloses:
         """Last closes."""
         view = self.view
         closes = _filled_closes(view)
@@ -88,7 +88,7 @@ class MarketDay:
         if len(closes) > 1:
             previous = closes[-2] / factor
 
-        return Closes(marks, previous)
+        return LastCloses(marks, previous)
 
     @cached_property
     def close_ticks(self) -> list[int]:
@@ -221,7 +221,7 @@ def dims_table(view: MarketView) -> dict[str, FloatArray]:
 
     closes = _filled_closes(view)
     for name, days in _RETURN_DAYS.items():
-        values[name] = _returns(closes, days) * 100.0
+        values[name] = _trailing_returns(closes, days) * 100.0
 
     values["drawdown_60d_pct"] = _drawdown_pct(closes)
     values["amount_20d_cny"] = _mean_amount_cny(view)
@@ -252,7 +252,7 @@ def _mean_amount_cny(view: MarketView) -> FloatArray:
     return mean
 
 
-def _returns(closes: FloatArray, days: int) -> FloatArray:
+def _trailing_returns(closes: FloatArray, days: int) -> FloatArray:
     """[N] simple close-to-close returns over the last `days` trading days (at most 60), NaN where
     the history is shorter.
     """

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from ktdeval.harness import AssetArg, Bounds, Length, Refusal
 from ktdeval.masking import DayRef, DocumentRef, Payload, ShownDocument, normalise, table
-from ktdeval_ktdfin.step import Step
+from ktdeval_ktdfin.step import ResearchStep
 
 MAX_LOOKBACK_DAYS = 120
 MAX_FOUND = 50
@@ -29,7 +29,7 @@ _TERM = re.compile(r"[^\W_]+")
 
 
 def search_news(
-    step: Step,
+    step: ResearchStep,
     query: Annotated[str, Length(0, 200)] = "",
     stock_ids: Annotated[list[AssetArg], Length(1, 50)] | None = None,
     lookback: Annotated[int, Bounds(1, MAX_LOOKBACK_DAYS)] = 20,
@@ -59,16 +59,16 @@ def search_news(
     terms = [_pattern(word) for word in words]
 
     shown = 0
-    matches: list[_Match] = []
+    matches: list[_DocumentMatch] = []
     for row in rows:
-        document = _shown(step, row)
+        document = _shown_document(step, row)
         if document is None:
             continue
 
         shown += 1
         hits = _hits(document, terms)
         if hits or not terms:
-            matches.append(_Match(row, document, hits))
+            matches.append(_DocumentMatch(row, document, hits))
 
     matches.sort(key=lambda match: -match.hits)
     best = matches[:limit]
@@ -82,13 +82,15 @@ def search_news(
 
     return {
         "day": DayRef(step.view.day),
-        "documents": table(_columns(has_sentiment), [list(head.values()) for head in heads]),
+        "documents": table(_news_columns(has_sentiment), [list(head.values()) for head in heads]),
         "searched": len(rows),
         "withheld": len(rows) - shown,
     }
 
 
-def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payload | Refusal:
+def get_document(
+    step: ResearchStep, document_id: Annotated[str, Length(1, 40)]
+) -> Payload | Refusal:
     """One document that search_news has shown, with its text (at most 20,000 characters: of a longer
     one beginning and end; cut says whether it is longer).
 
@@ -98,7 +100,7 @@ def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payl
     row = step.stage.lens.parse_document(document_id)
     document = None
     if row is not None and row < len(step.view.documents):
-        document = _shown(step, row, MAX_CHARACTERS)
+        document = _shown_document(step, row, MAX_CHARACTERS)
 
     if row is None or document is None:
         error = {
@@ -116,7 +118,7 @@ FUNCTIONS = (search_news, get_document)
 
 
 @dataclass(frozen=True, slots=True)
-class _Match:
+class _DocumentMatch:
     """A document that a search finds."""
 
     row: int
@@ -124,18 +126,20 @@ class _Match:
     hits: int  #: how many words of the query it has
 
 
-def _shown(step: Step, row: int, most: int | None = None) -> ShownDocument | None:
+def _shown_document(step: ResearchStep, row: int, most: int | None = None) -> ShownDocument | None:
     return step.stage.texts.show(step.view.documents[row], step.view.day, most)
 
 
-def _columns(has_sentiment: bool) -> list[str]:
+def _news_columns(has_sentiment: bool) -> list[str]:
     columns = list(NEWS_COLUMNS)
     if has_sentiment:
         columns.insert(_SENTIMENT_AT, "sentiment")
     return columns
 
 
-def _head(step: Step, row: int, document: ShownDocument, has_sentiment: bool) -> dict[str, Payload]:
+def _head(
+    step: ResearchStep, row: int, document: ShownDocument, has_sentiment: bool
+) -> dict[str, Payload]:
     """Return the cells of a document, by column; with its sentiment if the table has that column."""
     day = DayRef(step.view.documents.day_of(row))
     assets = list(document.assets)
@@ -145,7 +149,7 @@ def _head(step: Step, row: int, document: ShownDocument, has_sentiment: bool) ->
     if has_sentiment:
         values.insert(_SENTIMENT_AT, document.shown_sentiment)
 
-    return dict(zip(_columns(has_sentiment), values, strict=True))
+    return dict(zip(_news_columns(has_sentiment), values, strict=True))
 
 
 def _pattern(term: str) -> re.Pattern[str]:

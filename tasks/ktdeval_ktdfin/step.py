@@ -18,7 +18,7 @@ from ktdeval_ktdfin.day import TICKS_PER_CNY, IntArray, MarketDay
 
 
 @dataclass(frozen=True)
-class Stage:
+class EpisodeStage:
     """Parts that do not change within an episode."""
 
     lens: Lens
@@ -43,7 +43,7 @@ class Stage:
     @classmethod
     def open(
         cls, snapshot: MarketSnapshot, lens: Lens, limits: tuple[HarnessConfig, TradingConfig]
-    ) -> Stage:
+    ) -> EpisodeStage:
         """Prepare an episode from the static facts of a snapshot."""
         harness, trading = limits
         sectors = dict.fromkeys(snapshot.industries[asset] for asset in lens.order)
@@ -77,12 +77,14 @@ def limit_stop_pct(board: Board, trading: TradingConfig) -> float:
     return round(DAILY_LIMIT_PCT[board] - trading.limit_buffer_pct, 6)
 
 
-class Step:
+class ResearchStep:
     """Market and account at the close of one decision day (`number` 0 is the first). Research tools
     get it as first argument.
     """
 
-    def __init__(self, stage: Stage, number: int, view: MarketView, account: Account) -> None:
+    def __init__(
+        self, stage: EpisodeStage, number: int, view: MarketView, account: Account
+    ) -> None:
         self.stage = stage
         self.number = number
         self.view = view

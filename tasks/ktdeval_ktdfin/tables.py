@@ -31,7 +31,7 @@ from ktdeval.masking import (
 from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
 from ktdeval.values.ties import first_of, whole_groups
 from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, MarketDay
-from ktdeval_ktdfin.step import Stage, Step
+from ktdeval_ktdfin.step import EpisodeStage, ResearchStep
 
 BAR_COLUMNS = (
     "day",
@@ -111,12 +111,12 @@ def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payloa
     return Price(asset, number, day, times=times)
 
 
-def last_close(step: Step, asset: int) -> Payload:
+def last_close(step: ResearchStep, asset: int) -> Payload:
     """Return the last close in today's terms, null before the first bar."""
     return price(asset, step.marks_cny[asset], step.view.bar_row(asset, step.view.day))
 
 
-def account(step: Step) -> Payload:
+def account(step: ResearchStep) -> Payload:
     """Cash, holdings and NAV at this close."""
     return {
         "cash_cny": cny(step.account.cash_minor),
@@ -127,7 +127,7 @@ def account(step: Step) -> Payload:
     }
 
 
-def positions(step: Step) -> Payload:
+def positions(step: ResearchStep) -> Payload:
     """Holdings, largest first. `locked_shares` were bought this day (T+1) and can be sold from the
     next open on.
     """
@@ -150,7 +150,7 @@ def positions(step: Step) -> Payload:
     return table(POSITION_COLUMNS, rows)
 
 
-def own_positions(step: Step) -> Payload:
+def own_positions(step: ResearchStep) -> Payload:
     """Holdings without a figure of the market, most shares first: their order by value would need
     prices.
     """
@@ -174,7 +174,7 @@ def own_positions(step: Step) -> Payload:
     return table(OWN_POSITION_COLUMNS, rows)
 
 
-def performance(step: Step) -> Payload:
+def performance(step: ResearchStep) -> Payload:
     """Returns since the first decision, of the portfolio and of the benchmark, in per cent."""
     stage = step.stage
     day = step.view.day
@@ -192,16 +192,16 @@ def performance(step: Step) -> Payload:
     }
 
 
-def own_performance(step: Step) -> dict[str, Payload]:
+def own_performance(step: ResearchStep) -> dict[str, Payload]:
     """Return of the portfolio since the first decision, in per cent."""
     return {"portfolio_return_pct": round(_own_return_pct(step), 3)}
 
 
-def _own_return_pct(step: Step) -> float:
+def _own_return_pct(step: ResearchStep) -> float:
     return (step.nav_fen / (step.stage.trading.initial_cash * 100) - 1.0) * 100.0
 
 
-def constraints(step: Step) -> dict[str, Payload]:
+def constraints(step: ResearchStep) -> dict[str, Payload]:
     """Return the limits of the task as numbers; the system prompt says what they mean."""
     trading = step.stage.trading
     return {
@@ -211,7 +211,7 @@ def constraints(step: Step) -> dict[str, Payload]:
     }
 
 
-def last_step(step: Step, record: StepRecord) -> Payload:
+def last_step(step: ResearchStep, record: StepRecord) -> Payload:
     """Return the outcomes of the previous step's orders, filled on this day. A stock_id that was no
     asset shows as null.
     """
@@ -221,7 +221,7 @@ def last_step(step: Step, record: StepRecord) -> Payload:
     return _outcomes(record, filled_table(ORDER_COLUMNS, orders), table(EVENT_COLUMNS, events))
 
 
-def own_last_step(step: Step, record: StepRecord) -> Payload:
+def own_last_step(step: ResearchStep, record: StepRecord) -> Payload:
     """Return `last_step` without the price and the cost of a fill, and without the terms of splits
     and dividends.
     """
@@ -245,7 +245,7 @@ def _outcomes(record: StepRecord, orders: Payload, events: Payload) -> Payload:
     return payload
 
 
-def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
+def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
     asset = stage.code_column.get(order.code or "")
     own = _own_order_row(stage, order)
     if asset is None:
@@ -258,7 +258,7 @@ def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
     return (*own, fill_price, cny(order.fee_minor))
 
 
-def _own_order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
+def _own_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload]:
     """Return `OWN_ORDER_COLUMNS`, the first of `ORDER_COLUMNS`."""
     asset = stage.code_column.get(order.code or "")
     if asset is None:
@@ -280,12 +280,14 @@ def _own_order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
     )
 
 
-def _event_row(stage: Stage, event: CorporateActionRecord) -> Sequence[Payload]:
+def _event_row(stage: EpisodeStage, event: CorporateActionRecord) -> Sequence[Payload]:
     label, before, after = _own_event_row(stage, event)
     return (label, OwnFigure(event.ratio), before, after, cny(event.cash_minor))
 
 
-def _own_event_row(stage: Stage, event: CorporateActionRecord) -> tuple[AssetRef, Shares, Shares]:
+def _own_event_row(
+    stage: EpisodeStage, event: CorporateActionRecord
+) -> tuple[AssetRef, Shares, Shares]:
     """Return `OWN_EVENT_COLUMNS`."""
     asset = stage.code_column[event.code]
     return (
@@ -295,7 +297,7 @@ def _own_event_row(stage: Stage, event: CorporateActionRecord) -> tuple[AssetRef
     )
 
 
-def bars(step: Step, asset: int, lookback: int) -> Payload:
+def bars(step: ResearchStep, asset: int, lookback: int) -> Payload:
     """Daily bars of one asset, oldest first; days without a bar are left out. Prices unadjusted,
     returns adjusted.
     """
@@ -318,7 +320,7 @@ def bars(step: Step, asset: int, lookback: int) -> Payload:
     return table(BAR_COLUMNS, rows)
 
 
-def _bar(step: Step, asset: int, row: int) -> tuple[Payload, ...]:
+def _bar(step: ResearchStep, asset: int, row: int) -> tuple[Payload, ...]:
     """Return open, high, low, close, volume, amount of one day."""
     view = step.view
     prices: list[Payload] = []
@@ -335,7 +337,7 @@ def _bar(step: Step, asset: int, row: int) -> tuple[Payload, ...]:
     return (*prices, volume, amount)
 
 
-def identity(step: Step, asset: int) -> tuple[Payload, ...]:
+def identity(step: ResearchStep, asset: int) -> tuple[Payload, ...]:
     """stock_id, board, sector and status of an asset."""
     return (
         AssetRef(asset),
@@ -345,7 +347,7 @@ def identity(step: Step, asset: int) -> tuple[Payload, ...]:
     )
 
 
-def features(step: Step, assets: Iterable[int]) -> Payload:
+def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
     """Today's bar, recent returns and all factors, one row an asset."""
     rows: list[Payload] = []
     if not step.stage.lens.shows_figures_as_they_are:
@@ -360,13 +362,13 @@ def features(step: Step, assets: Iterable[int]) -> Payload:
     return {"columns": list(FEATURE_COLUMNS), "rows": rows}
 
 
-def _feature_row(step: Step, asset: int) -> Sequence[Payload]:
+def _feature_row(step: ResearchStep, asset: int) -> Sequence[Payload]:
     """Return the row of an asset, of figures of the market alone."""
     figures = [step.shown(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
     return (*identity(step, asset), *_bar(step, asset, step.view.day), *figures)
 
 
-def factor_union(step: Step, most: int) -> list[int]:
+def factor_union(step: ResearchStep, most: int) -> list[int]:
     """Return the fixed candidate list: the union of each factor's top k, with the largest k whose
     union has at most `most` names. Assets that are equal in all figures are in it all or none.
     Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too

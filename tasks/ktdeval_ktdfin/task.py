@@ -24,7 +24,7 @@ from ktdeval.trading import Account, StepRecord, TradingConfig
 from ktdeval.values.fields import option, to_mapping
 from ktdeval.values.jsonio import JsonValue, sha256_hex
 from ktdeval_ktdfin import tables
-from ktdeval_ktdfin.step import Stage, Step, limit_stop_pct
+from ktdeval_ktdfin.step import EpisodeStage, ResearchStep, limit_stop_pct
 
 _FOLDER = Path(__file__).with_name("prompts")
 _KNOWN_RULES = (
@@ -153,7 +153,7 @@ class KtdfinScene:
     bytes.
     """
 
-    def __init__(self, config: KtdfinConfig, lens: Lens, stage: Stage) -> None:
+    def __init__(self, config: KtdfinConfig, lens: Lens, stage: EpisodeStage) -> None:
         self.lens = lens
         self._config = config
         self._stage = stage
@@ -179,14 +179,14 @@ class KtdfinScene:
             request=_prompt_text("request"),
         )
 
-    def tool_context(self, step: int, view: MarketView, account: Account) -> Step:
+    def tool_context(self, step: int, view: MarketView, account: Account) -> ResearchStep:
         """Return what research tools get at this step; from then on the lens shows codes and names
         of its day.
         """
         self.lens.move_to(view.day)
-        return Step(self._stage, step, view, account)
+        return ResearchStep(self._stage, step, view, account)
 
-    def _state(self, step: Step, last: StepRecord | None) -> dict[str, Payload]:
+    def _state(self, step: ResearchStep, last: StepRecord | None) -> dict[str, Payload]:
         if self._config.mode == "memory_only":
             return self._own_state(step, last)
 
@@ -212,7 +212,7 @@ class KtdfinScene:
 
         return state
 
-    def _own_state(self, step: Step, last: StepRecord | None) -> dict[str, Payload]:
+    def _own_state(self, step: ResearchStep, last: StepRecord | None) -> dict[str, Payload]:
         """Return the state of memory_only: labels, and what the account itself counts. The returns
         of an index tell the day, and a price tells the stock, to whoever knows their history.
         """
@@ -261,5 +261,5 @@ class KtdfinTask:
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
         """Open one episode; DataError where the window lies outside the snapshot."""
         lens = self._config.lens(spec, snapshot)
-        stage = Stage.open(snapshot, lens, (self.harness, self.trading))
+        stage = EpisodeStage.open(snapshot, lens, (self.harness, self.trading))
         return KtdfinScene(self._config, lens, stage)

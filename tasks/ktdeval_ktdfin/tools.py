@@ -32,7 +32,7 @@ from ktdeval.values.ties import whole_groups
 from ktdeval_ktdfin import news, tables
 from ktdeval_ktdfin.day import DIM_NAMES, PPM, MarketDay
 from ktdeval_ktdfin.market_tone import HORIZONS, SECTOR_COLUMNS, breadth, sector_tone
-from ktdeval_ktdfin.step import Step
+from ktdeval_ktdfin.step import ResearchStep
 
 if TYPE_CHECKING:
     Dim: TypeAlias = str
@@ -61,7 +61,7 @@ PLAN_COLUMNS = (
 SCREEN_COLUMNS = ("stock_id", "board", "sector", "status", "close_cny", "score")
 
 
-def get_market_context(step: Step) -> Payload:
+def get_market_context(step: ResearchStep) -> Payload:
     """The market at today's close: indices, calendar, breadth, and the strongest and weakest
     sectors by 20-day return (ranked).
 
@@ -87,7 +87,7 @@ def get_market_context(step: Step) -> Payload:
 
 
 def screen_candidates(
-    step: Step,
+    step: ResearchStep,
     factors: Annotated[list[SignedDim], Length(1, MAX_FACTORS)],
     k: Annotated[int, Bounds(1, MAX_SCREENED)] = 20,
 ) -> Payload:
@@ -117,7 +117,9 @@ def screen_candidates(
 
 
 def get_stock_snapshot(
-    step: Step, stock_id: AssetArg, lookback: Annotated[int, Bounds(1, MAX_LOOKBACK_DAYS)] = 20
+    step: ResearchStep,
+    stock_id: AssetArg,
+    lookback: Annotated[int, Bounds(1, MAX_LOOKBACK_DAYS)] = 20,
 ) -> Payload:
     """One stock: daily bars (oldest first; days without trading are left out), factors, previous
     close, next day's limits.
@@ -133,7 +135,7 @@ def get_stock_snapshot(
 
 
 def compare_candidates(
-    step: Step,
+    step: ResearchStep,
     stock_ids: Annotated[list[AssetArg], Length(1, MAX_COMPARED)],
     dims: Annotated[list[Dim], Length(1, len(DIM_NAMES))],
 ) -> Payload:
@@ -148,7 +150,7 @@ def compare_candidates(
     return step.shared(("comparison", assets, names), lambda: _comparison(step, assets, names))
 
 
-def portfolio_state(step: Step) -> Payload:
+def portfolio_state(step: ResearchStep) -> Payload:
     """Your account: cash, NAV, positions with their T+1 locks (locked_shares were bought today),
     performance since the start.
     """
@@ -161,7 +163,7 @@ def portfolio_state(step: Step) -> Payload:
 
 
 def risk_check(
-    step: Step,
+    step: ResearchStep,
     target_weights: Annotated[
         dict[AssetArg, Annotated[float, Bounds(0, 1)]], Length(1, MAX_COMPARED)
     ],
@@ -237,7 +239,7 @@ def research_tool(name: str) -> Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Screen:
+class _MemberRanking:
     """Ranking of the index members that can be bought on a day."""
 
     names: tuple[str, ...]  #: ranked by, with a leading minus where the lowest come first
@@ -247,7 +249,7 @@ class _Screen:
     score: Mapping[int, float]  #: of these assets the mean of the percentile ranks
 
 
-def _screen(names: tuple[str, ...], market: MarketDay) -> _Screen:
+def _screen(names: tuple[str, ...], market: MarketDay) -> _MemberRanking:
     signed = [_signed_dim(market, name) for name in names]
     pool = market.candidates & np.all(np.isfinite(signed), axis=0)
     score = np.full(len(pool), np.nan)
@@ -257,10 +259,12 @@ def _screen(names: tuple[str, ...], market: MarketDay) -> _Screen:
 
     groups = list(whole_groups(market.ranked([score, *signed], pool), MAX_SCREENED))
     score_of = {asset: float(score[asset]) for asset in chain.from_iterable(groups)}
-    return _Screen(names, int(pool.sum()), groups, score_of)
+    return _MemberRanking(names, int(pool.sum()), groups, score_of)
 
 
-def _screened(step: Step, screen: _Screen, groups: Iterable[Sequence[int]]) -> dict[str, Payload]:
+def _screened(
+    step: ResearchStep, screen: _MemberRanking, groups: Iterable[Sequence[int]]
+) -> dict[str, Payload]:
     """Return the table of a screen's first groups."""
     shown = [name.removeprefix("-") for name in screen.names]
     rows = []
@@ -277,7 +281,7 @@ def _screened(step: Step, screen: _Screen, groups: Iterable[Sequence[int]]) -> d
     }
 
 
-def _stock_snapshot(step: Step, stock_id: int, lookback: int) -> Payload:
+def _stock_snapshot(step: ResearchStep, stock_id: int, lookback: int) -> Payload:
     mark = float(step.marks_cny[stock_id])
     limit = step.stage.limit_ppm[stock_id] / PPM
     today = step.view.bar_row(stock_id, step.view.day)
@@ -302,7 +306,7 @@ def _stock_snapshot(step: Step, stock_id: int, lookback: int) -> Payload:
     }
 
 
-def _comparison(step: Step, assets: Sequence[int], names: Sequence[str]) -> Payload:
+def _comparison(step: ResearchStep, assets: Sequence[int], names: Sequence[str]) -> Payload:
     rows = []
     for asset in assets:
         figures = [step.shown(name, asset) for name in names]
@@ -352,7 +356,7 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
 # ---- the market as a whole
 
 
-def _index_rows(step: Step) -> list[list[Payload]]:
+def _index_rows(step: ResearchStep) -> list[list[Payload]]:
     """Return the benchmark, then the other indices. Their names are shown only where stocks are: an
     index is an identity too.
     """

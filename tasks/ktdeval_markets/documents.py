@@ -8,24 +8,24 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ktdeval.market import DocumentsView, MarketView
 from ktdeval.masking import DayRef, Payload, ShownDocument, table
-from ktdeval_markets.stage import Stage
+from ktdeval_markets.stage import EpisodeStage
 
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
 _SENTIMENT_AT = NEWS_COLUMNS.index("title")  # of its column, if a document shown has one
 
 
-def news(stage: Stage, view: MarketView, listed: Sequence[int]) -> Payload:
+def news(stage: EpisodeStage, view: MarketView, listed: Sequence[int]) -> Payload:
     """Return documents that are known at this close, as the mask shows them, newest first. Those
     that were reached and can't be masked safely are counted.
 
     `listed`: columns of the assets shown.
     """
     documents = view.documents
-    choice = _Choice(stage, view)
-    choice.take(_groups(stage, documents, listed))
+    choice = _DocumentChoice(stage, view)
+    choice.take(_document_groups(stage, documents, listed))
 
     if not stage.only:
-        choice.take([_Group(stage, documents, choice.rest(stage.news_days))])
+        choice.take([_DocumentGroup(stage, documents, choice.rest(stage.news_days))])
 
     chosen = choice.chosen
     has_sentiment = any(document.sentiment.plain for document in chosen.values())
@@ -48,28 +48,30 @@ def news(stage: Stage, view: MarketView, listed: Sequence[int]) -> Payload:
     return {**table(columns, rows), "withheld": choice.withheld}
 
 
-def _groups(stage: Stage, documents: DocumentsView, listed: Sequence[int]) -> list[_Group]:
+def _document_groups(
+    stage: EpisodeStage, documents: DocumentsView, listed: Sequence[int]
+) -> list[_DocumentGroup]:
     """Return the documents of each asset shown, and those of the market as a whole."""
     codes = stage.snapshot.codes
     subjects = [codes[asset] for asset in stage.only or listed]
     return [
-        _Group(stage, documents, documents.rows(stage.news_days, [code]).tolist())
+        _DocumentGroup(stage, documents, documents.rows(stage.news_days, [code]).tolist())
         for code in (*subjects, "")
     ]
 
 
-class _Group:
+class _DocumentGroup:
     """Documents of one asset, or of the market as a whole, in the order in which they are chosen."""
 
-    def __init__(self, stage: Stage, documents: DocumentsView, rows: Sequence[int]) -> None:
+    def __init__(self, stage: EpisodeStage, documents: DocumentsView, rows: Sequence[int]) -> None:
         self.rows = frozenset(rows)
         self.queue: Iterator[int] = stage.lens.in_turn(documents, rows)
 
 
-class _Choice:
+class _DocumentChoice:
     """Documents chosen so far."""
 
-    def __init__(self, stage: Stage, view: MarketView) -> None:
+    def __init__(self, stage: EpisodeStage, view: MarketView) -> None:
         self.chosen: dict[int, ShownDocument] = {}  #: by row
         self.withheld = 0  #: documents reached that can't be masked safely
         self._stage = stage
@@ -77,7 +79,7 @@ class _Choice:
         self._seen: dict[int, ShownDocument | None] = {}
         self._grouped: set[int] = set()
 
-    def take(self, groups: Sequence[_Group]) -> None:
+    def take(self, groups: Sequence[_DocumentGroup]) -> None:
         """Choose documents of some groups in rounds: the n-th round gives a group its n-th document,
         unless it has as many already, filed under it and another one. If the last round is too
         large, its newest documents are chosen.
@@ -107,7 +109,7 @@ class _Choice:
         rows = self._view.documents.rows(days).tolist()
         return [row for row in rows if row not in self._grouped]
 
-    def _round(self, groups: Iterable[_Group], turn: int) -> dict[int, ShownDocument]:
+    def _round(self, groups: Iterable[_DocumentGroup], turn: int) -> dict[int, ShownDocument]:
         """Return the next document of each group that has fewer than `turn`."""
         found: dict[int, ShownDocument] = {}
         for group in groups:

@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval.attribution import filled_forward
 from ktdeval.market import FloatArray, MarketView, board_of
 from ktdeval.masking import AssetRef, DayRef, Payload, Price, Shares, figure, filled_table, table
-from ktdeval_markets.stage import Stage
+from ktdeval_markets.stage import EpisodeStage
 from ktdeval_markets.state import PARTS, Part, status
 
 LOOKBACK_DAYS = 60
@@ -43,7 +43,7 @@ OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 # ---- figures of the day
 
 
-def assets(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
+def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return figures of the assets shown."""
     first_row = max(0, view.day - LOOKBACK_DAYS)
     closes = filled_forward(view.adjusted_close[first_row:])
@@ -59,7 +59,9 @@ def assets(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
     return filled_table((*ASSET_COLUMNS, LAST_CLOSE), with_last, OPTIONAL_COLUMNS)
 
 
-def _asset_row(stage: Stage, view: MarketView, path: FloatArray, asset: int) -> Sequence[Payload]:
+def _asset_row(
+    stage: EpisodeStage, view: MarketView, path: FloatArray, asset: int
+) -> Sequence[Payload]:
     """Return the figures of an asset. `path`: [≤ 61] adjusted closes until today, filled forward."""
     day = view.day
     ref = AssetRef(asset)
@@ -72,7 +74,7 @@ def _asset_row(stage: Stage, view: MarketView, path: FloatArray, asset: int) -> 
         stage.snapshot.kinds[asset],
         _board(stage, asset),
         status(view, asset),
-        *(_price(view, asset, day, part, 1.0) for part in PARTS),
+        *(_bar_price(view, asset, day, part, 1.0) for part in PARTS),
         Shares(asset, float(view.volume[day, asset]), day),
         *returns,
         None if volatility is None else ref.figure(volatility, VOLATILITY, day),
@@ -80,7 +82,7 @@ def _asset_row(stage: Stage, view: MarketView, path: FloatArray, asset: int) -> 
     )
 
 
-def _board(stage: Stage, asset: int) -> str | None:
+def _board(stage: EpisodeStage, asset: int) -> str | None:
     """Return the board that an asset's lots and price limits follow from; None where its venue has
     no boards.
     """
@@ -112,7 +114,7 @@ def _volatility_pct(path: FloatArray) -> float | None:
     return figure(np.std(moves, ddof=1) * 100.0)
 
 
-def _price(view: MarketView, asset: int, day: int, part: Part, times: float) -> Payload:
+def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float) -> Payload:
     """Return one price of a bar, in shares of another day by `times`; None where there is none."""
     value = float(getattr(view, part)[day, asset] * times)
     if value != value:
@@ -133,7 +135,7 @@ def _last_close(view: MarketView, asset: int) -> Payload:
 # ---- the last session
 
 
-def intraday(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
+def intraday(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return the last session of each asset shown, in as many parts of equal time on short days as
     on others.
     """
@@ -197,7 +199,7 @@ def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[P
 # ---- bars of days
 
 
-def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
+def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return the last bars of each asset shown, the oldest first, days without trade left out.
     Prices and volumes count in shares of the decision's day, so that a split makes no jump and the
     last bar is that of the assets' table.
@@ -209,7 +211,7 @@ def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
         factors = view.factor[:, asset] / view.factor[view.day, asset]
 
         for day in traded[-stage.history :].tolist():
-            prices = [_price(view, asset, day, part, factors[day]) for part in PARTS]
+            prices = [_bar_price(view, asset, day, part, factors[day]) for part in PARTS]
             volume = Shares(asset, float(view.volume[day, asset] / factors[day]), day)
             rows.append((AssetRef(asset), DayRef(day), *prices, volume))
 

@@ -15,14 +15,18 @@ from ktdeval.trading import Account, StepRecord, has_dated_duties
 from ktdeval_markets import documents, prices, state, wording
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.portfolio import PortfolioRebuild
-from ktdeval_markets.stage import Stage
+from ktdeval_markets.stage import EpisodeStage
 
 
 class MarketScene:
     """One episode. Implements `ktdeval.tasks.Scene`."""
 
     def __init__(
-        self, config: MarketConfig, stage: Stage, venues: Mapping[str, Venue], warm_up: str | None
+        self,
+        config: MarketConfig,
+        stage: EpisodeStage,
+        venues: Mapping[str, Venue],
+        warm_up: str | None,
     ) -> None:
         self.lens = stage.lens
         self._stage = stage
@@ -162,7 +166,7 @@ class MarketScene:
         return Lesson(day, wording.lesson_prompt(day, observed.text), observed)
 
 
-def _limits(config: MarketConfig, stage: Stage) -> dict[str, Payload]:
+def _limits(config: MarketConfig, stage: EpisodeStage) -> dict[str, Payload]:
     """Return the limits of the task as numbers; the system prompt says what they mean."""
     limits: dict[str, Payload] = {
         "max_positions": stage.trading.max_positions,

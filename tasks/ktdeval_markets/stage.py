@@ -15,7 +15,7 @@ PARTS_DAYS = 252
 
 
 @dataclass(frozen=True)
-class Stage:
+class EpisodeStage:
     """Parts that do not change within an episode."""
 
     lens: Lens

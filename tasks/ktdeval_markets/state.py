@@ -12,7 +12,7 @@ from ktdeval.market import MarketView, Venue, duty_rows
 from ktdeval.masking import AssetRef, Payload, Price, Shares, filled_table, table
 from ktdeval.trading import OrderRecord, PositionRecord, StepRecord, bar_of_fill
 from ktdeval.values.ties import first_of, grouped, places
-from ktdeval_markets.stage import Stage
+from ktdeval_markets.stage import EpisodeStage
 
 Part = Literal["open", "high", "low", "close"]
 PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: prices of a bar
@@ -45,7 +45,7 @@ DUTY_COLUMNS = ("venue", "board", "kind", "side", "bps", "per_share", "most")
 # ---- the account
 
 
-def account(stage: Stage, last: StepRecord | None) -> Payload:
+def account(stage: EpisodeStage, last: StepRecord | None) -> Payload:
     """Return cash, holdings and NAV as booked at the last close."""
     initial = stage.initial_minor
     cash = nav = initial
@@ -67,7 +67,7 @@ def account(stage: Stage, last: StepRecord | None) -> Payload:
     }
 
 
-def positions(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
+def positions(stage: EpisodeStage, view: MarketView, last: StepRecord | None) -> Payload:
     """Return holdings and shorts, the largest first."""
     if last is None:
         return table(POSITION_COLUMNS, [])
@@ -99,7 +99,9 @@ def _weight(minor: int, nav_minor: int) -> float:
     return round(minor / nav_minor, 4) if nav_minor > 0 else 0.0
 
 
-def standings(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> dict[int, Standing]:
+def standings(
+    stage: EpisodeStage, last: StepRecord | None, shown: Sequence[int]
+) -> dict[int, Standing]:
     """Return how assets stand before a decision: what costs leave to invest, the position's weight,
     what the last step closed of it.
     """
@@ -143,7 +145,7 @@ def _closed_share(last: StepRecord, position: PositionRecord) -> float:
 # ---- the last step
 
 
-def last_step(stage: Stage, record: StepRecord, day: int) -> Payload:
+def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
     """Return the outcomes of the previous step's orders, filled by the close of row `day`, and what
     the venue charged. A stock_id that was no asset shows as null.
     """
@@ -159,7 +161,7 @@ def last_step(stage: Stage, record: StepRecord, day: int) -> Payload:
     return payload
 
 
-def _charges(stage: Stage, record: StepRecord) -> Payload:
+def _charges(stage: EpisodeStage, record: StepRecord) -> Payload:
     rows = []
     for charge in sorted(record.charges or (), key=lambda charge: stage.rank(charge.code)):
         asset, scale = stage.scale(charge.code)
@@ -169,7 +171,7 @@ def _charges(stage: Stage, record: StepRecord) -> Payload:
     return table(CHARGE_COLUMNS, rows)
 
 
-def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
+def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
     if order.code is None:
         # What was submitted is not repeated: it may be an identity that the mask hides.
         return (
@@ -222,7 +224,7 @@ def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
 # ---- the assets listed
 
 
-def closed(stage: Stage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
+def closed(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
     """Return the assets whose orders of today can't be filled: they fill at this close, and there
     is none.
     """
@@ -241,7 +243,7 @@ def status(view: MarketView, asset: int) -> str:
     return "closed" if had_close else "not_listed"
 
 
-def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -> list[int]:
+def listed(stage: EpisodeStage, view: MarketView, last: StepRecord | None, most: int) -> list[int]:
     """Return members and what is held, in the episode's own order; the most traded ones where there
     are too many to show. Assets that are traded alike are told apart by their volumes and prices of
     the day; equal ones are shown all or none.

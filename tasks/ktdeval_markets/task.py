@@ -14,7 +14,7 @@ from ktdeval.values.jsonio import JsonValue, sha256_hex
 from ktdeval_markets import wording
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.scene import MarketScene
-from ktdeval_markets.stage import Stage
+from ktdeval_markets.stage import EpisodeStage
 
 
 class MarketTask:
@@ -72,7 +72,7 @@ class MarketTask:
         config = self._config
         lens = config.lens(spec, snapshot)
         columns = snapshot.asset_index
-        stage = Stage(
+        stage = EpisodeStage(
             lens=lens,
             snapshot=snapshot,
             rules=MarketRules.of(snapshot, self.trading),
@@ -98,7 +98,7 @@ class MarketTask:
         warm_up = self._config.warm_up or {}
         return warm_up.get(window.name)
 
-    def _venues(self, stage: Stage) -> Mapping[str, Venue]:
+    def _venues(self, stage: EpisodeStage) -> Mapping[str, Venue]:
         """Return the venues that the prompt describes, by name: that of the task, or those of the
         assets shown.
         """

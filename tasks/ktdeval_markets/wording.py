@@ -39,7 +39,7 @@ def text(name: str) -> str:
 
 
 @cache
-def _words() -> dict[str, Any]:
+def _read_words() -> dict[str, Any]:
     return load_yaml(_FOLDER / _WORDS)
 
 
@@ -104,7 +104,7 @@ def lesson_prompt(day: str, state: str) -> str:
 
 def request_prompt(config: MarketConfig) -> str:
     """Return the closing request of a step."""
-    return str(_words()["request"][config.answers])
+    return str(_read_words()["request"][config.answers])
 
 
 def submission_prompt(config: MarketConfig) -> str:
@@ -121,7 +121,7 @@ def rules_prompt(
     """Return the rules of a task on these venues. They name no asset and no day, nor a cost that
     depends on the day, so every mask may show them.
     """
-    words = _words()
+    words = _read_words()
     shows_days = config.mask_config.kind in ("bright", "stock_blind")
     lines = [venue_line(venue, trading, shows_days) for venue in venues.values()]
     lines += board_lines(config.trading.board_rules, venues.values())
@@ -137,7 +137,7 @@ def rules_prompt(
         shorts=words["shorts" if rules.shorts else "long_only"],
         or_short=" or sold short" if rules.shorts else "",
         cover="; what was sold short is bought back before" if rules.shorts else "",
-        news=_tables(config),
+        news=_state_words(config),
         hold=words["hold"][config.hold],
         weights=weights,
         sell=_sell(config, rules.shorts),
@@ -155,13 +155,13 @@ def _fill(venues: Iterable[Venue]) -> str:
     return fills.pop()
 
 
-def _tables(config: MarketConfig) -> str:
+def _state_words(config: MarketConfig) -> str:
     """Return what the state shows besides the account and the assets, and how orders count where
     the mask shows figures other than as they are.
     """
     parts: list[str] = []
     if config.news:
-        parts.append(_words()["news"])
+        parts.append(_read_words()["news"])
 
     for option, name in _TABLES.items():
         if getattr(config, option):
@@ -181,7 +181,7 @@ def _sell(config: MarketConfig, shorts: bool) -> str:
     if config.sell and shorts:
         return text(_CLOSE).rstrip("\n")
 
-    meaning = str(_words()["sell_short" if shorts else "sell_out"])
+    meaning = str(_read_words()["sell_short" if shorts else "sell_out"])
     if not config.exit:
         return meaning
 
@@ -209,7 +209,7 @@ def venue_line(venue: Venue, trading: TradingConfig, shows_days: bool) -> str:
     if venue.settlement_lock:
         lock = "what was bought on a day can't be sold on it; "
 
-    return Template(_words()["venue"]).substitute(
+    return Template(_read_words()["venue"]).substitute(
         name=venue.name,
         step=step,
         lot=lot,
@@ -275,4 +275,4 @@ def board_lines(rules: BoardRuleSet, venues: Iterable[Venue]) -> list[str]:
     """Return the rules of the A-share boards in words, if any asset trades on one."""
     if not any(venue.has_boards for venue in venues):
         return []
-    return [str(_words()["boards"][rules])]
+    return [str(_read_words()["boards"][rules])]

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.instruments import parse_tickers
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Operation, summary_of, typed
 from ktdeval_qfinzero.pmb import answers, arguments, shown as show
-from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, Outcome
+from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, CommandOutcome
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.placement import session_of
 from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, OrderStatus, Session
@@ -59,7 +59,7 @@ _Given = TypeVar("_Given", bound=Arguments)
 # ---- accounts
 
 
-def account_created(engine: Engine, done: Outcome) -> answers.AccountCreated:
+def account_created(engine: Engine, done: CommandOutcome) -> answers.AccountCreated:
     """A new account."""
     account = engine.state.accounts[done.id]
     return answers.AccountCreated(
@@ -71,7 +71,7 @@ def account_created(engine: Engine, done: Outcome) -> answers.AccountCreated:
 
 def get_account(engine: Engine, given: arguments.OneAccount) -> answers.AccountAnswer:
     """An account at the last prices: cash, equity, margin and buying power."""
-    account = _account(engine, given.account_id)
+    account = _account_by_id(engine, given.account_id)
     return answers.AccountAnswer(
         as_of_ts=moment_text(engine.now_ns), account=show.account_shown(engine, account)
     )
@@ -88,7 +88,7 @@ def list_accounts(engine: Engine, given: arguments.Nothing) -> answers.Accounts:
 
 def positions(engine: Engine, given: arguments.OneAccount) -> answers.Positions:
     """Positions of an account at the last prices."""
-    account = _account(engine, given.account_id)
+    account = _account_by_id(engine, given.account_id)
     marks = engine.marks()
     open_positions = [
         show.position_shown(position, marks[name])
@@ -103,7 +103,7 @@ def positions(engine: Engine, given: arguments.OneAccount) -> answers.Positions:
 
 def orders(engine: Engine, given: arguments.OrdersQuery) -> answers.OrdersPage:
     """Orders of an account and what became of them, oldest first."""
-    account = _account(engine, given.account_id)
+    account = _account_by_id(engine, given.account_id)
     statuses = _statuses(given.status_in)
     chosen = (
         order
@@ -124,7 +124,7 @@ def orders(engine: Engine, given: arguments.OrdersQuery) -> answers.OrdersPage:
 
 def trades(engine: Engine, given: arguments.SessionRows) -> answers.TradesPage:
     """Executions of an account, oldest first."""
-    account = _account(engine, given.account_id)
+    account = _account_by_id(engine, given.account_id)
     numbered = enumerate(engine.state.trades)
     chosen = (
         (number, trade)
@@ -143,7 +143,7 @@ def trades(engine: Engine, given: arguments.SessionRows) -> answers.TradesPage:
 
 def history(engine: Engine, given: arguments.AccountRows) -> answers.HistoryPage:
     """An account at the close of each day on which it was in a session or held anything."""
-    account = _account(engine, given.account_id)
+    account = _account_by_id(engine, given.account_id)
     closes = engine.state.days[account.id]
     rows, next_cursor = _page(closes, given, _number_of_day)
 
@@ -167,7 +167,7 @@ def get_session(engine: Engine, given: arguments.OneSession) -> answers.SessionA
     return _session_answer(engine, session_of(engine, given.session_id))
 
 
-def session_changed(engine: Engine, done: Outcome) -> answers.SessionAnswer:
+def session_changed(engine: Engine, done: CommandOutcome) -> answers.SessionAnswer:
     """A session that was begun or ended."""
     return _session_answer(engine, engine.state.sessions[done.id])
 
@@ -183,7 +183,7 @@ def _session_answer(engine: Engine, session: Session) -> answers.SessionAnswer:
     )
 
 
-def stepped(engine: Engine, done: Outcome) -> answers.Stepped:
+def stepped(engine: Engine, done: CommandOutcome) -> answers.Stepped:
     """Outcome of a step."""
     session = engine.state.sessions[done.id]
     account = engine.state.accounts[session.account_id]
@@ -282,7 +282,7 @@ def get_order(engine: Engine, given: arguments.OneOrder) -> answers.OrderAnswer:
     return _order_answer(engine, given.order_id)
 
 
-def order_cancelled(engine: Engine, done: Outcome) -> answers.OrderAnswer:
+def order_cancelled(engine: Engine, done: CommandOutcome) -> answers.OrderAnswer:
     """An order that was cancelled."""
     return _order_answer(engine, done.id)
 
@@ -299,7 +299,7 @@ def _order_answer(engine: Engine, order_id: str) -> answers.OrderAnswer:
     )
 
 
-def order_placed(engine: Engine, done: Outcome) -> answers.OrderPlaced:
+def order_placed(engine: Engine, done: CommandOutcome) -> answers.OrderPlaced:
     """An order that was sent, now or before."""
     order = show.order_shown(engine.state.orders[done.id])
     return answers.OrderPlaced(
@@ -313,7 +313,7 @@ def order_placed(engine: Engine, done: Outcome) -> answers.OrderPlaced:
     )
 
 
-def order_modified(engine: Engine, done: Outcome) -> answers.OrderModified:
+def order_modified(engine: Engine, done: CommandOutcome) -> answers.OrderModified:
     """An order that replaced another."""
     new = engine.state.orders[done.id]
     order = show.order_shown(new)
@@ -329,7 +329,7 @@ def order_modified(engine: Engine, done: Outcome) -> answers.OrderModified:
     )
 
 
-def spread_placed(engine: Engine, done: Outcome) -> answers.SpreadPlaced:
+def spread_placed(engine: Engine, done: CommandOutcome) -> answers.SpreadPlaced:
     """A spread that was sent, now or before."""
     first = engine.state.orders[done.id]
     legs = [show.order_shown(order) for order in engine.legs_of(first)]
@@ -343,7 +343,7 @@ def spread_placed(engine: Engine, done: Outcome) -> answers.SpreadPlaced:
     )
 
 
-def exercised(engine: Engine, done: Outcome) -> answers.Exercised:
+def exercised(engine: Engine, done: CommandOutcome) -> answers.Exercised:
     """Outcome for contracts."""
     assert isinstance(done.given, arguments.ExerciseOption)
     account_id = done.given.account_id
@@ -391,7 +391,7 @@ def _locate(engine: Engine, ticker: str) -> answers.BorrowShown:
 # ---- parts of operations
 
 
-def _account(engine: Engine, account_id: str) -> Account:
+def _account_by_id(engine: Engine, account_id: str) -> Account:
     account = engine.state.accounts.get(account_id)
     if account is None:
         raise not_found("account_id", "there is no such account")
@@ -436,7 +436,9 @@ def _page(
 # ---- declarations
 
 
-def _read(name: str, path: str, function: Callable[[Engine, _Given], msgspec.Struct]) -> Operation:
+def _query_operation(
+    name: str, path: str, function: Callable[[Engine, _Given], msgspec.Struct]
+) -> Operation:
     return Operation(
         name,
         "GET",
@@ -447,7 +449,7 @@ def _read(name: str, path: str, function: Callable[[Engine, _Given], msgspec.Str
 
 
 def _command(
-    name: str, path: str, command: str, answer: Callable[[Engine, Outcome], msgspec.Struct]
+    name: str, path: str, command: str, answer: Callable[[Engine, CommandOutcome], msgspec.Struct]
 ) -> Operation:
     """An operation that carries out a command and answers with what came of it."""
 
@@ -469,25 +471,25 @@ def _command(
 
 OPERATIONS: tuple[Operation, ...] = (
     _command("PMB.account.create", "/v1/accounts", "account.create", account_created),
-    _read("PMB.account.get", "/v1/accounts/{account_id}", get_account),
-    _read("PMB.account.list", "/v1/accounts", list_accounts),
-    _read("PMB.account.positions", "/v1/accounts/{account_id}/positions", positions),
-    _read("PMB.account.orders", "/v1/accounts/{account_id}/orders", orders),
-    _read("PMB.account.trades", "/v1/accounts/{account_id}/trades", trades),
-    _read("PMB.account.history", "/v1/accounts/{account_id}/history", history),
+    _query_operation("PMB.account.get", "/v1/accounts/{account_id}", get_account),
+    _query_operation("PMB.account.list", "/v1/accounts", list_accounts),
+    _query_operation("PMB.account.positions", "/v1/accounts/{account_id}/positions", positions),
+    _query_operation("PMB.account.orders", "/v1/accounts/{account_id}/orders", orders),
+    _query_operation("PMB.account.trades", "/v1/accounts/{account_id}/trades", trades),
+    _query_operation("PMB.account.history", "/v1/accounts/{account_id}/history", history),
     _command("PMB.session.create", "/v1/sessions", "session.create", session_changed),
-    _read("PMB.session.get", "/v1/sessions/{session_id}", get_session),
+    _query_operation("PMB.session.get", "/v1/sessions/{session_id}", get_session),
     _command("PMB.session.step", "/v1/sessions/{session_id}/step", "session.step", stepped),
     _command("PMB.session.stop", "/v1/sessions/{session_id}/stop", "session.stop", session_changed),
-    _read("PMB.session.summary", "/v1/sessions/{session_id}/summary", summary),
-    _read("PMB.session.export", "/v1/sessions/{session_id}/export", export),
-    _read("PMB.session.market", "/v1/sessions/{session_id}/market", market),
+    _query_operation("PMB.session.summary", "/v1/sessions/{session_id}/summary", summary),
+    _query_operation("PMB.session.export", "/v1/sessions/{session_id}/export", export),
+    _query_operation("PMB.session.market", "/v1/sessions/{session_id}/market", market),
     _command("PMB.order.place", "/v1/orders", "order.place", order_placed),
-    _read("PMB.order.get", "/v1/orders/{order_id}", get_order),
+    _query_operation("PMB.order.get", "/v1/orders/{order_id}", get_order),
     _command("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "order.cancel", order_cancelled),
     _command("PMB.order.modify", "/v1/orders/{order_id}/modify", "order.modify", order_modified),
     _command("PMB.spread.place", "/v1/spreads", "spread.place", spread_placed),
     _command("PMB.option.exercise", "/v1/options/exercise", "option.exercise", exercised),
-    _read("PMB.borrow.query", "/v1/borrow", borrow),
+    _query_operation("PMB.borrow.query", "/v1/borrow", borrow),
 )
 """All of them, in the order in which models see them."""

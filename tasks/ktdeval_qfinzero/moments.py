@@ -26,7 +26,7 @@ _YEARS = (1970, 2200)
 
 def parse_day(text: str, field: str) -> date:
     """A calendar day such as `2025-01-06`. Raises ServiceError: `invalid_argument`."""
-    day = _day(text) if _DAY.fullmatch(text) else None
+    day = _iso_day(text) if _DAY.fullmatch(text) else None
     if day is None:
         raise invalid(field, "expected a calendar day such as 2025-01-06")
     return day
@@ -36,11 +36,11 @@ def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
     """A moment such as `2025-01-06T14:30:00Z` (UTC without an offset), or a day: its midnight, or
     with `end_of_day` its last nanosecond. Raises ServiceError: `invalid_argument`.
     """
-    if _DAY.fullmatch(text) and (day := _day(text)) is not None:
+    if _DAY.fullmatch(text) and (day := _iso_day(text)) is not None:
         return day_start(day) + (DAY - 1 if end_of_day else 0)
 
     match = _MOMENT.fullmatch(text)
-    if match is not None and _day(match[1]) is not None:
+    if match is not None and _iso_day(match[1]) is not None:
         with suppress(ValueError):
             moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{match[4] or 'Z'}")
             nanoseconds = int((match[3] or ".0")[1:].ljust(9, "0"))
@@ -70,7 +70,7 @@ def day_of(ns: int) -> date:
     return _EPOCH + timedelta(days=ns // DAY)
 
 
-def _day(text: str) -> date | None:
+def _iso_day(text: str) -> date | None:
     try:
         day = date.fromisoformat(text)
     except ValueError:

@@ -23,7 +23,7 @@ from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.schemas import Arguments, Schema, schema_of
 
 if TYPE_CHECKING:
-    from ktdeval_qfinzero.view import View
+    from ktdeval_qfinzero.view import DatasetView
     from ktdeval_qfinzero.workspace import Workspace
 
 _DEEPEST = 32  #: Levels of nesting that arguments may have
@@ -43,10 +43,10 @@ def plain_json(value: JsonValue) -> JsonValue:
     integer 5, as JSON and schemas see it, but not Python. Raises ServiceError: `invalid_argument`,
     which names the argument.
     """
-    return _plain(value, "", _DEEPEST)
+    return _plain_value(value, "", _DEEPEST)
 
 
-def _plain(value: JsonValue, where: str, depth: int) -> JsonValue:
+def _plain_value(value: JsonValue, where: str, depth: int) -> JsonValue:
     if depth == 0:
         raise invalid("arguments", f"nested more than {_DEEPEST} levels deep")
 
@@ -54,10 +54,15 @@ def _plain(value: JsonValue, where: str, depth: int) -> JsonValue:
         for name in value:
             _check_text(name, where)
 
-        return {name: _plain(item, _inside(where, name), depth - 1) for name, item in value.items()}
+        return {
+            name: _plain_value(item, _inside(where, name), depth - 1)
+            for name, item in value.items()
+        }
 
     if isinstance(value, list):
-        return [_plain(item, f"{where}[{number}]", depth - 1) for number, item in enumerate(value)]
+        return [
+            _plain_value(item, f"{where}[{number}]", depth - 1) for number, item in enumerate(value)
+        ]
 
     if isinstance(value, str):
         _check_text(value, where)
@@ -229,7 +234,7 @@ def typed(
 
 
 def query(
-    name: str, method: Method, path: str, function: Callable[[View, Given], msgspec.Struct]
+    name: str, method: Method, path: str, function: Callable[[DatasetView, Given], msgspec.Struct]
 ) -> Operation:
     """An operation on the data as known at the clock's moment; arguments as of `Operation` and
     `typed`.

@@ -18,21 +18,21 @@ from ktdeval_qfinzero.data.rows import (
     ContractRow,
     DividendRow,
     EventRow,
+    MomentSpan,
     NewsRow,
-    Page,
+    PageBounds,
     RateRow,
     Resolution,
-    Span,
     SplitRow,
     SymbolRow,
-    Tags,
+    TagFilters,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DatasetView:
     """A dataset as it was known at a moment. A minute's bar is known at its end, a stock's or
     option's bar of a day at the close of its session, a coin's at the following midnight.
     Everything else carries the moment from which on it is known.
@@ -51,7 +51,7 @@ class View:
         return self.dataset.prices.symbols(self.as_of_ns)
 
     def bars(
-        self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span
+        self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: MomentSpan
     ) -> Bars:
         """Complete bars that start in the span, unadjusted."""
         bars = self.dataset.prices.bars(
@@ -59,7 +59,9 @@ class View:
         )
         return self._known(asset_class, resolution, bars)
 
-    def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
+    def chain_bars(
+        self, underlying: str, resolution: Resolution, span: MomentSpan
+    ) -> Mapping[str, Bars]:
         """Complete bars of an underlying's options that start in the span, by OPRA symbol."""
         chain = self.dataset.prices.chain_bars(
             underlying, resolution, self._complete("option", resolution, span)
@@ -87,11 +89,11 @@ class View:
         """What can be borrowed now."""
         return self.dataset.prices.borrow(symbol, self.as_of_ns)
 
-    def events(self, span: Span, tags: Tags, page: Page) -> Sequence[EventRow]:
+    def events(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[EventRow]:
         """Calendar events due in the span, each with what is released so far."""
         return self.dataset.calendars.events(span, tags, page, self.as_of_ns)
 
-    def updates(self, tags: Tags, page: Page) -> Sequence[tuple[int, EventRow]]:
+    def updates(self, tags: TagFilters, page: PageBounds) -> Sequence[tuple[int, EventRow]]:
         """What became known about calendar events so far: the moment, and the event as it stood
         then.
         """
@@ -101,7 +103,7 @@ class View:
         """One calendar event."""
         return self.dataset.calendars.event(event_id, self.as_of_ns)
 
-    def news(self, span: Span, tags: Tags, page: Page) -> Sequence[NewsRow]:
+    def news(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[NewsRow]:
         """Articles published so far."""
         return self.dataset.news.news(span, tags, page, self.as_of_ns)
 
@@ -115,18 +117,20 @@ class View:
             return day_of(self.as_of_ns) - timedelta(days=1)
         return self.hours.last_closed(self.as_of_ns)
 
-    def _complete(self, asset_class: AssetClass, resolution: Resolution, span: Span) -> Span:
+    def _complete(
+        self, asset_class: AssetClass, resolution: Resolution, span: MomentSpan
+    ) -> MomentSpan:
         """The span without what can't be complete: nothing later is even asked for."""
         if resolution == "minute":
-            return Span(span.start_ns, min(span.end_ns, self.as_of_ns - MINUTE + 1))
+            return MomentSpan(span.start_ns, min(span.end_ns, self.as_of_ns - MINUTE + 1))
         after = (
             np.datetime64(self.last_day(asset_class) + timedelta(days=1))
             .astype("datetime64[ns]")
             .astype(np.int64)
         )
-        return Span(span.start_ns, min(span.end_ns, int(after)))
+        return MomentSpan(span.start_ns, min(span.end_ns, int(after)))
 
     def _known(self, asset_class: AssetClass, resolution: Resolution, bars: Bars) -> Bars:
         """A second line behind a store that gives more than it was asked for."""
-        limit = self._complete(asset_class, resolution, Span(0, self.as_of_ns + DAY)).end_ns
+        limit = self._complete(asset_class, resolution, MomentSpan(0, self.as_of_ns + DAY)).end_ns
         return bars.take(slice(0, int(np.searchsorted(bars.start_ns, limit))))

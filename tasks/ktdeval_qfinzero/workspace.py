@@ -9,7 +9,7 @@ import copy
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb.broker import Broker
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 
 class Workspace:
@@ -23,9 +23,9 @@ class Workspace:
         self.broker = Broker(dataset, self.clock)
 
     @property
-    def view(self) -> View:
+    def view(self) -> DatasetView:
         """Data as known at the present moment."""
-        return View(self.dataset, self.clock.as_of_ns)
+        return DatasetView(self.dataset, self.clock.as_of_ns)
 
     def copy(self) -> Workspace:
         """A workspace in the same state, which changes without this one. What nobody changes is

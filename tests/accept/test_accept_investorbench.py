@@ -23,7 +23,7 @@ from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_models.params import rules
-from ktdeval_models.technical import RULES, Bars, turn_of_month
+from ktdeval_models.technical import RULES, AssetBars, turn_of_month
 
 TWIN = "synthetic_investorbench"
 SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}
@@ -310,7 +310,7 @@ def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(
         if name == "turn_of_month":
             expected = turn_of_month(np.array([day], "M8[D]"), "XNYS", **rules()[name]["numbers"])
         else:
-            expected = RULES[name](Bars(shown, shown, shown), **rules()[name]["numbers"])
+            expected = RULES[name](AssetBars(shown, shown, shown), **rules()[name]["numbers"])
         assert expected.sides[-1] == side, day
     assert len(set(found.values())) > 1
     assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0

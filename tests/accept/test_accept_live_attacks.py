@@ -24,7 +24,7 @@ from ktdeval_live.folder import LiveFolder
 from ktdeval_live.plan import Entrant
 from ktdeval_live.replaying import InlineAsker, SetClock
 from ktdeval_live.sources import StoredDays
-from ktdeval_live.step import Due, LiveStep, Problem, StepReport
+from ktdeval_live.step import DueDecision, LiveStep, Problem, StepReport
 from ktdeval_live.verifying import verify_test
 from live_plans import plan_of
 from live_week import BEFORE, ENTRANTS, drop_increment
@@ -260,7 +260,7 @@ class LosesRemote:
         self._ask = InlineAsker(test, plugins, clock)
         self._remote = remote
 
-    def ask(self, due: Due, limit_s: float) -> Problem | None:
+    def ask(self, due: DueDecision, limit_s: float) -> Problem | None:
         """Ask, and remove the remote."""
         problem = self._ask(due, limit_s)
         shutil.rmtree(self._remote)

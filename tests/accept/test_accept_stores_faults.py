@@ -21,7 +21,7 @@ from ktdeval.stores import (
     SharedSum,
     StoreUnavailable,
 )
-from ktdeval.stores.remote import FsspecStore, Retries, open_remote
+from ktdeval.stores.remote import FsspecStore, RequestRetries, open_remote
 from store_model import check_store
 from store_places import BUCKET, Clock, driver_options, s3_server, s3_store
 from sum_replay import logged_changes, replayed
@@ -133,7 +133,7 @@ def test_a_server_that_is_silent_is_asked_again_after_the_time_limit(
 
 
 def test_a_server_that_never_answers_is_one_typed_error(url: str, faults: Faults) -> None:
-    retries = Retries(attempts=3, first_s=0.001, most_s=0.01)
+    retries = RequestRetries(attempts=3, first_s=0.001, most_s=0.01)
     store = open_remote(f"s3://{BUCKET}/x", driver_options(url), retries)
     faults.at_random(0, 1.0, ("503",))
     for method in (store.read, store.exists, store.delete):

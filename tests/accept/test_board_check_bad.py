@@ -26,10 +26,10 @@ from json_places import Place, leaves, with_value
 from ktdeval.errors import StoreError
 from ktdeval.plugins.registry import load_plugins
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
-from ktdeval_board.checking.files import Item
+from ktdeval_board.checking.files import FolderItem
 from ktdeval_board.checking.findings import CHECKS, Finding, printable
 from ktdeval_board.checking.rules import RULES, Stage, findings_of
-from ktdeval_board.checking.texts import DEEPEST, Read
+from ktdeval_board.checking.texts import DEEPEST, ReadDocument
 from ktdeval_board.entries import identity, identity_words
 from ktdeval_board.reading import schema_of
 from ktdeval_board.rules import load_rules
@@ -91,7 +91,8 @@ def full(board: BadBoard) -> BadBoard:
 def texts(value: Any, *schemes: str, is_table: bool = False) -> list[Finding]:
     """What the check finds in the texts of a document."""
     return findings_of(
-        Stage.JSON, Read("card.json", value, schemes=schemes or ("https",), is_table=is_table)
+        Stage.JSON,
+        ReadDocument("card.json", value, schemes=schemes or ("https",), is_table=is_table),
     )
 
 
@@ -418,7 +419,9 @@ def test_the_form_of_records_is_that_of_the_schema() -> None:
     episode = f"episodes/{'0' * 20}"
     assert taken == [*runs[:3], *(f"{episode}/{name}" for name in names[:4])]
     for path in paths:  # the look at files takes no others, whatever a list says
-        item = Item(path.rpartition("/")[2], f"records/{'a' * 64}/{path}", Path(path), stat.S_IFREG)
+        item = FolderItem(
+            path.rpartition("/")[2], f"records/{'a' * 64}/{path}", Path(path), stat.S_IFREG
+        )
         refused = any(
             next(CHECKS[rule][Stage.FILES](item), None) for rule in ("path", "foreign-file")
         )

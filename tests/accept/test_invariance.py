@@ -31,7 +31,7 @@ from ktdeval.values.jsonio import content_hash, dumps_canonical
 from ktdeval.values.typed import from_plain, to_plain
 from ktdeval_compare.courses import FIGURES, course_of, distances, parted_on
 from ktdeval_compare.entrants import Entrant, load_entrants
-from ktdeval_compare.invariance import Options, invariance
+from ktdeval_compare.invariance import InvarianceOptions, invariance
 from ktdeval_compare.keys import first_listed, profits_of
 from metric_cases import CODES, order, step
 from paths import SUPPORT
@@ -423,8 +423,8 @@ def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Session) -> None:
         return [one, Entrant(again.path, replace(again.card, provenance=provenance)), other]
 
     with pytest.raises(CardError, match=f"repeats mask key {0:032x} with replies from the cache"):
-        invariance(with_calls(0), Options())
-    notes = invariance(with_calls(90), Options()).notes
+        invariance(with_calls(0), InvarianceOptions())
+    notes = invariance(with_calls(90), InvarianceOptions()).notes
     assert any("9 of its replies came from the cache" in note for note in notes)
 
 
@@ -437,7 +437,10 @@ def test_a_provider_without_a_repeat_gets_a_note_on_labels_and_chance(session: S
     ]
     for given, is_shown in ((sent, True), (entrants, False)):
         assert (
-            any("no mask key was run twice" in note for note in invariance(given, Options()).notes)
+            any(
+                "no mask key was run twice" in note
+                for note in invariance(given, InvarianceOptions()).notes
+            )
             is is_shown
         )
 
@@ -456,7 +459,7 @@ def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(sessio
             Entrant(entrant.path, replace(entrant.card, request_settings=settings))
             for entrant in load_entrants(runs)
         ]
-        notes = invariance(sent, Options()).notes
+        notes = invariance(sent, InvarianceOptions()).notes
         assert (
             any("labels beyond chance are at most what the table says" in note for note in notes)
             is is_shown

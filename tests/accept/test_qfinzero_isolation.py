@@ -21,7 +21,7 @@ from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
-from ktdeval_qfinzero.data.rows import EventRow, Release
+from ktdeval_qfinzero.data.rows import EventRelease, EventRow
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_fuzz import Maker
@@ -40,7 +40,7 @@ NESTED = EventRow(
     at("2024-12-02T00:00:00Z"),
     "high",
     expected={"bands": [1.0, {"low": 0.5}]},
-    releases=(Release(at("2025-01-06T15:00:00Z"), {"actual": {"core": [1, 2]}}),),
+    releases=(EventRelease(at("2025-01-06T15:00:00Z"), {"actual": {"core": [1, 2]}}),),
 )
 
 

@@ -15,12 +15,12 @@ import pytest
 from msgspec.structs import replace
 
 from ktdeval.market.storage import save_snapshot
-from ktdeval_data.placebo import Recipe as Placebo, placebo_of
+from ktdeval_data.placebo import DrawRecipe as Placebo, placebo_of
 from ktdeval_qlib.model import Accuracy, read_log
 from ktdeval_qlib.recipes import Change, Recipe, recipes
 from ktdeval_qlib.samples import Scaler, arranged, sequences
 from ktdeval_qlib.stored import load
-from ktdeval_qlib.training import Settings, rank_ics, train
+from ktdeval_qlib.training import TrainingSettings, rank_ics, train
 from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted, reduced
 from run_support import SAME_MASK, Done, ktdeval, start
 from tables import beside
@@ -76,7 +76,7 @@ def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(
     samples = planted(lag=learning.lag, strength=0.9, names=16 if name in SLOW else 30)
     found: list[Accuracy] = []
     for shuffled in (False, True):
-        settings = Settings(rounds=learning.rounds, shuffled=shuffled)
+        settings = TrainingSettings(rounds=learning.rounds, shuffled=shuffled)
         _, log = train(recipe, NO_MARKET, samples, settings, tmp_path / f"{shuffled}")
         found.append(log.accuracy["test"])
     signal, control = found

@@ -22,12 +22,12 @@ from ktdeval.attribution import FACTOR_NAMES, factor_panel, fit_factors
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.runner.ledger_file import load_ledger
-from ktdeval_data.placebo import Recipe as Placebo, placebo_of
+from ktdeval_data.placebo import DrawRecipe as Placebo, placebo_of
 from ktdeval_qlib.model import read_log
 from ktdeval_qlib.recipes import recipes
 from ktdeval_qlib.samples import Days, Samples, Scaler, Segments, make_samples, make_split
 from ktdeval_qlib.stored import load
-from ktdeval_qlib.training import Settings, predictions, rank_ics, train
+from ktdeval_qlib.training import TrainingSettings, predictions, rank_ics, train
 from qlib_data import published
 from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted_market, reduced
 from run_support import SAME_MASK, TASK, episodes, ktdeval
@@ -130,7 +130,13 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     market = load_snapshot(folder / "data")
     samples = make_samples(market, make_split(market, wanted()))
     for name in NAMES:
-        train(recipes()[name], market, samples, Settings(), folder / "models" / name / "seed-0")
+        train(
+            recipes()[name],
+            market,
+            samples,
+            TrainingSettings(),
+            folder / "models" / name / "seed-0",
+        )
     return folder
 
 
@@ -207,7 +213,7 @@ def rank_ic_of(name: str, market: MarketSnapshot, folder: Path) -> tuple[FloatAr
     of the label's day.
     """
     samples = make_samples(market, make_split(market, wanted()))
-    train(recipes()[name], market, samples, Settings(), folder)
+    train(recipes()[name], market, samples, TrainingSettings(), folder)
     scores, rows = predicted(name, samples, folder), samples.rows("test")
     fit = fit_factors(
         market, samples.first + rows.start + 2, samples.first + rows.stop + 1, "paper"

@@ -27,7 +27,7 @@ from browser_pages import (
     wait_until,
 )
 from chat_stub import ANSWER, ChatStub, chat_stub
-from ktdeval_qfinzero.access.dispatch import Security
+from ktdeval_qfinzero.access.dispatch import AccessRules
 from ktdeval_qfinzero.access.pages.playground.store import ChatStore
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.chat.task import ChatTask
@@ -259,7 +259,7 @@ def test_pages_of_a_server_with_a_token_ask_for_it_and_keep_it_to_themselves(
     chromium: Chromium,
 ) -> None:
     with (
-        serving(catalogue(), security=Security(None, TOKEN)) as server,
+        serving(catalogue(), security=AccessRules(None, TOKEN)) as server,
         opened(chromium, server) as tab,
     ):
         go(tab, server, "/health")

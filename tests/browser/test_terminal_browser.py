@@ -14,7 +14,7 @@ import pytest
 
 from browser_pages import Reader, axe_violations, needs_browser, press, scrolls_sideways, wait_until
 from ktdeval.values.jsonio import sha256_hex
-from ktdeval_qfinzero.access.dispatch import Security
+from ktdeval_qfinzero.access.dispatch import AccessRules
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import SymbolRow
 from qfinzero_broker_play import EARLY, by_day, market
@@ -60,7 +60,7 @@ def check_readable(page: TerminalPage, *screens: tuple[int, str]) -> None:
 
 
 def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(session: Reader) -> None:
-    guarded = Security(None, TOKEN)
+    guarded = AccessRules(None, TOKEN)
     with serving(terminal_catalogue(), security=guarded, dataset=flat_market()) as served:
         page = open_terminal(session, served.address)
         page.tab.keyboard.type("wrong" + TOKEN)

@@ -17,7 +17,7 @@ from browser_pages import Reader, axe_violations, needs_browser, press, wait_unt
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
-from ktdeval_view.pages import Surroundings, make_episode_page
+from ktdeval_view.pages import PageSurroundings, make_episode_page
 from ktdeval_view.records import EpisodeRecords, read_episode
 from loops import not_empty
 from run_support import DAYS_IN_WINDOW
@@ -60,7 +60,7 @@ def long(runs_folder: Path) -> Path:
     talks = [records.talks[day % DAYS_IN_WINDOW] for day in range(LONG)]
     text = make_episode_page(
         EpisodeRecords(spec, "finished", dataclasses.replace(records.ledger, steps=steps), talks),
-        Surroundings(),
+        PageSurroundings(),
         Redactor(SECRETS),
     )
     path = runs_folder / "long.html"

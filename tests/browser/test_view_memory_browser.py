@@ -24,7 +24,7 @@ from ktdeval.cli.main import main
 from ktdeval.harness import SIGNAL_FORM
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
-from ktdeval_view.pages import Surroundings, make_episode_page
+from ktdeval_view.pages import PageSurroundings, make_episode_page
 from ktdeval_view.records import read_episode
 from paths import SUPPORT
 from run_support import ktdeval
@@ -106,7 +106,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     records = dataclasses.replace(whole, memories=memories, talks=talks)
     path = folder / "page.html"
-    path.write_text(make_episode_page(records, Surroundings(), Redactor({"TALKER_API_KEY": KEY})))
+    path.write_text(
+        make_episode_page(records, PageSurroundings(), Redactor({"TALKER_API_KEY": KEY}))
+    )
     return path
 
 

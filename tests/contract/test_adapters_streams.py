@@ -24,7 +24,7 @@ from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, OpenAIParams
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
 from ktdeval_models.remote.streams.chat import ChatAssembler
-from ktdeval_models.remote.streams.events import Event, EventReader
+from ktdeval_models.remote.streams.events import EventReader, StreamEvent
 from ktdeval_models.remote.streams.responses import ResponsesAssembler
 from ktdeval_models.remote.transport import BodyError
 from stub_neutral import KEY
@@ -426,7 +426,7 @@ def test_events_of_any_shape_are_an_answer_or_a_malformed_body(
 
 @given(st.binary(max_size=60), st.integers(0, 60))
 def test_events_do_not_depend_on_where_their_bytes_are_cut(body: bytes, at: int) -> None:
-    def read(*chunks: bytes) -> list[Event]:
+    def read(*chunks: bytes) -> list[StreamEvent]:
         reader = EventReader()
         return [event for chunk in chunks for event in reader.feed(chunk)] + list(reader.end())
 

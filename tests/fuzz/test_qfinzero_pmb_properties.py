@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ktdeval.errors import InvariantError
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.pmb.events import BrokerState
-from ktdeval_qfinzero.pmb.frames import Frame
+from ktdeval_qfinzero.pmb.frames import DayFrame
 from ktdeval_qfinzero.pmb.margin import margin_state
 from ktdeval_qfinzero.pmb.ticks import next_look
 from ktdeval_qfinzero.pmb.values import Account, Bar, Instrument, Position, Rules
@@ -71,7 +71,7 @@ def test_the_quick_look_at_margin_never_misses_a_call(
     ticks = OPEN + np.arange(1, len(marks), dtype=np.int64) * MINUTE
     none = np.zeros((len(ticks), len(stocks)), np.int64)
     columns = {stock.id: index for index, stock in enumerate(stocks)}
-    frame = Frame(
+    frame = DayFrame(
         date(2025, 1, 6),
         ticks - MINUTE,
         ticks,

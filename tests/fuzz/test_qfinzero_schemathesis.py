@@ -19,9 +19,9 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from ktdeval_qfinzero.access.dispatch import Security
+from ktdeval_qfinzero.access.dispatch import AccessRules
 from ktdeval_qfinzero.access.http import openapi_document, server_app
-from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces
+from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 from qfinzero_scenario import CONTRACT, FARTHER, amid_trading, in_process, played
 from qfinzero_server import Clock
@@ -59,7 +59,7 @@ SENSIBLE: dict[str, st.SearchStrategy[Any]] = {
 
 @pytest.fixture(scope="module")
 def workspaces() -> Workspaces:
-    return Workspaces(small_dataset(), Limits(most=1000), Clock())
+    return Workspaces(small_dataset(), WorkspaceLimits(most=1000), Clock())
 
 
 @asynccontextmanager
@@ -73,7 +73,7 @@ async def no_lifespan(_: Any) -> AsyncIterator[None]:
 @pytest.fixture(scope="module")
 def schema(workspaces: Workspaces) -> Any:
     document = schemathesis.openapi.from_dict(openapi_document(catalogue(), is_guarded=True))
-    document.app = server_app(catalogue(), workspaces, Security(None, TOKEN))
+    document.app = server_app(catalogue(), workspaces, AccessRules(None, TOKEN))
     document.app.router.lifespan_context = no_lifespan
     return document
 

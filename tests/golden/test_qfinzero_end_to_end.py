@@ -14,7 +14,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.remote.run_folder import ANSWERS, RunFolder
-from ktdeval_qfinzero.benchmark.items import Item, open_workspace, resolved
+from ktdeval_qfinzero.benchmark.items import BenchmarkItem, open_workspace, resolved
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.suite.samples import embedded_dataset
@@ -96,7 +96,7 @@ def test_expected_calls_earn_everything_also_without_defaults_and_no_calls_nothi
     assert shortened > 20
 
 
-def made(item: Item) -> tuple[list[RecordedCall], Any]:
+def made(item: BenchmarkItem) -> tuple[list[RecordedCall], Any]:
     """The expected calls with what they refer to filled in, made one after the other; and the
     workspace that they leave.
     """

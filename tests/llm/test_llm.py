@@ -23,7 +23,7 @@ from ktdeval.harness.messages import CallParams, Message, ModelRequest
 from ktdeval.market.storage import save_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.testing.markets import random_snapshot
-from ktdeval_models.remote.held_schemas import Bounds
+from ktdeval_models.remote.held_schemas import SchemaBounds
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
 from llm_environment import python_of
@@ -40,7 +40,7 @@ if "KTDEVAL_LLM_VENV" not in os.environ:
 pytestmark = pytest.mark.timeout(3600)
 
 SUPPORT = Path(__file__).parents[1] / "support" / "llm"
-BOUNDS = Bounds(longest_text=60, longest_list=4)
+BOUNDS = SchemaBounds(longest_text=60, longest_list=4)
 # the longest submission within these bounds, at one token a character
 LONGEST_REPLY = 900
 ONE_ASSET = ("--tasks", "investorbench_msft", "--data", "synthetic_investorbench")
@@ -174,7 +174,8 @@ def runs(
 
 def test_llama_cpp_reads_the_grammar_of_every_schema_that_is_sent(environment: Path) -> None:
     schemas = {
-        name: Bounds(longest_text=1000).schema(schema) for name, schema in sent_schemas().items()
+        name: SchemaBounds(longest_text=1000).schema(schema)
+        for name, schema in sent_schemas().items()
     }
     judged = subprocess.run(
         [str(python_of(environment)), str(SUPPORT / "parse_grammars.py")],

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.basics import Figure, Name
-from ktdeval.cards.fields.facts import Basis, TradingFacts
+from ktdeval.cards.fields.facts import DerivationBasis, TradingFacts
 from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError
 from ktdeval.values.typed import Value, from_plain
 
@@ -34,7 +34,7 @@ class Attribution(Figure, Value, frozen=True, kw_only=True):
     reason: Name | UnsetType = UNSET
 
 
-def derive_attribution(basis: Basis[TradingFacts]) -> Attribution:
+def derive_attribution(basis: DerivationBasis[TradingFacts]) -> Attribution:
     """Return medians of the linked lines in the detail of the attribution metric, over the episodes
     that figures rest on.
     """
@@ -53,7 +53,7 @@ def derive_attribution(basis: Basis[TradingFacts]) -> Attribution:
 
     lines: dict[str, Line] = {}
     for name in names:
-        lines[name] = aggregate(_line(entry, name) for entry in entries)
+        lines[name] = aggregate(_linked_line(entry, name) for entry in entries)
 
     return Attribution(value=AttributionLines(lines=lines))
 
@@ -70,7 +70,7 @@ def _line_names(entries: Sequence[EpisodeMetric]) -> list[str]:
     return list(names)
 
 
-def _line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
+def _linked_line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
     """Return one linked line of one episode, in the form of a metric."""
     if entry.value is None:
         return entry
@@ -104,7 +104,7 @@ def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
 
 
 WORDS = {
-    "attribution": Words(
+    "attribution": FieldWords(
         "attribution", "fraction", "the linked lines of the total return, medians over episodes"
     ),
 }

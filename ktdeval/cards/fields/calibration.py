@@ -9,7 +9,7 @@ from ktdeval.cards.fields.facts import TradingFacts, rests_on
 from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.parts import Calibration
 from ktdeval.cards.fields.sources import TradingSources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, count, tally
 from ktdeval.errors import CardError
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
@@ -33,14 +33,14 @@ def calibration_rows(calibration: Calibration, facts: TradingFacts) -> Iterator[
 
 
 WORDS = {
-    "calibration": Words(
+    "calibration": FieldWords(
         "calibration",
         "",
         "reliability bins over all orders with an outcome, and how many have none",
     ),
-    "calibration.n": Words("judged orders", "orders", "orders with an outcome"),
-    "calibration.no_fill": Words("not filled", "orders", "orders of which nothing was filled"),
-    "calibration.no_next_open": Words(
+    "calibration.n": FieldWords("judged orders", "orders", "orders with an outcome"),
+    "calibration.no_fill": FieldWords("not filled", "orders", "orders of which nothing was filled"),
+    "calibration.no_next_open": FieldWords(
         "no next open", "orders", "filled orders without a known next open"
     ),
 }

@@ -8,17 +8,17 @@ from typing import Any
 from ktdeval.cards.fields.basics import strict_json, strict_object
 from ktdeval.cards.fields.facts import AnyFacts
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.sources import Sources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, clean
 
 
-def gather_call(sources: Sources) -> dict[str, Any]:
+def gather_call(sources: CardSources) -> dict[str, Any]:
     """Return the sampling and transport parameters of calls."""
     return strict_object("call", sources.planned[0].call)
 
 
-def gather_request_settings(sources: Sources) -> dict[str, Any] | None:
+def gather_request_settings(sources: CardSources) -> dict[str, Any] | None:
     """Return how calls were put to the provider; None for a model of this machine."""
     settings: dict[str, Any] | None = strict_json("sent_as", sources.inputs.request_settings)
     return settings
@@ -46,7 +46,7 @@ CALL = SharedField(
     gather=gather_call,
     rows=call_rows,
     words={
-        "call": Words(
+        "call": FieldWords(
             "calls",
             "",
             "sampling and transport parameters of model calls; for a model with a provider also"
@@ -60,7 +60,7 @@ REQUEST_SETTINGS = SharedField(
     gather=gather_request_settings,
     rows=unsent_rows,
     words={
-        "sent_as": Words(
+        "sent_as": FieldWords(
             "sent as",
             "",
             "differences of a provider's calls from `call`: fields that are not sent, how a tool"

@@ -17,7 +17,7 @@ from ktdeval.calls.tally import EpisodeCalls
 from ktdeval.cards.compare import JsonPath
 from ktdeval.cards.fields.basics import Count, Counts, EpisodeId, Name, NonNegative, Problem
 from ktdeval.cards.fields.episode_parts import UsageCounts
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, count, dollars
 from ktdeval.errors import CardError
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
@@ -115,7 +115,7 @@ def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Pr
     """Yield contradictions in a card's counts of calls; `usage`: that of each finished episode."""
     for name in _SUMS:
         parts = [getattr(own, name) for own in calls.episodes.values()]
-        if _sum(parts) != _sum([getattr(calls, name)]):
+        if _summed_counts(parts) != _summed_counts([getattr(calls, name)]):
             yield (*_CALLS, name), "is not the sum over its episodes"
 
     yield from _model_problems(calls)
@@ -220,7 +220,7 @@ def _model_problems(calls: Calls) -> Iterator[Problem]:
 
     for name in ("requests", "attempts", "answered", "tokens", "served_by"):
         parts = [getattr(own, name) for own in calls.models.values()]
-        if _sum(parts) != _sum([getattr(calls, name)]):
+        if _summed_counts(parts) != _summed_counts([getattr(calls, name)]):
             yield (*_CALLS, "models"), f"{name} do not add up to {name} of the card"
 
 
@@ -231,7 +231,7 @@ def _is_sum(stated: float | None, total: float | None) -> bool:
     return math.isclose(stated, total, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _sum(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:
+def _summed_counts(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:
     """Return the sum of counts (under no name), or of counts by name; names without a count are
     omitted.
     """
@@ -319,33 +319,35 @@ def _payment_words(calls: Calls) -> str:
 
 
 WORDS = {
-    "provenance.calls": Words(
+    "provenance.calls": FieldWords(
         "calls of the provider",
         "",
         "calls of the card's episodes, all sessions of the run together",
         "cards.md#cost",
     ),
-    "provenance.calls.requests": Words("requests", "requests", "different requests"),
-    "provenance.calls.attempts": Words("attempts", "calls", "attempts made, failed ones included"),
-    "provenance.calls.answered": Words("answered", "calls", "attempts that were answered"),
-    "provenance.calls.batched": Words(
+    "provenance.calls.requests": FieldWords("requests", "requests", "different requests"),
+    "provenance.calls.attempts": FieldWords(
+        "attempts", "calls", "attempts made, failed ones included"
+    ),
+    "provenance.calls.answered": FieldWords("answered", "calls", "attempts that were answered"),
+    "provenance.calls.batched": FieldWords(
         "batched", "calls", "attempts that the provider's batch interface answered"
     ),
-    "provenance.calls.cached": Words(
+    "provenance.calls.cached": FieldWords(
         "cached", "replies", "answers of earlier calls, taken from the reply cache"
     ),
-    "provenance.calls.paid_usd": Words(
+    "provenance.calls.paid_usd": FieldWords(
         "paid", "USD", "US dollars of the answered attempts; null where a price is not known"
     ),
-    "provenance.calls.possibly_paid_usd": Words(
+    "provenance.calls.possibly_paid_usd": FieldWords(
         "possibly paid", "USD", "US dollars that failed attempts may have been billed, at most"
     ),
-    "provenance.calls.models": Words(
+    "provenance.calls.models": FieldWords(
         "calls by model", "", "the same counts of each model; absent where one model was asked"
     ),
-    "provenance.calls.latency_s": Words("latency", "s", "seconds of the answered attempts"),
-    "provenance.calls.lost_s": Words("lost time", "s", "seconds of the failed attempts"),
-    "provenance.calls.served_by": Words(
+    "provenance.calls.latency_s": FieldWords("latency", "s", "seconds of the answered attempts"),
+    "provenance.calls.lost_s": FieldWords("lost time", "s", "seconds of the failed attempts"),
+    "provenance.calls.served_by": FieldWords(
         "served by", "", "answered requests by the model that the provider named"
     ),
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ktdeval.cards.fields.facts import TradingFacts
 from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.parts import Attachment
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 from ktdeval.plugins.registry import load_plugins
 
@@ -30,7 +30,7 @@ def attached_rows(certificate: Attachment, facts: TradingFacts) -> Iterator[Row]
 
 
 WORDS = {
-    "certificate": Words(
+    "certificate": FieldWords(
         "certificate",
         "",
         "what the mask's certificate says of this task and market; null with a reason without one",

@@ -13,11 +13,11 @@ from ktdeval.calls.prices import FREE, PriceEntry as PriceEntry, is_free_price
 from ktdeval.cards.fields.basics import Figure, Name, NonNegative, Problem, add_up
 from ktdeval.cards.fields.calls import Calls, ModelCalls, batch_problem
 from ktdeval.cards.fields.episode_parts import EpisodeTokens, Finished, UsageCounts
-from ktdeval.cards.fields.facts import AnyFacts, Basis, Evaluation, ScoringFacts
+from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis, Evaluation, ScoringFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
 from ktdeval.cards.fields.tokens import not_counted
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, dollars
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed import Value
@@ -55,7 +55,7 @@ class TradingCost(TokenCost, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class CardPrices:
     """Prices of the models of a card; None where one is not known."""
 
     own: PriceEntry | None
@@ -76,12 +76,12 @@ class Prices:
         return None if self.own is None else total + self.own.cost(own)
 
 
-def card_prices(facts: Evaluation, own: PriceEntry | None) -> Prices:
+def card_prices(facts: Evaluation, own: PriceEntry | None) -> CardPrices:
     """Return the prices of a card's models; `own`: that of its own."""
-    return Prices(own, {model.asked_as: model.price for model in facts.further_models})
+    return CardPrices(own, {model.asked_as: model.price for model in facts.further_models})
 
 
-def derive_cost(basis: Basis[AnyFacts]) -> TokenCost:
+def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
     """Return the cost of a card's tokens; of a trading card also what they bought."""
     facts = basis.facts
     prices = card_prices(facts, basis.price)
@@ -95,7 +95,7 @@ def derive_cost(basis: Basis[AnyFacts]) -> TokenCost:
 
 
 def token_cost(
-    episodes: Sequence[EpisodeTokens], pooled: Sequence[EpisodeTokens], prices: Prices
+    episodes: Sequence[EpisodeTokens], pooled: Sequence[EpisodeTokens], prices: CardPrices
 ) -> TokenCost:
     """Return the US dollars of the tokens of the replies of a card's finished episodes, paid now or
     cached. `pooled`: episodes of the median.
@@ -140,7 +140,7 @@ def _together(episodes: Sequence[EpisodeTokens]) -> EpisodeTokens:
 def trading_cost(
     episodes: Sequence[EpisodeTokens],
     pooled: Sequence[EpisodeTokens],
-    prices: Prices,
+    prices: CardPrices,
     total_returns: Sequence[EpisodeMetric | None],
 ) -> TradingCost:
     """Return the token cost of a trading card, with the return per dollar of it. `total_returns`:
@@ -155,14 +155,14 @@ def trading_cost(
     return TradingCost(**asdict(cost), return_per_usd=gains)
 
 
-def episode_cost(episode: Finished, prices: Prices) -> EpisodeMetric:
+def episode_cost(episode: Finished, prices: CardPrices) -> EpisodeMetric:
     """Return the US dollars of the tokens of an episode's replies, paid now or cached; null where
     price or tokens are not known.
     """
     return tokens_cost(episode.tokens, prices)
 
 
-def tokens_cost(tokens: EpisodeTokens, prices: Prices) -> EpisodeMetric:
+def tokens_cost(tokens: EpisodeTokens, prices: CardPrices) -> EpisodeMetric:
     """Return the US dollars of an episode's tokens; null where price or tokens are not known."""
     if prices.own is None:
         return EpisodeMetric(value=None, n=0, reason=NO_PRICE)
@@ -290,20 +290,20 @@ def _price_words(price: PriceEntry) -> str:
 
 
 WORDS = {
-    "cost": Words("cost", "USD", "US dollars of the tokens of all replies", "cards.md#cost"),
-    "cost.value": Words("cost", "USD", "US dollars of the tokens, paid now or cached"),
-    "cost.per_episode": Words(
+    "cost": FieldWords("cost", "USD", "US dollars of the tokens of all replies", "cards.md#cost"),
+    "cost.value": FieldWords("cost", "USD", "US dollars of the tokens, paid now or cached"),
+    "cost.per_episode": FieldWords(
         "cost per episode", "USD", "US dollars of an episode, median over episodes"
     ),
-    "cost.return_per_usd": Words(
+    "cost.return_per_usd": FieldWords(
         "return per USD",
         "fraction per USD",
         "total return of an episode by its own cost, median over episodes",
     ),
-    "cost.price": Words(
+    "cost.price": FieldWords(
         "price", "USD a million tokens", "price of the model's tokens, with its day and source"
     ),
-    "cost.price.batch": Words(
+    "cost.price.batch": FieldWords(
         "batch price", "", "whether the price is that of the provider's batch interface"
     ),
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval.cards.fields.basics import Count
-from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.words import Words, counted
+from ktdeval.cards.fields.words import FieldWords, counted
 from ktdeval.cards.table import Row, count
 from ktdeval.values.typed import Value
 
@@ -51,7 +51,7 @@ class Coverage(Value, frozen=True):
         return f"{tenths // 10}.{tenths % 10}"
 
 
-def derive_coverage(basis: Basis[AnyFacts]) -> Coverage:
+def derive_coverage(basis: DerivationBasis[AnyFacts]) -> Coverage:
     """Return how much of the plan was run and decided, from the episodes."""
     facts = basis.facts
     return Coverage(
@@ -78,7 +78,9 @@ def coverage_rows(coverage: Coverage, facts: AnyFacts) -> Iterator[Row]:
 
 
 WORDS = {
-    "coverage": Words("coverage", "", "how much of the plan was run, and decided by the model"),
+    "coverage": FieldWords(
+        "coverage", "", "how much of the plan was run, and decided by the model"
+    ),
     **counted(
         "coverage",
         "episodes",

@@ -25,8 +25,8 @@ from ktdeval.cards.fields.parts import (
     SideDays,
     WindowPart,
 )
-from ktdeval.cards.fields.sources import Sources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.calendar import parse_day
@@ -133,7 +133,7 @@ def _listed_row(model: str) -> dict[str, str] | None:
     own name, of any provider.
     """
     own_name = _own_name(model)
-    for row in _listed():
+    for row in _read_cutoff_list():
         name = model if "/" in row["pattern"] else own_name
         if fnmatchcase(name, row["pattern"]):
             return row
@@ -149,11 +149,11 @@ def _own_name(model: str) -> str:
 
 def listed_days() -> list[str]:
     """Return the days on which rows of cutoffs.csv were looked up, the earliest first."""
-    return sorted({row["checked"] for row in _listed() if row["checked"]})
+    return sorted({row["checked"] for row in _read_cutoff_list() if row["checked"]})
 
 
 @cache
-def _listed() -> list[dict[str, str]]:
+def _read_cutoff_list() -> list[dict[str, str]]:
     return csv_rows(Path(__file__).with_name("cutoffs.csv"))
 
 
@@ -195,7 +195,7 @@ def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
     return day_sides
 
 
-def gather_cutoff(sources: Sources) -> KnowledgeCutoff | NoCutoff:
+def gather_cutoff(sources: CardSources) -> KnowledgeCutoff | NoCutoff:
     """Return the cutoff of a card, with the sides of its days where there is one."""
     entry = sources.inputs.knowledge_cutoff
     if isinstance(entry, str):
@@ -355,7 +355,7 @@ def _windows_by_side(block: KnowledgeCutoff) -> str:
 
 
 WORDS = {
-    "knowledge_cutoff": Words(
+    "knowledge_cutoff": FieldWords(
         "cutoff",
         "",
         "end of the model's training data that the run records: `date` (a day or a month),"
@@ -363,13 +363,13 @@ WORDS = {
         " one of two states: `none`, nothing was trained; `unknown` (or absent), it is not known",
         "cutoff.md#the-split-of-days",
     ),
-    "knowledge_cutoff.windows.before": Words(
+    "knowledge_cutoff.windows.before": FieldWords(
         "before the cutoff", "days", "days whose return ends by the cutoff"
     ),
-    "knowledge_cutoff.windows.across": Words(
+    "knowledge_cutoff.windows.across": FieldWords(
         "across the cutoff", "days", "days whose return contains the cutoff, or may"
     ),
-    "knowledge_cutoff.windows.after": Words(
+    "knowledge_cutoff.windows.after": FieldWords(
         "after the cutoff", "days", "days whose return begins at the cutoff or later"
     ),
 }

@@ -9,9 +9,9 @@ from msgspec.structs import asdict
 
 from ktdeval.cards.fields.basics import add_up
 from ktdeval.cards.fields.episode_parts import Decisions
-from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, tally
 from ktdeval.trading.types import PROVENANCES, Provenance
 
@@ -22,7 +22,7 @@ def gather_decisions(provenances: Iterable[Provenance]) -> Decisions:
     return Decisions(**{provenance: counts[provenance] for provenance in PROVENANCES})
 
 
-def derive_decisions(basis: Basis[AnyFacts]) -> Decisions:
+def derive_decisions(basis: DerivationBasis[AnyFacts]) -> Decisions:
     """Return the sums over the finished episodes."""
     return add_up(Decisions, [episode.decisions for episode in basis.facts.episodes])
 
@@ -32,28 +32,28 @@ def decision_rows(decisions: Decisions, facts: AnyFacts) -> Iterator[Row]:
     yield WORDS["decisions"].label, tally(asdict(decisions))
 
 
-WORDS = {"decisions": Words("decisions", "steps", "steps by who decided them")}
+WORDS = {"decisions": FieldWords("decisions", "steps", "steps by who decided them")}
 
 DECISIONS = SharedField(
     "decisions", derive=derive_decisions, rows=decision_rows, table="activity", words=WORDS
 )
 
-PROVENANCE_WORDS: Mapping[Provenance, Words] = {
-    "model": Words("decided by the model", "steps", "Valid at the first submission."),
-    "model_after_retry": Words(
+PROVENANCE_WORDS: Mapping[Provenance, FieldWords] = {
+    "model": FieldWords("decided by the model", "steps", "Valid at the first submission."),
+    "model_after_retry": FieldWords(
         "decided by the model after a retry", "steps", "An earlier submission was not valid."
     ),
-    "elected": Words(
+    "elected": FieldWords(
         "decided by a vote",
         "steps",
         "What more than half of several voters submitted; no model wrote it as a whole.",
     ),
-    "fallback": Words(
+    "fallback": FieldWords(
         "held: no valid submission",
         "steps",
         "The engine held because no submission was valid; not a decision of the model.",
     ),
-    "error": Words(
+    "error": FieldWords(
         "held: the model call failed",
         "steps",
         "The engine held because the model call failed; not a decision of the model.",

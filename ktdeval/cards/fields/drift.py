@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ktdeval.cards.fields.facts import AnyFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import Drift
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, count
 
 
@@ -26,18 +26,22 @@ def drift_rows(drift: Drift, facts: AnyFacts) -> Iterator[Row]:
 
 
 WORDS = {
-    "drift": Words(
+    "drift": FieldWords(
         "drift",
         "",
         "how far the answers to fixed questions moved between the start and the end of the run",
         "cards.md#drift",
     ),
-    "drift.value": Words(
+    "drift.value": FieldWords(
         "drift", "distance", "mean distance of an answer at the start from one at the end, 0 to 1"
     ),
-    "drift.noise": Words("noise", "distance", "mean distance of two answers of one round, 0 to 1"),
-    "drift.excess": Words("excess drift", "distance", "drift less noise"),
-    "drift.prompts": Words("questions", "questions", "questions that were answered at both times"),
+    "drift.noise": FieldWords(
+        "noise", "distance", "mean distance of two answers of one round, 0 to 1"
+    ),
+    "drift.excess": FieldWords("excess drift", "distance", "drift less noise"),
+    "drift.prompts": FieldWords(
+        "questions", "questions", "questions that were answered at both times"
+    ),
 }
 
 DRIFT = SharedField(

@@ -23,7 +23,7 @@ from ktdeval.cards.fields.metrics import gather_metrics
 from ktdeval.cards.fields.orders import gather_orders
 from ktdeval.cards.fields.sources import ScoringSources, TradingSources, samples_of
 from ktdeval.cards.fields.tokens import gather_usage
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.fields import near_matches
 
@@ -270,24 +270,24 @@ def missing_notes(episodes: Iterable[MissingEpisode]) -> Iterator[str]:
 
 
 WORDS = {
-    "episodes": Words(
+    "episodes": FieldWords(
         "episodes",
         "",
         "for each finished episode: id, window, seed, steps, decisions, failures, usage; of a"
         " trading task also days, last NAV, orders, metrics with `detail`; of a scoring task valid"
         " answers (`answered`)",
     ),
-    "episodes.final_nav_minor": Words(
+    "episodes.final_nav_minor": FieldWords(
         "final NAV", "minor units", "NAV at the last close, in minor units of the currency"
     ),
-    "episodes.uncounted": Words(
+    "episodes.uncounted": FieldWords(
         "uncounted replies", "replies", "replies whose tokens the provider did not count"
     ),
     **MAKER_WORDS,
 }
 
 MISSING_WORDS = {
-    "missing_episodes": Words(
+    "missing_episodes": FieldWords(
         "missing episodes",
         "",
         "planned episodes without a complete record, with the error; of a scoring task also the"

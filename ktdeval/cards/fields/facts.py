@@ -190,7 +190,7 @@ F_co = TypeVar("F_co", bound=Evaluation, covariant=True)
 
 
 @dataclass(frozen=True)
-class Basis(Generic[F_co]):
+class DerivationBasis(Generic[F_co]):
     """What the derived fields of a card follow from."""
 
     facts: F_co  #: of the card

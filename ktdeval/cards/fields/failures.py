@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktdeval.cards.fields.basics import add_counts
-from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, tally
 
 
-def derive_failures(basis: Basis[AnyFacts]) -> dict[str, int]:
+def derive_failures(basis: DerivationBasis[AnyFacts]) -> dict[str, int]:
     """Return the sums over the finished episodes."""
     return add_counts(episode.failures for episode in basis.facts.episodes)
 
@@ -21,14 +21,14 @@ def failure_rows(failures: Mapping[str, int], facts: AnyFacts) -> Iterator[Row]:
     yield WORDS["failures"].label, tally(failures)
 
 
-WORDS = {"failures": Words("failures", "", "failures by kind")}
+WORDS = {"failures": FieldWords("failures", "", "failures by kind")}
 
 FAILURES = SharedField(
     "failures", derive=derive_failures, rows=failure_rows, table="activity", words=WORDS
 )
 
-FAILURE_WORDS: Mapping[str, Words] = {
-    kind: Words(label, "", meaning)
+FAILURE_WORDS: Mapping[str, FieldWords] = {
+    kind: FieldWords(label, "", meaning)
     for kind, label, meaning in (
         ("bad_json", "bad JSON", "arguments that are not JSON"),
         ("schema", "schema", "a submission that does not follow the schema"),

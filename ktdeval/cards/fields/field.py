@@ -7,13 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ktdeval.cards.fields.basics import Problem
-from ktdeval.cards.fields.facts import AnyFacts, Basis, Evaluation, ScoringFacts, TradingFacts
-from ktdeval.cards.fields.sources import ScoringSources, Sources, TradingSources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.facts import (
+    AnyFacts,
+    DerivationBasis,
+    Evaluation,
+    ScoringFacts,
+    TradingFacts,
+)
+from ktdeval.cards.fields.sources import CardSources, ScoringSources, TradingSources
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 
 V = TypeVar("V")
-S = TypeVar("S", bound=Sources)
+S = TypeVar("S", bound=CardSources)
 F = TypeVar("F", bound=Evaluation)
 
 
@@ -35,7 +41,9 @@ class CardField(Generic[V, S, F]):
 
     name: str  #: its name in the class of cards
     gather: Callable[[S], V] | None = None  #: its value, from the records of a run
-    derive: Callable[[Basis[F]], V] | None = None  #: its value, from the facts of the card
+    derive: Callable[[DerivationBasis[F]], V] | None = (
+        None  #: its value, from the facts of the card
+    )
     #: its rows on a printed card, from its value and the facts of the card
     rows: Callable[[V, F], Iterable[Row]] = _nothing
     #: which table these rows are in: that of what ran, or that of what happened
@@ -43,12 +51,12 @@ class CardField(Generic[V, S, F]):
     #: where its value contradicts itself or the facts; what comes earlier in `FIELDS` holds
     problems: Callable[[V, F], Iterable[Problem]] = _nothing
     #: words of it and of its parts, by dotted path in the file
-    words: Mapping[str, Words] = field(default_factory=dict)
+    words: Mapping[str, FieldWords] = field(default_factory=dict)
     #: type of its value, where the class of cards does not declare the field
     type: Any = None
 
 
-class SharedField(CardField[V, Sources, AnyFacts]):
+class SharedField(CardField[V, CardSources, AnyFacts]):
     """A field of trading and of scoring cards."""
 
 

@@ -8,12 +8,12 @@ from typing import Literal
 from ktdeval.cards.fields.coverage import Coverage, derive_coverage
 from ktdeval.cards.fields.cutoff import cutoff_labels
 from ktdeval.cards.fields.decisions import derive_decisions
-from ktdeval.cards.fields.facts import AnyFacts, Basis, TradingFacts
+from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.makers import is_of_mixed_code
 from ktdeval.cards.fields.orders import is_untraded
 from ktdeval.cards.fields.parts import SnapshotPart
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 
 Label = Literal[
     "synthetic",
@@ -34,7 +34,7 @@ TradingLabel = Literal["never decided", "never traded", "mask not certified", "c
 """Further labels of trading cards."""
 
 
-def derive_labels(basis: Basis[AnyFacts]) -> list[str]:
+def derive_labels(basis: DerivationBasis[AnyFacts]) -> list[str]:
     """Return the labels of a card, in their order."""
     facts = basis.facts
     coverage = derive_coverage(basis)
@@ -63,7 +63,7 @@ def _market_conditions(snapshot: SnapshotPart | None) -> dict[str, bool]:
     }
 
 
-def _authorship(basis: Basis[AnyFacts]) -> dict[str, bool]:
+def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
     """Return the labels on who made the decisions, other than the model that the card names, and on
     what computed them; and whether each holds.
     """
@@ -96,83 +96,83 @@ def _trading_conditions(facts: TradingFacts, coverage: Coverage) -> dict[str, bo
 
 
 WORDS = {
-    "labels": Words("labels", "", "caveats, shown before any figure", "cards.md#labels"),
+    "labels": FieldWords("labels", "", "caveats, shown before any figure", "cards.md#labels"),
 }
 
 LABELS = SharedField("labels", derive=derive_labels, words=WORDS)
 
-LABEL_WORDS: Mapping[Label | TradingLabel, Words] = {
-    "synthetic": Words("synthetic", "", "The market is generated, not real."),
-    "placebo": Words(
+LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
+    "synthetic": FieldWords("synthetic", "", "The market is generated, not real."),
+    "placebo": FieldWords(
         "placebo",
         "",
         "The market was made so that selection alpha is zero by construction; never ranked.",
     ),
-    "limited": Words("limited", "", "Episodes were cut (`--limit`)."),
-    "incomplete": Words("incomplete", "", "Planned episodes are missing."),
-    "low coverage": Words(
+    "limited": FieldWords("limited", "", "Episodes were cut (`--limit`)."),
+    "incomplete": FieldWords("incomplete", "", "Planned episodes are missing."),
+    "low coverage": FieldWords(
         "low coverage", "", "The model decided fewer than 95 % of the planned steps."
     ),
-    "never decided": Words(
+    "never decided": FieldWords(
         "never decided",
         "",
         "No submission of the model was valid at any step, or no call of it worked: the account is"
         " the engine's, not the model's; not rankable.",
     ),
-    "never traded": Words(
+    "never traded": FieldWords(
         "never traded",
         "",
         "No order was filled in any episode, so the figures are those of cash; not rankable.",
     ),
-    "before cutoff": Words(
+    "before cutoff": FieldWords(
         "before cutoff", "", "All windows lie in the model's training time.", "cutoff.md"
     ),
-    "spans cutoff": Words(
+    "spans cutoff": FieldWords(
         "spans cutoff", "", "Some days lie in the model's training time, others after.", "cutoff.md"
     ),
-    "mask not certified": Words(
+    "mask not certified": FieldWords(
         "mask not certified",
         "",
         "Identities are hidden, but no certificate covers the card, or one that rests on too few"
         " probes, controls, answers or guesses.",
         "deanon.md",
     ),
-    "certificate claimed": Words(
+    "certificate claimed": FieldWords(
         "certificate claimed",
         "",
         "The card carries a certificate of its mask; only the attacks' runs can verify it.",
         "deanon.md",
     ),
-    "no entity list": Words(
+    "no entity list": FieldWords(
         "no entity list",
         "",
         "Stocks are hidden, but the market has documents without `--entities`: products, persons"
         " and nicknames stay.",
         "masks.md#texts",
     ),
-    "script without names": Words(
+    "script without names": FieldWords(
         "script without names",
         "",
         "Stocks are hidden, but documents hold a script in which most of them have no name"
         " (`snapshot.unnamed_scripts`): a name in it stays unless `--entities` lists it.",
         "masks.md#texts",
     ),
-    "no adjustment factor": Words(
+    "no adjustment factor": FieldWords(
         "no adjustment factor", "", "Adjusted prices were traded as they are."
     ),
-    "another model answered": Words(
+    "another model answered": FieldWords(
         "another model answered",
         "",
         "The provider named another model than the one asked for in at least one answer (a dated"
         " version of an alias is the same model); `provenance.calls.served_by` has the names, with"
         " the provider behind a gateway.",
     ),
-    "elected": Words(
+    "elected": FieldWords(
         "elected",
         "",
         "A majority of several voters decided, not one model: the card is that of a vote.",
     ),
-    "mixed code": Words(
+    "mixed code": FieldWords(
         "mixed code",
         "",
         "The episodes were made by different versions of ktdeval, of its plugins or of Python, such"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from ktdeval.cards.fields.facts import Basis, TradingFacts
+from ktdeval.cards.fields.facts import DerivationBasis, TradingFacts
 from ktdeval.cards.fields.field import TradingField
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 
 
-def derive_left_out(basis: Basis[TradingFacts]) -> dict[str, str] | UnsetType:
+def derive_left_out(basis: DerivationBasis[TradingFacts]) -> dict[str, str] | UnsetType:
     """Return the finished windows that are excluded, and why; unset if there are none."""
     return basis.facts.excluded or UNSET
 
 
 WORDS = {
-    "left_out": Words(
+    "left_out": FieldWords(
         "excluded windows",
         "",
         "finished windows that are excluded from figures over episodes, and why; absent if there"

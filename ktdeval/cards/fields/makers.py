@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ktdeval.cards.fields.basics import Problem
 from ktdeval.cards.fields.episode_parts import Finished, Maker, StepMaker
 from ktdeval.cards.fields.provenance import is_version
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 
 # ---- derived and checked
@@ -65,7 +65,7 @@ def maker_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[R
 
 
 WORDS = {
-    "episodes.made_by": Words(
+    "episodes.made_by": FieldWords(
         "made by",
         "",
         "what made its steps: version of ktdeval, hash of its code and that of all plugins, Python;"

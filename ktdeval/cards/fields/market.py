@@ -10,8 +10,8 @@ from ktdeval.cards.fields.basics import strict_json
 from ktdeval.cards.fields.facts import AnyFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import SnapshotPart
-from ktdeval.cards.fields.sources import Sources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 from ktdeval.errors import CardError
 from ktdeval.market.scripts import unnamed_scripts
@@ -19,7 +19,7 @@ from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.typed import from_plain
 
 
-def gather_market(sources: Sources) -> SnapshotPart | None:
+def gather_market(sources: CardSources) -> SnapshotPart | None:
     """Return the market of a card, with the units of its trading days; None without one."""
     snapshot = sources.inputs.snapshot
     return None if snapshot is None else gather_snapshot(snapshot, sources.days.values())
@@ -67,7 +67,7 @@ def market_rows(snapshot: SnapshotPart | None, facts: AnyFacts) -> Iterator[Row]
 
 
 WORDS = {
-    "snapshot": Words(
+    "snapshot": FieldWords(
         "market",
         "",
         "the market: id (SHA-256 over content), whether it is synthetic or a placebo, whether it"

@@ -73,7 +73,7 @@ class Quartiles(Figure, Value, frozen=True, kw_only=True):
         return QUARTILES
 
 
-class Ordered(Figure):
+class OrderedFigure(Figure):
     """Figure with an order among its kind, which medians need."""
 
     __slots__ = ()
@@ -97,7 +97,7 @@ class HasInterval(Protocol):
         """The interval, unset or None without one."""
 
 
-class OverEpisodes(Ordered):
+class OverEpisodes(OrderedFigure):
     """Figure over several episodes: it has quartiles, or the interval of the only episode."""
 
     __slots__ = ()
@@ -118,7 +118,7 @@ class Line(OverEpisodes, Value, frozen=True, kw_only=True):
     reason: Name | UnsetType = UNSET
 
 
-class EpisodeMetric(Ordered, Value, frozen=True, kw_only=True):
+class EpisodeMetric(OrderedFigure, Value, frozen=True, kw_only=True):
     """A metric of one episode: a number, or null with a reason."""
 
     value: Number | None

@@ -11,11 +11,11 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from ktdeval.cards.fields.basics import Count, Counts, Name, Number, Problem
-from ktdeval.cards.fields.facts import Basis, TradingFacts
+from ktdeval.cards.fields.facts import DerivationBasis, TradingFacts
 from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, OverEpisodes, Quartiles, aggregate
 from ktdeval.cards.fields.parts import Definition
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.plugin_import import call_foreign
@@ -122,7 +122,7 @@ def compute_metric(
 # ---- derived
 
 
-def derive_metrics(basis: Basis[TradingFacts]) -> dict[str, MetricLine]:
+def derive_metrics(basis: DerivationBasis[TradingFacts]) -> dict[str, MetricLine]:
     """Return each metric over the episodes that figures rest on."""
     metrics = [episode.metrics for episode in basis.facts.pooled]
     lines = {}
@@ -155,7 +155,7 @@ def metric_problems(metrics: Mapping[str, MetricLine], facts: TradingFacts) -> I
 
 
 WORDS = {
-    "metrics": Words(
+    "metrics": FieldWords(
         "metrics",
         "",
         "for each metric the median over finished episodes, `n`, the quartiles"

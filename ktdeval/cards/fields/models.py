@@ -9,20 +9,20 @@ from ktdeval.cards.fields.basics import Problem, strict_object
 from ktdeval.cards.fields.facts import AnyFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import FurtherModelPart, Pluggable
-from ktdeval.cards.fields.sources import Sources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 
 # ---- gathered from the plan
 
 
-def gather_model(sources: Sources) -> Pluggable:
+def gather_model(sources: CardSources) -> Pluggable:
     """Return the model of a plan, with its parameters."""
     spec = sources.planned[0]
     return Pluggable(name=spec.model, args=strict_object("model", spec.model_args))
 
 
-def gather_agent(sources: Sources) -> Pluggable:
+def gather_agent(sources: CardSources) -> Pluggable:
     """Return the agent of a plan, with its parameters."""
     spec = sources.planned[0]
     return Pluggable(name=spec.agent, args=strict_object("agent", spec.agent_args))
@@ -76,14 +76,14 @@ MODEL = SharedField(
     "model",
     gather=gather_model,
     rows=model_rows,
-    words={"model": Words("model", "", "name and parameters")},
+    words={"model": FieldWords("model", "", "name and parameters")},
 )
 
 AGENT = SharedField(
     "agent",
     gather=gather_agent,
     rows=agent_rows,
-    words={"agent": Words("agent", "", "name and parameters")},
+    words={"agent": FieldWords("agent", "", "name and parameters")},
 )
 
 FURTHER_MODELS = SharedField(
@@ -92,7 +92,7 @@ FURTHER_MODELS = SharedField(
     rows=further_rows,
     problems=further_problems,
     words={
-        "further_models": Words(
+        "further_models": FieldWords(
             "further model",
             "",
             "models besides the card's own, which the agent asked by name: name, parameters, tool"

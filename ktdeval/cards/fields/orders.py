@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ktdeval.cards.fields.basics import add_counts, add_up
 from ktdeval.cards.fields.episode_parts import Orders
-from ktdeval.cards.fields.facts import Basis, TradingFacts, rests_on
+from ktdeval.cards.fields.facts import DerivationBasis, TradingFacts, rests_on
 from ktdeval.cards.fields.field import TradingField
-from ktdeval.cards.fields.words import Words, counted
+from ktdeval.cards.fields.words import FieldWords, counted
 from ktdeval.cards.table import Row, tally
 from ktdeval.trading.ledger import StepRecord
 
@@ -29,7 +29,7 @@ def gather_orders(steps: Iterable[StepRecord]) -> Orders:
     )
 
 
-def derive_orders(basis: Basis[TradingFacts]) -> Orders:
+def derive_orders(basis: DerivationBasis[TradingFacts]) -> Orders:
     """Return the sums over the finished episodes."""
     orders = [episode.orders for episode in basis.facts.episodes]
     return add_up(Orders, orders, rules=add_counts(one.rules for one in orders))
@@ -53,7 +53,7 @@ def order_rows(orders: Orders, facts: TradingFacts) -> Iterator[Row]:
 
 
 WORDS = {
-    "orders": Words("orders", "", "orders by what became of them"),
+    "orders": FieldWords("orders", "", "orders by what became of them"),
     **counted(
         "orders",
         "orders",
@@ -64,7 +64,7 @@ WORDS = {
             "rejected": "orders of which nothing was filled",
         },
     ),
-    "orders.rules": Words("order rules", "orders", "rejected and cut orders by rule"),
+    "orders.rules": FieldWords("order rules", "orders", "rejected and cut orders by rule"),
 }
 
 ORDERS = TradingField(

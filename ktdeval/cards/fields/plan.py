@@ -8,26 +8,26 @@ from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.facts import AnyFacts
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.sources import Sources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 from ktdeval.tasks.spec import MaskKey
 
 # ---- gathered from the plan
 
 
-def gather_seeds(sources: Sources) -> list[int]:
+def gather_seeds(sources: CardSources) -> list[int]:
     """Return the seeds of the plan, ascending."""
     return sorted({spec.seed for spec in sources.planned})
 
 
-def gather_mask_key(sources: Sources) -> MaskKey | UnsetType:
+def gather_mask_key(sources: CardSources) -> MaskKey | UnsetType:
     """Return the mask key; unset where the task needs no market."""
     key = sources.planned[0].mask_key
     return UNSET if key is None else key
 
 
-def gather_registration(sources: Sources) -> str | UnsetType:
+def gather_registration(sources: CardSources) -> str | UnsetType:
     """Return the id of the registration that drew the key; unset for a run's own key."""
     registration = sources.inputs.registration
     return UNSET if registration is None else registration
@@ -57,27 +57,29 @@ def registration_rows(registration: str | UnsetType, facts: AnyFacts) -> Iterato
 KIND = SharedField(
     "kind",
     gather=lambda sources: sources.KIND,
-    words={"kind": Words("kind", "", "`trading`, or `scoring` for the card of a scoring task")},
+    words={
+        "kind": FieldWords("kind", "", "`trading`, or `scoring` for the card of a scoring task")
+    },
 )
 
 SCHEMA_VERSION = SharedField(
     "schema_version",
     gather=lambda sources: 1,
-    words={"schema_version": Words("schema version", "", "1")},
+    words={"schema_version": FieldWords("schema version", "", "1")},
 )
 
 SEEDS = SharedField(
     "seeds",
     gather=gather_seeds,
     rows=seed_rows,
-    words={"seeds": Words("seeds", "", "seeds of the plan")},
+    words={"seeds": FieldWords("seeds", "", "seeds of the plan")},
 )
 
 LIMIT = SharedField(
     "limit",
     gather=lambda sources: sources.planned[0].limit,
     words={
-        "limit": Words(
+        "limit": FieldWords(
             "limit", "steps", "steps after which every episode was cut; null when none was"
         )
     },
@@ -88,7 +90,7 @@ MASK_KEY = SharedField(
     gather=gather_mask_key,
     rows=mask_key_rows,
     words={
-        "mask_key": Words(
+        "mask_key": FieldWords(
             "mask key",
             "",
             "key from which handles, orders, noise and the seeds of calls were drawn; absent where"
@@ -103,7 +105,7 @@ REGISTRATION = SharedField(
     gather=gather_registration,
     rows=registration_rows,
     words={
-        "registration": Words(
+        "registration": FieldWords(
             "registration",
             "",
             "id of the registration with a leaderboard whose board drew the key; absent where the"
@@ -117,7 +119,7 @@ ARTEFACTS = SharedField(
     "artefacts",
     gather=lambda sources: dict(sources.inputs.artefacts),
     words={
-        "artefacts": Words(
+        "artefacts": FieldWords(
             "artefacts", "", "path in the run folder and SHA-256 of each ledger and transcript"
         )
     },

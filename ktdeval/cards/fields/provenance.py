@@ -13,7 +13,7 @@ from ktdeval.cards.fields.calls import WORDS as CALL_WORDS, call_count_rows, cal
 from ktdeval.cards.fields.facts import AnyFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import Provenance
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
@@ -113,13 +113,15 @@ def provenance_rows(provenance: Provenance, facts: AnyFacts) -> Iterator[Row]:
 
 
 WORDS = {
-    "provenance": Words(
+    "provenance": FieldWords(
         "provenance",
         "",
         "time, suite version, source revision, wall time, environment, `calls`: the only part in"
         " which two equal runs may differ",
     ),
-    "provenance.wall_time_s": Words("wall time", "s", "seconds that the episodes took together"),
+    "provenance.wall_time_s": FieldWords(
+        "wall time", "s", "seconds that the episodes took together"
+    ),
     **CALL_WORDS,
 }
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ktdeval.cards.fields.basics import Name
 from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, derive_coverage
-from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.labels import derive_labels
 from ktdeval.cards.fields.task import never_ranked
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import count
 from ktdeval.values.typed import Value
 
@@ -30,7 +30,7 @@ class Rankable(Value, frozen=True):
         return "rankable" if self.value else f"not rankable: {'; '.join(self.reasons)}"
 
 
-def derive_rankable(basis: Basis[AnyFacts]) -> Rankable:
+def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
     """Return whether a card is rankable, with every reason against it. Cards of synthetic markets
     are ranked on their own.
     """
@@ -62,7 +62,7 @@ def derive_rankable(basis: Basis[AnyFacts]) -> Rankable:
 
 
 WORDS = {
-    "rankable": Words(
+    "rankable": FieldWords(
         "rankable",
         "",
         "whether the card may be ranked, with every reason why not",

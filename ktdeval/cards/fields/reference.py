@@ -12,7 +12,7 @@ from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.parts import ReferenceMetrics, ReferencePolicy, References
 from ktdeval.cards.fields.sources import TradingSources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats import series
 from ktdeval.stats.panel import benchmark_levels, benchmark_problem
@@ -63,13 +63,13 @@ def reference_problems(reference: References, facts: TradingFacts) -> Iterator[P
         )
 
     for window, policy in reference.benchmark_buy_and_hold.items():
-        for name, figure in _figures(policy.metrics):
+        for name, figure in _reference_figures(policy.metrics):
             if figure.interval is not UNSET:
                 where = ("reference", "benchmark_buy_and_hold", window, "metrics", name, "interval")
                 yield where, "is given; figures of the benchmark have no interval"
 
 
-def _figures(metrics: ReferenceMetrics) -> Iterator[tuple[str, EpisodeMetric]]:
+def _reference_figures(metrics: ReferenceMetrics) -> Iterator[tuple[str, EpisodeMetric]]:
     """Yield the figures of a reference that the card has, by name."""
     yield from metrics.panel.items()
     if metrics.volatility is not UNSET:
@@ -77,7 +77,7 @@ def _figures(metrics: ReferenceMetrics) -> Iterator[tuple[str, EpisodeMetric]]:
 
 
 WORDS = {
-    "reference": Words(
+    "reference": FieldWords(
         "benchmark buy and hold",
         "",
         "by window the index bought at the close before the first day and held, without costs:"

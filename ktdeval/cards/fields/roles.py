@@ -9,10 +9,10 @@ from msgspec.structs import asdict
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.cards.fields.basics import NonNegative, Problem
 from ktdeval.cards.fields.episode_parts import Finished, RoleUsage
-from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import FurtherModelPart
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, dollars
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
 
@@ -40,7 +40,7 @@ def add_roles(usages: Iterable[RoleUsage]) -> list[RoleUsage]:
 # ---- derived
 
 
-def derive_roles(basis: Basis[AnyFacts]) -> list[RoleCost]:
+def derive_roles(basis: DerivationBasis[AnyFacts]) -> list[RoleCost]:
     """Return calls and cost by role and model over the finished episodes."""
     facts = basis.facts
     return role_costs(facts.episodes, basis.price, facts.further_models)
@@ -125,15 +125,15 @@ def sum_known(amounts: Iterable[float | None]) -> float | None:
     return total
 
 
-WORDS: Mapping[str, Words] = {
-    "roles": Words(
+WORDS: Mapping[str, FieldWords] = {
+    "roles": FieldWords(
         "roles",
         "",
         "calls, failed calls, empty replies, tokens and US dollars by the role of a team that asked"
         " and the model that was asked; absent where no role asked",
     ),
-    "roles.usd": Words("cost of a role", "USD", "US dollars of a role's tokens"),
-    "episodes.roles": Words("roles", "", "the same counts of one episode, without cost"),
+    "roles.usd": FieldWords("cost of a role", "USD", "US dollars of a role's tokens"),
+    "episodes.roles": FieldWords("roles", "", "the same counts of one episode, without cost"),
 }
 
 ROLES = SharedField(

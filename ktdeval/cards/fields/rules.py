@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ktdeval.cards.fields.facts import TradingFacts
 from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.parts import TaskPart
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, clean
 from ktdeval.market.fees import duty_rows
 
@@ -45,7 +45,7 @@ def rule_rows(rules: str, facts: TradingFacts) -> Iterator[Row]:
 
 
 WORDS = {
-    "rules": Words("rules", "", "rule set of the metrics, `strict` or `paper`", "metrics.md"),
+    "rules": FieldWords("rules", "", "rule set of the metrics, `strict` or `paper`", "metrics.md"),
 }
 
 RULES = TradingField(

@@ -11,7 +11,7 @@ from ktdeval.cards.fields.facts import ScoringFacts
 from ktdeval.cards.fields.field import ScoringField
 from ktdeval.cards.fields.parts import ScoreLine
 from ktdeval.cards.fields.sources import ScoringSources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError, PluginError
 from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.stats import intervals
@@ -202,7 +202,7 @@ def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
 
 
 WORDS = {
-    "scores": Words(
+    "scores": FieldWords(
         "scores",
         "",
         "for each score of the task, from all answers of the finished episodes together: value,"
@@ -218,7 +218,7 @@ SCORE_ORDER = ScoringField(
     gather=lambda sources: list(sources.inputs.definitions),
     problems=order_problems,
     words={
-        "score_order": Words(
+        "score_order": FieldWords(
             "order of scores", "", "names of the scores in the order in which they are shown"
         ),
     },

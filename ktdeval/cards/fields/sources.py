@@ -105,7 +105,7 @@ class ScoringInputs(EvaluationInputs):
 
 
 @dataclass(frozen=True)
-class Sources:
+class CardSources:
     """What the fields of any card are gathered from."""
 
     KIND: ClassVar[str]
@@ -120,7 +120,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class TradingSources(Sources):
+class TradingSources(CardSources):
     """What the fields of a trading card are gathered from."""
 
     KIND = "trading"
@@ -152,7 +152,7 @@ class TradingSources(Sources):
 
 
 @dataclass(frozen=True)
-class ScoringSources(Sources):
+class ScoringSources(CardSources):
     """What the fields of a scoring card are gathered from."""
 
     KIND = "scoring"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktdeval.cards.fields.basics import Name, Sha256
-from ktdeval.cards.fields.facts import Basis, ScoringFacts
+from ktdeval.cards.fields.facts import DerivationBasis, ScoringFacts
 from ktdeval.cards.fields.field import ScoringField
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
 from ktdeval.values.jsonio import content_hash
 from ktdeval.values.typed import Value
@@ -23,7 +23,7 @@ class TargetTaskPart(Value, frozen=True):
     hash: Sha256  #: SHA-256 of the canonical JSON of its config
 
 
-def derive_target(basis: Basis[ScoringFacts]) -> TargetTaskPart | None:
+def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None:
     """Return the trading task that a scoring task's config asks about; None without one."""
     target = basis.facts.task.config.get(TARGET_CONFIG)
     if not isinstance(target, Mapping):
@@ -38,7 +38,7 @@ def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[
 
 
 WORDS = {
-    "subject": Words(
+    "subject": FieldWords(
         "subject",
         "",
         "name and hash of the trading task that a scoring task asks about; its whole config is in"

@@ -9,8 +9,8 @@ from ktdeval.cards.fields.basics import Problem, strict_json
 from ktdeval.cards.fields.facts import AnyFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import TaskPart, TradingTaskPart, WindowPart
-from ktdeval.cards.fields.sources import Sources, TradingSources
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.sources import CardSources, TradingSources
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, clean
 from ktdeval.errors import CardError
 from ktdeval.values.jsonio import JsonValue, content_hash
@@ -23,7 +23,7 @@ NEVER_RANKED = "never_ranked"
 # ---- gathered from the plan
 
 
-def gather_task(sources: Sources) -> TaskPart:
+def gather_task(sources: CardSources) -> TaskPart:
     """Return the task of a plan, with its resolved config."""
     spec = sources.planned[0]
     fields: dict[str, JsonValue] = {
@@ -121,7 +121,7 @@ def task_rows(task: TaskPart, facts: AnyFacts) -> Iterator[Row]:
 
 
 WORDS = {
-    "task": Words(
+    "task": FieldWords(
         "task",
         "",
         "name, version, mask, mode, and the resolved config with its SHA-256; prompts enter by"

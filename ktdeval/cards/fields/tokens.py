@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.cards.fields.basics import add_up
 from ktdeval.cards.fields.episode_parts import Finished, UsageCounts
-from ktdeval.cards.fields.facts import AnyFacts, Basis
+from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric
-from ktdeval.cards.fields.words import Words, counted
+from ktdeval.cards.fields.words import FieldWords, counted
 from ktdeval.cards.table import Row, count
 from ktdeval.trading.ledger import CountsRecord
 
@@ -38,7 +38,7 @@ def not_counted(replies: int) -> str:
     return f"the provider did not count the tokens of {count(replies, 'reply')}"
 
 
-def derive_usage(basis: Basis[AnyFacts]) -> UsageCounts:
+def derive_usage(basis: DerivationBasis[AnyFacts]) -> UsageCounts:
     """Return the sums over the finished episodes."""
     return add_up(UsageCounts, [episode.usage for episode in basis.facts.episodes])
 
@@ -77,7 +77,9 @@ def _parts_of(counts: Mapping[str, int]) -> str:
 
 
 WORDS = {
-    "usage": Words("tokens", "", "tokens, tool calls and submissions of the finished episodes"),
+    "usage": FieldWords(
+        "tokens", "", "tokens, tool calls and submissions of the finished episodes"
+    ),
     **counted(
         "usage",
         "tokens",

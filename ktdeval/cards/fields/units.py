@@ -8,7 +8,7 @@ from ktdeval.cards.table import UNDEFINED, clean
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FigureUnit:
     """How figures of a unit are shown."""
 
     shown: str  #: word beside the figure; empty where it has none
@@ -17,15 +17,15 @@ class Unit:
 
 
 UNITS = {
-    "fraction": Unit("%", 2, 100),
-    "fraction per year": Unit("% a year", 2, 100),
-    "ratio": Unit("", 3),
-    "annualised ratio": Unit("annualised", 3),
-    "per year": Unit("per year", 2),
-    "index": Unit("", 4),
-    "probability": Unit("", 4),
-    "score": Unit("", 4),
-    "count": Unit("", 0),
+    "fraction": FigureUnit("%", 2, 100),
+    "fraction per year": FigureUnit("% a year", 2, 100),
+    "ratio": FigureUnit("", 3),
+    "annualised ratio": FigureUnit("annualised", 3),
+    "per year": FigureUnit("per year", 2),
+    "index": FigureUnit("", 4),
+    "probability": FigureUnit("", 4),
+    "score": FigureUnit("", 4),
+    "count": FigureUnit("", 0),
 }
 """Units with a rule of their own; `fraction of …` is shown as `fraction`, and `annualised ratio
 over …` as `annualised ratio` with what it is over.
@@ -46,7 +46,7 @@ def unit_word(unit: str) -> str:
     return clean(unit_of(unit).shown)
 
 
-def unit_of(unit: str) -> Unit:
+def unit_of(unit: str) -> FigureUnit:
     """Return how figures of a unit are shown."""
     if unit in UNITS:
         return UNITS[unit]
@@ -58,7 +58,7 @@ def unit_of(unit: str) -> Unit:
         base = unit.removeprefix("annualised ratio ")
         return replace(annualised, shown=f"{annualised.shown}, {base}")
 
-    return Unit(unit, OTHER_DECIMALS)
+    return FigureUnit(unit, OTHER_DECIMALS)
 
 
 def figure_text(unit: str, value: float | None, sign: str = "") -> str:

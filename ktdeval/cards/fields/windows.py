@@ -8,12 +8,12 @@ from ktdeval.cards.fields.basics import Problem
 from ktdeval.cards.fields.facts import AnyFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.parts import WindowPart
-from ktdeval.cards.fields.sources import Sources, days_of
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.sources import CardSources, days_of
+from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, count
 
 
-def gather_windows(sources: Sources) -> list[WindowPart]:
+def gather_windows(sources: CardSources) -> list[WindowPart]:
     """Return the windows of a plan with all their trading days."""
     return [
         WindowPart(
@@ -51,7 +51,9 @@ def window_rows(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Row]
         yield name, ", ".join(filter(None, (spans, limited)))
 
 
-WORDS = {"windows": Words("windows", "", "name, first and last day (both included), trading days")}
+WORDS = {
+    "windows": FieldWords("windows", "", "name, first and last day (both included), trading days")
+}
 
 WINDOWS = SharedField(
     "windows", gather=gather_windows, rows=window_rows, problems=window_problems, words=WORDS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class FieldWords:
     """Words of one field, label or kind."""
 
     label: str  #: name of a row or a column
@@ -21,8 +21,9 @@ def in_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def counted(path: str, unit: str, meanings: Mapping[str, str]) -> dict[str, Words]:
+def counted(path: str, unit: str, meanings: Mapping[str, str]) -> dict[str, FieldWords]:
     """Return the words of the counts of one field, by their paths."""
     return {
-        f"{path}.{name}": Words(in_words(name), unit, meaning) for name, meaning in meanings.items()
+        f"{path}.{name}": FieldWords(in_words(name), unit, meaning)
+        for name, meaning in meanings.items()
     }

@@ -93,12 +93,12 @@ def _gather_episode(target: Path, part: Path, episode: str) -> None:
     own.mkdir(exist_ok=True)
     names = sorted(entry.name for entry in source.iterdir() if not entry.name.startswith("."))
     for name in sorted(names, key=lambda name: name == MARK):
-        _link(source / name, own / name)
+        _link_or_copy(source / name, own / name)
 
     sync_folder(own)
 
 
-def _link(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     """Give a file a second name, or copy it where the file system has no links."""
     target.unlink(missing_ok=True)
     try:

@@ -19,10 +19,10 @@ import pyarrow.csv as pa_csv
 from ktdeval.values.bounded import open_unpacked
 from ktdeval.values.tables.rows import (
     BATCH,
-    Fault,
     Report,
-    Row,
-    Table,
+    TableFault,
+    TableFile,
+    TableRow,
     bounded_lines,
     csv_reader,
     file_faults,
@@ -43,14 +43,14 @@ _LONGEST_CELL = 100  # characters shown of a value that is no text
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class TextBlock:
     """Rows of a table as columns of text."""
 
-    lines: npt.NDArray[np.int64]  #: [n] as of `Row`
+    lines: npt.NDArray[np.int64]  #: [n] as of `TableRow`
     texts: dict[str, Any]  #: by field, [n] a `pyarrow.Array`; an empty text where there is nothing
 
 
-def read_blocks(table: Table, report: Report | None = None) -> Iterator[Block]:
+def read_blocks(table: TableFile, report: Report | None = None) -> Iterator[TextBlock]:
     """Yield the rows of a table as columns. Faults as of `read_rows`."""
     report = report or table.refuse
     is_csv = False
@@ -67,15 +67,15 @@ def read_blocks(table: Table, report: Report | None = None) -> Iterator[Block]:
             batch = list(islice(rows, BATCH))
 
 
-def _as_block(table: Table, rows: Sequence[Row]) -> Block:
+def _as_block(table: TableFile, rows: Sequence[TableRow]) -> TextBlock:
     texts: dict[str, Any] = {}
     for field in table.shape.fields:
-        texts[field] = pa.array([_cell(row.cells.get(field)) for row in rows], pa.string())
+        texts[field] = pa.array([_cell_text(row.cells.get(field)) for row in rows], pa.string())
 
-    return Block(np.array([row.line for row in rows], np.int64), texts)
+    return TextBlock(np.array([row.line for row in rows], np.int64), texts)
 
 
-def _cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
@@ -84,13 +84,13 @@ def _cell(value: Any) -> str:
     return json.dumps(value)[:_LONGEST_CELL]
 
 
-def _csv_blocks(table: Table, report: Report) -> Iterator[Block]:
+def _csv_blocks(table: TableFile, report: Report) -> Iterator[TextBlock]:
     with open_strict(table.path) as stream:
         header: list[str] = next(csv_reader(bounded_lines(stream)), [])
 
     problems = header_problems(table.shape, header)
     for words in problems:
-        report(Fault(1, words, in_rows=False))
+        report(TableFault(1, words, in_rows=False))
 
     if not problems:
         yield from _arrow_blocks(table, header, report)
@@ -120,7 +120,7 @@ class _PlainText:
         self._stream.close()
 
 
-def _arrow_blocks(table: Table, header: Sequence[str], report: Report) -> Iterator[Block]:
+def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> Iterator[TextBlock]:
     """Read the rows at several times the speed of the standard library's reader. A line that isn't
     a row is a fault, and is skipped.
     """
@@ -128,7 +128,7 @@ def _arrow_blocks(table: Table, header: Sequence[str], report: Report) -> Iterat
 
     def skip(row: pa_csv.InvalidRow) -> str:
         skipped.append(row.number)
-        report(Fault(row.number, cell_count(row.expected_columns, row.actual_columns)))
+        report(TableFault(row.number, cell_count(row.expected_columns, row.actual_columns)))
         return "skip"
 
     column_of = {table.shape.field_of(column): column for column in header}
@@ -160,4 +160,4 @@ def _arrow_blocks(table: Table, header: Sequence[str], report: Report) -> Iterat
         for field, column in zip(column_of, batch.columns, strict=True):
             texts[field] = column.filter(rows)
 
-        yield Block(lines[filled], texts)
+        yield TextBlock(lines[filled], texts)

@@ -2,7 +2,7 @@
 
 One set of rules holds for every table that is read strictly: text is UTF-8 (UTF-16 with its mark),
 each column is known and stands once, each row has all its cells, no cell is longer than
-`LONGEST_LINE`, nothing is executed. What breaks a rule is a `Fault` with its place.
+`LONGEST_LINE`, nothing is executed. What breaks a rule is a `TableFault` with its place.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _SUFFIX_OF: Mapping[Kind, str] = {
 }
 
 
-class Number(str):
+class WrittenNumber(str):
     """A number in JSON or Parquet, as it is written there."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A row of a table."""
 
     line: int  #: of the file, from 1; the number of the row where the file has no lines
@@ -81,20 +81,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TableFault:
     """What is wrong with a table."""
 
-    line: int  #: as of `Row`; 0: the file as a whole
+    line: int  #: as of `TableRow`; 0: the file as a whole
     words: str  #: what, and how to fix it
     in_rows: bool = True  #: whether it is a row's, not the header's
 
 
-Report = Callable[[Fault], None]
+Report = Callable[[TableFault], None]
 """Is told of each fault. One that raises ends the reading."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableShape:
     """Columns that a table must and may have."""
 
     fields: tuple[str, ...]  #: all that there are
@@ -104,7 +104,7 @@ class Shape:
     ignored: Collection[str] = ()  #: columns to pass over; `*` for all unknown ones
     advice: str = "leave it out"  #: what to do about an unknown column
     kinds: tuple[Kind, ...] = ("csv", "lines", "json", "parquet")  #: of files that are read
-    exact: bool = False  #: whether numbers of JSON and Parquet stay texts (`Number`)
+    exact: bool = False  #: whether numbers of JSON and Parquet stay texts (`WrittenNumber`)
     must_end: bool = False  #: whether a last line without an end is a file that was cut off
 
     def field_of(self, column: str) -> str:
@@ -127,7 +127,7 @@ class Shape:
         problems: list[str] = []
         for name in self.required:
             if all_there and name not in fields:
-                problems.append(f"lacks the column {name}; {_columns(columns)}")
+                problems.append(f"lacks the column {name}; {_columns_in_words(columns)}")
 
         for column, name in zip(columns, fields, strict=True):
             is_ignored = column in self.ignored or "*" in self.ignored
@@ -151,14 +151,14 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableFile:
     """A file, and the columns that it must and may have."""
 
     path: Path
-    shape: Shape
+    shape: TableShape
     name: str = ""  #: what it is called in messages; empty: its path
 
-    def refuse(self, fault: Fault) -> None:
+    def refuse(self, fault: TableFault) -> None:
         """Raise DataError for a fault, with file and line."""
         place = self.name or str(self.path)
         if fault.line:
@@ -184,7 +184,7 @@ class Table:
         return f"{self.name or self.path}: {unit} {line}"
 
 
-def read_rows(table: Table, report: Report | None = None) -> Iterator[Row]:
+def read_rows(table: TableFile, report: Report | None = None) -> Iterator[TableRow]:
     """Yield the rows of a table. Faults go to `report`; without one, the first raises DataError."""
     report = report or table.refuse
     with file_faults(table, report):
@@ -192,7 +192,7 @@ def read_rows(table: Table, report: Report | None = None) -> Iterator[Row]:
 
 
 @contextmanager
-def file_faults(table: Table, report: Report) -> Iterator[None]:
+def file_faults(table: TableFile, report: Report) -> Iterator[None]:
     """Report a file that can't be read to its end."""
     import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
 
@@ -200,12 +200,12 @@ def file_faults(table: Table, report: Report) -> Iterator[None]:
         yield
     except UnicodeDecodeError:
         line = first_undecodable_line(table.path)
-        report(Fault(line, "is not UTF-8 text; save the file as UTF-8", in_rows=False))
+        report(TableFault(line, "is not UTF-8 text; save the file as UTF-8", in_rows=False))
     except (OSError, EOFError, zlib.error, pa.ArrowException, ValueError, OverflowError) as error:
         if isinstance(error, UnreadableError) and error.line:
-            report(Fault(error.line, error.args[0], in_rows=False))
+            report(TableFault(error.line, error.args[0], in_rows=False))
         else:
-            report(Fault(0, f"can't read: {' '.join(str(error).split())[:300]}"))
+            report(TableFault(0, f"can't read: {' '.join(str(error).split())[:300]}"))
 
 
 def first_undecodable_line(path: Path) -> int:
@@ -251,7 +251,7 @@ def csv_reader(lines: Iterator[str]) -> Any:
     return csv.reader(lines, strict=True)
 
 
-def _csv_rows(table: Table, report: Report) -> Iterator[Row]:
+def _csv_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
     shape = table.shape
     with open_strict(table.path) as stream:
         reader = csv_reader(bounded_lines(stream, must_end=shape.must_end))
@@ -262,24 +262,24 @@ def _csv_rows(table: Table, report: Report) -> Iterator[Row]:
 
             for cells in reader:
                 if cells and len(cells) != len(fields):
-                    report(Fault(reader.line_num, cell_count(len(fields), len(cells))))
+                    report(TableFault(reader.line_num, cell_count(len(fields), len(cells))))
                 elif any(cells):
                     pairs = zip(fields, cells, strict=True)
-                    yield Row(reader.line_num, {name: cell for name, cell in pairs if name})
+                    yield TableRow(reader.line_num, {name: cell for name, cell in pairs if name})
         except csv.Error as error:
-            report(Fault(reader.line_num, f"is not CSV: {error}"))
+            report(TableFault(reader.line_num, f"is not CSV: {error}"))
 
 
-def header_problems(shape: Shape, columns: Sequence[str]) -> list[str]:
+def header_problems(shape: TableShape, columns: Sequence[str]) -> list[str]:
     """Return what is wrong with the names of a file's columns."""
     return shape.column_problems(columns) if columns else [NO_HEADER]
 
 
-def _header(table: Table, columns: Sequence[str], report: Report) -> list[str] | None:
+def _header(table: TableFile, columns: Sequence[str], report: Report) -> list[str] | None:
     """Return the field of each column, or None where the header has faults."""
     problems = header_problems(table.shape, columns)
     for words in problems:
-        report(Fault(1, words, in_rows=False))
+        report(TableFault(1, words, in_rows=False))
 
     return None if problems else [table.shape.field_of(column) for column in columns]
 
@@ -302,41 +302,43 @@ def read_exact_json(text: str) -> JsonValue:
 
 
 _EXACT = json.JSONDecoder(
-    parse_float=Number,
-    parse_int=Number,
+    parse_float=WrittenNumber,
+    parse_int=WrittenNumber,
     parse_constant=reject_constant,
     object_pairs_hook=unique_fields,
 )
 
 
-def _parsed(table: Table, text: str) -> JsonValue:
+def _parsed_json(table: TableFile, text: str) -> JsonValue:
     value = read_exact_json(text) if table.shape.exact else loads_untrusted(text)
     if "\\u" in text:
         dumps_canonical(value).encode()  # fails on a lone surrogate, which is not text
     return value
 
 
-def _line_rows(table: Table, report: Report) -> Iterator[Row]:
+def _line_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
     with open_strict(table.path) as stream:
         yield from _object_rows(table, report, _line_values(table, report, stream))
 
 
-def _line_values(table: Table, report: Report, stream: TextIO) -> Iterator[tuple[int, JsonValue]]:
+def _line_values(
+    table: TableFile, report: Report, stream: TextIO
+) -> Iterator[tuple[int, JsonValue]]:
     lines = bounded_lines(stream, must_end=table.shape.must_end)
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
 
         try:
-            value = _parsed(table, line)
+            value = _parsed_json(table, line)
         except ValueError as error:
             words = f"not valid JSON: {str(error)[:80]}; write one object a line"
-            report(Fault(number, words))
+            report(TableFault(number, words))
         else:
             yield number, value
 
 
-def _list_rows(table: Table, report: Report) -> Iterator[Row]:
+def _list_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
     with open_strict(table.path) as stream:
         text = stream.read(LARGEST_JSON + 1)
 
@@ -344,7 +346,7 @@ def _list_rows(table: Table, report: Report) -> Iterator[Row]:
         raise UnreadableError(f"more than {LARGEST_JSON} characters; write JSON lines")
 
     try:
-        value = _parsed(table, text)
+        value = _parsed_json(table, text)
     except ValueError as error:
         raise UnreadableError(f"not valid JSON: {str(error)[:80]}") from error
 
@@ -355,13 +357,13 @@ def _list_rows(table: Table, report: Report) -> Iterator[Row]:
 
 
 def _object_rows(
-    table: Table, report: Report, values: Iterator[tuple[int, JsonValue]]
-) -> Iterator[Row]:
+    table: TableFile, report: Report, values: Iterator[tuple[int, JsonValue]]
+) -> Iterator[TableRow]:
     shapes: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     reported: set[str] = set()
     for line, value in values:
         if not isinstance(value, dict):
-            report(Fault(line, "expected an object"))
+            report(TableFault(line, "expected an object"))
             continue
 
         keys = tuple(value)
@@ -371,7 +373,7 @@ def _object_rows(
             problems = table.shape.column_problems(keys, all_there=False)
             for words in problems:
                 if words not in reported:
-                    report(Fault(line, words, in_rows=False))
+                    report(TableFault(line, words, in_rows=False))
 
             reported.update(problems)
             if len(shapes) >= _MOST_SHAPES:
@@ -380,13 +382,15 @@ def _object_rows(
             named = [(key, table.shape.field_of(key)) for key in keys]
             shapes[keys] = [(key, name) for key, name in named if name]
 
-        yield Row(line, {name: value[key] for key, name in shapes[keys] if value[key] is not None})
+        yield TableRow(
+            line, {name: value[key] for key, name in shapes[keys] if value[key] is not None}
+        )
 
 
 # ---- Parquet
 
 
-def _parquet_rows(table: Table, report: Report) -> Iterator[Row]:
+def _parquet_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
     with open_parquet(table.path) as file:
         columns = file.schema_arrow.names
         fields = _header(table, columns, report)
@@ -406,7 +410,7 @@ def _parquet_rows(table: Table, report: Report) -> Iterator[Row]:
                 cells = {name: values[index] for name, values in read if values[index] is not None}
                 if table.shape.exact:
                     cells = {name: _as_written(value) for name, value in cells.items()}
-                yield Row(number, cells)
+                yield TableRow(number, cells)
 
 
 def _as_written(value: Any) -> Any:
@@ -418,9 +422,9 @@ def _as_written(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, float):
-        return Number(f"{value:.17g}" if value != value else repr(value))
+        return WrittenNumber(f"{value:.17g}" if value != value else repr(value))
     if isinstance(value, int | Decimal):
-        return Number(value)
+        return WrittenNumber(value)
     if isinstance(value, list):
         return [_as_written(item) for item in value]
     if isinstance(value, dict):
@@ -431,7 +435,7 @@ def _as_written(value: Any) -> Any:
     )
 
 
-_READERS: Mapping[Kind, Callable[[Table, Report], Iterator[Row]]] = {
+_READERS: Mapping[Kind, Callable[[TableFile, Report], Iterator[TableRow]]] = {
     "csv": _csv_rows,
     "lines": _line_rows,
     "json": _list_rows,
@@ -439,7 +443,7 @@ _READERS: Mapping[Kind, Callable[[Table, Report], Iterator[Row]]] = {
 }
 
 
-def _columns(columns: Sequence[str]) -> str:
+def _columns_in_words(columns: Sequence[str]) -> str:
     """Return what the columns of a file are, and advice where they are one text."""
     if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
         return f"its only column is {columns[0][:300]!r}: write commas between the cells"

@@ -57,7 +57,7 @@ def sheet_as_text(file: Path, note: Note) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     for row in sheet:
-        rows.writerow([_cell(value) for value in row])
+        rows.writerow([_cell_text(value) for value in row])
 
     return text.getvalue()
 
@@ -114,7 +114,7 @@ def _read_sheet(file: Path, *, data_only: bool) -> tuple[list[tuple[Any, ...]], 
     return rows, titles if len(titles) > 1 else []
 
 
-def _cell(value: object) -> str:
+def _cell_text(value: object) -> str:
     """Return a cell as text: dates as ISO days, whole numbers without a point."""
     if value is None:
         return ""

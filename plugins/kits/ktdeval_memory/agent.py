@@ -13,7 +13,7 @@ from ktdeval_memory.embedding import Embedder, RemoteEmbedding, SessionEmbedder,
 from ktdeval_memory.layers import LayeredMemory, parameter_set
 from ktdeval_memory.params import MemoryParams
 from ktdeval_memory.record import AgentRecord
-from ktdeval_memory.step import Step
+from ktdeval_memory.step import MemoryStep
 
 
 class MemoryAgent:
@@ -45,7 +45,7 @@ class MemoryAgent:
         remembered = LayeredMemory(
             self._rules, record.memory, self._params.seed, embed, session.withhold
         )
-        step = Step(self._name, self._params, record, remembered, session)
+        step = MemoryStep(self._name, self._params, record, remembered, session)
         decision = step.decide(observation, is_first=memory is None)
 
         record.memory = remembered.to_json()

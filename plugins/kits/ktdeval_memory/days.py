@@ -26,7 +26,7 @@ Changes = Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
-class Day:
+class MemoryDay:
     """Facts of a day."""
 
     name: str  #: label of the day
@@ -36,14 +36,14 @@ class Day:
     changes: Changes
 
     @classmethod
-    def of(cls, state: ObservedState | None, name: str) -> Day:
+    def of(cls, state: ObservedState | None, name: str) -> MemoryDay:
         """Read a state; `name`: of the day if the task shows no state."""
         state = state or NOTHING_SHOWN
         changes = {}
         for label, asset in state.assets.items():
             changes[label] = _log_return(asset.figure("return_1d_pct"))
 
-        return cls(state.day or name, state, _assets(state), changes)
+        return cls(state.day or name, state, _remembered_assets(state), changes)
 
     @property
     def nav(self) -> float | None:
@@ -66,7 +66,7 @@ class Day:
         return len(self.assets) == 1 and set(self.state.candidates) <= set(self.assets)
 
 
-def _assets(state: ObservedState) -> tuple[str, ...]:
+def _remembered_assets(state: ObservedState) -> tuple[str, ...]:
     """Return the assets that are remembered for themselves: all that a decision is asked for or
     that a lesson is about, the only asset shown, or else those held. Of the many candidates of an
     order none can be preferred to another.
@@ -84,7 +84,7 @@ def _log_return(change_pct: float | None) -> float | None:
     return math.log1p(change_pct / 100)
 
 
-def growth(before: Day | None, today: Day) -> float:
+def growth(before: MemoryDay | None, today: MemoryDay) -> float:
     """Return the growth factor since the lesson `before` of an account in equal parts on the sides
     that its outcomes called for.
     """

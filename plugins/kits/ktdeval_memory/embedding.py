@@ -107,7 +107,7 @@ class SentenceEmbedder(_CachingEmbedder):
     """
 
     def __init__(self, name: str, weights: str) -> None:
-        self._model = _loaded(name, weights)
+        self._model = _load_model(name, weights)
         super().__init__(self._encoded)
 
     def _encoded(self, text: str) -> Vectors:
@@ -123,7 +123,7 @@ class SentenceEmbedder(_CachingEmbedder):
 
 
 @lru_cache(2)  # agents are made for each episode
-def _loaded(name: str, weights: str) -> Any:
+def _load_model(name: str, weights: str) -> Any:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"embedding: {name[:80]!r} is not a model's name, such as"

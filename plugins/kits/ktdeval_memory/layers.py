@@ -99,7 +99,7 @@ class MemoryState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Query:
+class MemoryQuery:
     """Query for the best memories of each layer, of all memories or of those about some assets."""
 
     text: str
@@ -267,7 +267,7 @@ class LayeredMemory:
 
         return self.add(layer, text)
 
-    def recall(self, queries: Sequence[Query]) -> list[Recalled]:
+    def recall(self, queries: Sequence[MemoryQuery]) -> list[Recalled]:
         """Return for each query the best memories of each layer. Under `one_score` all of these are
         new again.
         """
@@ -279,7 +279,7 @@ class LayeredMemory:
 
         return recalled
 
-    def _best(self, query: Query) -> Recalled:
+    def _best(self, query: MemoryQuery) -> Recalled:
         vector = self._embed([query.text])[0]
         scored = scaled_scores if self.rules.one_score else scores
         recalled: Recalled = {}

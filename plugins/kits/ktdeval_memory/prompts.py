@@ -12,8 +12,8 @@ from typing import Any
 from ktdeval.harness import Decision, joined, label_key, submission_object
 from ktdeval.observation import ObservedAsset, ObservedOutcome, ObservedState
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_memory.days import Day
-from ktdeval_memory.layers import Layer, Memory, ParameterSet, Query, Recalled
+from ktdeval_memory.days import MemoryDay
+from ktdeval_memory.layers import Layer, Memory, MemoryQuery, ParameterSet, Recalled
 from ktdeval_memory.params import MemoryParams
 from ktdeval_memory.record import AgentRecord, Pending
 
@@ -91,7 +91,7 @@ def history_of(asset: ObservedAsset, day: str) -> str:
     return str(words["history"].format(day=day, figures=", ".join(figures)))
 
 
-def profile_lines(today: Day, histories: Mapping[str, str]) -> list[str]:
+def profile_lines(today: MemoryDay, histories: Mapping[str, str]) -> list[str]:
     """Return what is told of each asset: what it is, by its own name where a label is that name and
     else its kind alone, and how it had done when it was first seen.
     """
@@ -113,19 +113,19 @@ def profile_lines(today: Day, histories: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def queries_of(today: Day) -> list[Query]:
+def queries_of(today: MemoryDay) -> list[MemoryQuery]:
     """Return what memories are recalled by: a query for each asset, and one for what is about none
     of them. If one asset is all that the day is about, its query chooses from all memories.
     """
     if today.is_of_one_asset:
-        return [Query(_query(today.assets[0], today))]
+        return [MemoryQuery(_query(today.assets[0], today))]
 
-    queries = [Query(_query(label, today), label) for label in today.assets]
-    rest = Query(wordings()["query_of_none"], None, frozenset(today.assets))
+    queries = [MemoryQuery(_query(label, today), label) for label in today.assets]
+    rest = MemoryQuery(wordings()["query_of_none"], None, frozenset(today.assets))
     return [*queries, rest]
 
 
-def _query(label: str, today: Day) -> str:
+def _query(label: str, today: MemoryDay) -> str:
     """Return the profile of an asset, or a question about it if only its kind is known."""
     if label in _profiles():
         return _profiles()[label]
@@ -138,7 +138,7 @@ def _query(label: str, today: Day) -> str:
 # ---- momentum and character
 
 
-def momentum_lines(params: MemoryParams, today: Day, record: AgentRecord) -> list[str]:
+def momentum_lines(params: MemoryParams, today: MemoryDay, record: AgentRecord) -> list[str]:
     """Return the momentum of each asset that has one, with the character that follows from it."""
     words = wordings()
     lines = []
@@ -163,10 +163,10 @@ def momentum_lines(params: MemoryParams, today: Day, record: AgentRecord) -> lis
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownMemories:
     """Memories that a prompt shows."""
 
-    queries: Sequence[Query]
+    queries: Sequence[MemoryQuery]
     recalled: Sequence[Recalled]
     #: ids of memories whose text the table of documents has
     in_news: frozenset[str] = frozenset()
@@ -195,7 +195,7 @@ class Shown:
             return section(words["memories"], words["nothing"])
         return joined(*parts)
 
-    def _title(self, query: Query) -> str:
+    def _title(self, query: MemoryQuery) -> str:
         words = wordings()
         if query.about is not None:
             return str(words["memories_of"].format(label=query.about))
@@ -272,33 +272,33 @@ def called_for(outcome: ObservedOutcome) -> str:
     words = wordings()
     move = words["unknown_change"]
     if outcome.change_pct is not None:
-        move = words["change"].format(percent=_rounded(outcome.change_pct))
+        move = words["change"].format(percent=_rounded_percent(outcome.change_pct))
     text: str = words["called_for"].format(asset=outcome.label, change=move, label=outcome.action)
     return text
 
 
-def _rounded(percent: float) -> float:
+def _rounded_percent(percent: float) -> float:
     """Return a change as it is written: two decimals, and 0 without a sign of a loss."""
     return round(percent, 2) or 0.0
 
 
-def moved_since(decision: Pending, today: Day) -> str:
+def moved_since(decision: Pending, today: MemoryDay) -> str:
     """Return how much assets have changed since a decision, and what the account has made."""
     words = wordings()
     parts = []
     for label, move in decision.moves.items():
         if move is not None:
-            percent = _rounded(100 * math.expm1(move))
+            percent = _rounded_percent(100 * math.expm1(move))
             parts.append(words["moved"].format(label=label, percent=percent))
 
     if today.nav is not None and decision.nav:
-        gained = _rounded(100 * (today.nav / decision.nav - 1))
+        gained = _rounded_percent(100 * (today.nav / decision.nav - 1))
         parts.append(words["account"].format(percent=gained))
 
     return ", ".join(parts) or str(words["no_figures"])
 
 
-def outcome_line(decision: Pending, today: Day, shown: Shown) -> str:
+def outcome_line(decision: Pending, today: MemoryDay, shown: ShownMemories) -> str:
     """Return a decision with its outcome, and its reason where no memory shown has it."""
     words = wordings()
     reason = ""

@@ -29,11 +29,11 @@ from ktdeval.observation import ObservedDocument, ObservedState
 from ktdeval.trading import DECIDED
 from ktdeval.values.jsonio import sha256_hex
 from ktdeval.values.typed import to_plain
-from ktdeval_memory.days import Day, growth, with_memories
+from ktdeval_memory.days import MemoryDay, growth, with_memories
 from ktdeval_memory.layers import LayeredMemory
 from ktdeval_memory.params import MemoryParams
 from ktdeval_memory.prompts import (
-    Shown,
+    ShownMemories,
     called_for,
     decided_in_words,
     history_of,
@@ -62,7 +62,7 @@ _ID = re.compile(r"M[1-9][0-9]*")
 
 
 @dataclass(frozen=True)
-class Step:
+class MemoryStep:
     """One step of the agent."""
 
     name: str
@@ -77,7 +77,7 @@ class Step:
         """Decide one step, after the lessons of a warm-up if it is the first one."""
         number = observation.step
         record = self.record
-        today = Day.of(observation.state, f"step {number}")
+        today = MemoryDay.of(observation.state, f"step {number}")
         role = role_text(self.params, self.memory.rules, today.state)
         system = joined(observation.rules, role)
         if is_first:
@@ -119,7 +119,7 @@ class Step:
         self.record.step = number - 1
         self.session.keep(to_plain(self.record))
 
-    def _request(self, today: Day) -> str:
+    def _request(self, today: MemoryDay) -> str:
         words = wordings()
         choice = words["choice"] if today.state.limits.asks_decisions else ""
         weighed = words["weighed"][
@@ -129,7 +129,7 @@ class Step:
 
     # --- the warm-up
 
-    def _warm_up(self, system: str, first: Day) -> None:
+    def _warm_up(self, system: str, first: MemoryDay) -> None:
         """Learn from the task's lessons: remember their documents and the model's explanation of
         the price move, and credit named memories as if an account had followed the labels. A lesson
         without an answer leaves its documents, and no reason.
@@ -139,7 +139,7 @@ class Step:
         value = 1.0
 
         for number, lesson in enumerate(lessons, start=-len(lessons)):
-            today = Day.of(lesson.state, lesson.day)
+            today = MemoryDay.of(lesson.state, lesson.day)
             value *= growth(before, today)
             before = today
             self.record.observed = number - 1
@@ -162,7 +162,7 @@ class Step:
         for decision in self.record.pending:
             decision.nav *= scale
 
-    def _explain(self, system: str, lesson: Lesson, today: Day, shown: Shown) -> str:
+    def _explain(self, system: str, lesson: Lesson, today: MemoryDay, shown: ShownMemories) -> str:
         """Return the model's explanation of a lesson; empty if the call fails, which is counted
         under its kind.
         """
@@ -192,7 +192,9 @@ class Step:
 
     # --- what is shown
 
-    def _day_text(self, today: Day, text: str, state: ObservedState, shown: Shown) -> str:
+    def _day_text(
+        self, today: MemoryDay, text: str, state: ObservedState, shown: ShownMemories
+    ) -> str:
         """Return the profile of the assets, the day as the task shows it, momentum and memories."""
         words = wordings()
         if today.state.sections:
@@ -205,28 +207,28 @@ class Step:
             shown.text(),
         )
 
-    def _shown_state(self, today: Day) -> ObservedState:
+    def _shown_state(self, today: MemoryDay) -> ObservedState:
         """Return the state of the day with the ids of its documents, and their texts if wanted."""
-        ids = [self.record.shown[_digest(document)] for document in today.documents]
+        ids = [self.record.shown[_document_digest(document)] for document in today.documents]
         return with_memories(today.state, ids, self.params.texts == "full")
 
-    def _recall(self, today: Day) -> Shown:
+    def _recall(self, today: MemoryDay) -> ShownMemories:
         queries = queries_of(today)
         in_news: frozenset[str] = frozenset()
         if self.params.texts == "full":
             in_news = frozenset(self.record.shown.values())
-        return Shown(queries, self.memory.recall(queries), in_news)
+        return ShownMemories(queries, self.memory.recall(queries), in_news)
 
     # --- what is remembered
 
-    def _observe(self, today: Day, number: int) -> None:
+    def _observe(self, today: MemoryDay, number: int) -> None:
         """Remember the documents that were not shown at the last step, and the figures of the
         day.
         """
         record = self.record
         ids: dict[str, str] = {}
         for document in today.documents:
-            digest = _digest(document)
+            digest = _document_digest(document)
             if digest in record.shown:
                 ids[digest] = record.shown[digest]
             elif digest not in ids:
@@ -275,10 +277,10 @@ class Step:
     def _remember(
         self,
         number: int,
-        today: Day,
+        today: MemoryDay,
         decided: str,
         text: str,
-        shown: Shown,
+        shown: ShownMemories,
         nav: float | None = None,
     ) -> None:
         """Remember the reason of a decision or lesson, and which of the memories shown it names."""
@@ -300,7 +302,7 @@ class Step:
             step=number,
             day=today.name,
             nav=nav,
-            ids=_named(text, shown),
+            ids=_named_memories(text, shown),
             decided=decided,
             reason=self.session.withhold(brief),
             memory=memory or "",
@@ -309,7 +311,7 @@ class Step:
         )
         self.record.pending.append(pending)
 
-    def _await_orders(self, decision: Decision, submitted: str, today: Day) -> None:
+    def _await_orders(self, decision: Decision, submitted: str, today: MemoryDay) -> None:
         """Note which assets the latest decision is about: what becomes of their orders, and of
         their prices, is shown later.
         """
@@ -336,9 +338,9 @@ class Step:
         self,
         messages: list[Message],
         state: ObservedState,
-        today: Day,
+        today: MemoryDay,
         number: int,
-        shown: Shown,
+        shown: ShownMemories,
     ) -> None:
         """Remember outcomes that are now known with what the model concludes from them, which it is
         asked at the end of the day's message. Without an answer, the reason is remembered with it.
@@ -368,7 +370,7 @@ class Step:
             self.memory.add_reflection(line)
             decision.reflected = True
 
-    def _settle(self, number: int, today: Day, nav: float | None = None) -> None:
+    def _settle(self, number: int, today: MemoryDay, nav: float | None = None) -> None:
         """Credit the memories of decisions whose outcome is now known."""
         nav = today.nav if nav is None else nav
         if nav is None:
@@ -388,7 +390,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.replace("```", "'''").split())
 
 
-def _digest(document: ObservedDocument) -> str:
+def _document_digest(document: ObservedDocument) -> str:
     parts = (document.day, document.kind, document.title, document.text)
     return sha256_hex("\n".join(parts))[:16]
 
@@ -403,7 +405,7 @@ def _with_words(messages: Sequence[Message], text: str) -> list[Message]:
     return [*messages, Message("user", text)]
 
 
-def _named(text: str, shown: Shown) -> list[str]:
+def _named_memories(text: str, shown: ShownMemories) -> list[str]:
     """Return the ids of memories shown that a text names, each once."""
     named: dict[str, None] = {}
     for ids in _NAMED.findall(text):

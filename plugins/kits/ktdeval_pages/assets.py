@@ -30,7 +30,7 @@ def stylesheet() -> str:
 
 def shared_script() -> str:
     """Return the script that defines `kt`, the object that scripts of a page use."""
-    parts = ['"use strict";', f"window.kt = {{values: {_values()}}};"]
+    parts = ['"use strict";', f"window.kt = {{values: {_values_json()}}};"]
     parts += [_script(name) for name in _SHARED_SCRIPTS]
     return "\n".join(parts) + "\n"
 
@@ -52,7 +52,7 @@ def _script(name: str) -> str:
     return _KIT.joinpath("scripts", f"{name}.js").read_text(encoding="utf-8").strip()
 
 
-def _values() -> str:
+def _values_json() -> str:
     """Return tokens and words as JSON, in the order of their files: pages list them in it."""
     light = {name: colour.light for name, colour in TOKENS.items()}
     dark = {name: colour.dark for name, colour in TOKENS.items()}

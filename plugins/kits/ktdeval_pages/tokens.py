@@ -17,7 +17,7 @@ class Colour:
     dark: str
 
 
-def _read() -> dict[str, dict[str, Colour]]:
+def _read_tokens() -> dict[str, dict[str, Colour]]:
     groups = load_yaml(Path(__file__).with_name("tokens.yaml"))
     read: dict[str, dict[str, Colour]] = {}
     for group, tokens in groups.items():
@@ -25,7 +25,7 @@ def _read() -> dict[str, dict[str, Colour]]:
     return read
 
 
-_GROUPS = _read()
+_GROUPS = _read_tokens()
 
 TOKENS: Mapping[str, Colour] = _GROUPS["surfaces"] | _GROUPS["plots"] | _GROUPS["series"]
 """Colour of each token by its name."""

@@ -65,7 +65,7 @@ def _joined_words(own: OwnWords) -> Words:
     labels = dict(own.labels)
     for name, words in cards["labels"].items():
         tone = labels[name].tone if name in labels else ""
-        labels[name] = Mark(tone, _plain(words["meaning"]))
+        labels[name] = Mark(tone, _plain_meaning(words["meaning"]))
 
     units = dict(own.units)
     for name, unit in cards["units"].items():
@@ -74,22 +74,22 @@ def _joined_words(own: OwnWords) -> Words:
     return Words(
         labels=labels,
         tiers=own.tiers,
-        provenance=_kinds(cards["provenance"]),
-        failures=_kinds(cards["failures"]),
+        provenance=_kinds_by_name(cards["provenance"]),
+        failures=_kinds_by_name(cards["failures"]),
         units=units,
         undefined=own.undefined,
     )
 
 
-def _kinds(words_by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, Kind]:
+def _kinds_by_name(words_by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, Kind]:
     kinds = {}
     for name, words in words_by_name.items():
-        kinds[name] = Kind(words["label"], _plain(words["meaning"]))
+        kinds[name] = Kind(words["label"], _plain_meaning(words["meaning"]))
 
     return kinds
 
 
-def _plain(meaning: str) -> str:
+def _plain_meaning(meaning: str) -> str:
     """Return a meaning without Markdown, which pages would show as it is."""
     return meaning.replace("`", "")
 

@@ -148,7 +148,7 @@ def to_reply(output: ModelOutput) -> Reply:
         content=message.text,
         tool_calls=tuple(calls),
         finish_reason=_FINISH_REASONS.get(output.stop_reason, "stop"),
-        usage=_usage(output),
+        usage=_call_usage(output),
         reasoning="\n".join(reasoning),
         served_by=output.model,
         notes=() if output.usage is not None else (NO_USAGE,),
@@ -165,7 +165,7 @@ def _arguments_text(call: InspectCall) -> str:
     return json.dumps(call.arguments)
 
 
-def _usage(output: ModelOutput) -> Usage:
+def _call_usage(output: ModelOutput) -> Usage:
     """Return the tokens of a call. Inspect counts cached input apart, ktdeval within the input."""
     usage = output.usage
     if usage is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ktdeval_board.attempts import OF_ONE, known_attempts
-from ktdeval_board.checking.findings import At, Check, Stage, rule
+from ktdeval_board.checking.findings import Check, FileMessage, Stage, rule
 from ktdeval_board.documents import TRUST, Submitter
 from ktdeval_board.entries import (
     Candidate,
@@ -31,7 +31,7 @@ _DEFINITION = ("better", "formula", "range", "unit")
 
 
 @dataclass(frozen=True)
-class Together:
+class SoundCards:
     """All cards that are sound in themselves."""
 
     candidates: Sequence[Candidate]
@@ -86,7 +86,7 @@ class Together:
 
 
 @rule("duplicate", Stage.TOGETHER)
-def _duplicate(together: Together) -> Iterator[At]:
+def _duplicate(together: SoundCards) -> Iterator[FileMessage]:
     def system(candidate: Candidate) -> Hashable:
         return identity(candidate.card, candidate.division), together.party(candidate)
 
@@ -95,17 +95,17 @@ def _duplicate(together: Together) -> Iterator[At]:
             f"has a card in division {candidate.division.id} already: {earlier.where}; one attempt"
             " each"
         )
-        yield At(candidate.where, f"{identity_words(candidate.card)} {there}")
+        yield FileMessage(candidate.where, f"{identity_words(candidate.card)} {there}")
 
 
 @rule("copy", Stage.TOGETHER)
-def _copied(together: Together) -> Iterator[At]:
+def _copied(together: SoundCards) -> Iterator[FileMessage]:
     first: dict[str, Candidate] = {}
     for candidate in together.standing:
         for key, what in _fingerprints(candidate):
             earlier = first.setdefault(key, candidate)
             if earlier is not candidate and not _is_baseline_elsewhere(earlier, candidate):
-                yield At(candidate.where, f"{what} is also on {earlier.where}")
+                yield FileMessage(candidate.where, f"{what} is also on {earlier.where}")
                 break
 
 
@@ -116,7 +116,7 @@ def _is_baseline_elsewhere(one: Candidate, other: Candidate) -> bool:
 
 
 @rule("mask-key", Stage.TOGETHER)
-def _key_used(together: Together) -> Iterator[At]:
+def _key_used(together: SoundCards) -> Iterator[FileMessage]:
     first: dict[str, Candidate] = {}
     for candidate in together.ordered:
         key = candidate.card.mask_key
@@ -128,7 +128,7 @@ def _key_used(together: Together) -> Iterator[At]:
             problem = (
                 f"was the key of {earlier.where}, whose records tell what each handle stands for"
             )
-            yield At(candidate.where, f"{key} {problem}; run again without --mask-key")
+            yield FileMessage(candidate.where, f"{key} {problem}; run again without --mask-key")
 
 
 def _is_one_run(one: Candidate, other: Candidate) -> bool:
@@ -159,7 +159,7 @@ def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
 
 
 @rule("name", Stage.TOGETHER)
-def _name(together: Together) -> Iterator[At]:
+def _name(together: SoundCards) -> Iterator[FileMessage]:
     for earlier, candidate in together.later(lambda each: path_segment(each.model).casefold()):
         if candidate.model != earlier.model:
             yield _mistaken("model", candidate, candidate.model, earlier, earlier.model)
@@ -169,13 +169,15 @@ def _name(together: Together) -> Iterator[At]:
             yield _mistaken("agent", candidate, candidate.agent, earlier, earlier.agent)
 
 
-def _mistaken(part: str, candidate: Candidate, name: str, earlier: Candidate, other: str) -> At:
+def _mistaken(
+    part: str, candidate: Candidate, name: str, earlier: Candidate, other: str
+) -> FileMessage:
     problem = f"{part}.name: {name!r} can be taken for {other!r} of {earlier.where}"
-    return At(candidate.where, problem)
+    return FileMessage(candidate.where, problem)
 
 
 @rule("attempts", Stage.TOGETHER)
-def _attempts(together: Together) -> Iterator[At]:
+def _attempts(together: SoundCards) -> Iterator[FileMessage]:
     counts: defaultdict[Hashable, int] = defaultdict(int)
     # Withdrawn cards count as attempts of all others.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
@@ -189,16 +191,16 @@ def _attempts(together: Together) -> Iterator[At]:
         where = f"{candidate.where.removesuffix('.json')}.submission.json"
         if declared < counts[key]:
             there = f"{counts[key]} cards of this model and agent are here, withdrawn ones included"
-            yield At(where, f"attempts.runs: {declared} declared; {there}")
+            yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
             continue
 
         known = _known_attempts(together, candidate)
         if declared < known:
             there = f"{known} registrations and cards {OF_ONE} are here"
-            yield At(where, f"attempts.runs: {declared} declared; {there}")
+            yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
 
 
-def _known_attempts(together: Together, candidate: Candidate) -> int:
+def _known_attempts(together: SoundCards, candidate: Candidate) -> int:
     """Return the attempts that the board knows of; 0 if it does not count them for this card."""
     division = candidate.division
     if not division.is_governed or not candidate.card.registration:
@@ -221,13 +223,13 @@ def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[st
 
     def register(differences: Callable[[Card, Card], Iterator[str]]) -> Check:
         @rule(rule_id, Stage.TOGETHER)
-        def check(together: Together) -> Iterator[At]:
+        def check(together: SoundCards) -> Iterator[FileMessage]:
             for earlier, candidate in together.later(lambda each: each.division.id):
                 if earlier.verdict is None or not earlier.verdict.is_executed:
                     continue
 
                 for what in differences(earlier.card, candidate.card):
-                    yield At(candidate.where, f"{what} than on {earlier.where}")
+                    yield FileMessage(candidate.where, f"{what} than on {earlier.where}")
 
         return check
 

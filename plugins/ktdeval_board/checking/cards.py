@@ -79,7 +79,7 @@ for _id in ("task-version", "task-config", "rules"):
     rule(_id, Stage.CARD)(partial(_facet, _id))
 
 
-def _described(rule_id: str, inputs: CardInputs) -> Iterator[str]:
+def _market_mismatches(rule_id: str, inputs: CardInputs) -> Iterator[str]:
     """Yield what the card says of the board's market that is not so."""
     if inputs.market is None:
         return
@@ -92,12 +92,12 @@ def _described(rule_id: str, inputs: CardInputs) -> Iterator[str]:
 @rule("snapshot", Stage.CARD)
 def _snapshot(inputs: CardInputs) -> Iterator[str]:
     yield from _facet("snapshot", inputs)
-    yield from _described("snapshot", inputs)
+    yield from _market_mismatches("snapshot", inputs)
 
 
 @rule("reference", Stage.CARD)
 def _reference(inputs: CardInputs) -> Iterator[str]:
-    yield from _described("reference", inputs)
+    yield from _market_mismatches("reference", inputs)
 
 
 @rule("name", Stage.CARD)
@@ -156,7 +156,7 @@ def _market_words(inputs: CardInputs) -> str:
 @rule("windows", Stage.CARD)
 def _windows(inputs: CardInputs) -> Iterator[str]:
     division = inputs.nearest
-    yield from _described("windows", inputs)
+    yield from _market_mismatches("windows", inputs)
     if division is None or not division.windows or "windows" not in inputs.facets:
         return
 

@@ -35,7 +35,7 @@ _VERBS = {"M": "changes", "D": "deletes", "T": "changes the kind of"}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A file that differs from the common state."""
 
     how: str  #: git's letter for the kind of change
@@ -43,7 +43,7 @@ class Change:
     where: str  #: its path relative to the board
 
 
-def changes_since(folder: Path, since: str) -> list[Change]:
+def changes_since(folder: Path, since: str) -> list[FileChange]:
     """List the files that differ from where the branch left another one.
 
     Files that are not committed yet count, so that a submission can be checked before its commit;
@@ -57,14 +57,14 @@ def changes_since(folder: Path, since: str) -> list[Change]:
             " (safe.directory)"
         )
 
-    return list(_changes(git, folder, _merge_base(git, folder, since)))
+    return list(_changes_since_base(git, folder, _merge_base(git, folder, since)))
 
 
 # -- rules on a change
 
 
 @rule("link", Stage.CHANGES)
-def _link(change: Change) -> Iterator[str]:
+def _link(change: FileChange) -> Iterator[str]:
     if change.mode == _LINK:
         yield "is a symbolic link; put the file itself there"
     elif change.mode == _SUBMODULE:
@@ -72,13 +72,13 @@ def _link(change: Change) -> Iterator[str]:
 
 
 @rule("executable", Stage.CHANGES)
-def _executable(change: Change) -> Iterator[str]:
+def _executable(change: FileChange) -> Iterator[str]:
     if change.mode == _EXECUTABLE and change.how == "A":
         yield "is executable; take the bit away (git update-index --chmod=-x)"
 
 
 @rule("foreign-file", Stage.CHANGES)
-def _foreign_file(change: Change) -> Iterator[str]:
+def _foreign_file(change: FileChange) -> Iterator[str]:
     if change.how != "A":
         verb = _VERBS.get(change.how, "changes")
         yield (
@@ -90,13 +90,13 @@ def _foreign_file(change: Change) -> Iterator[str]:
 
 
 @rule("verdict", Stage.CHANGES)
-def _verdict(change: Change) -> Iterator[str]:
+def _verdict(change: FileChange) -> Iterator[str]:
     if change.how == "A" and _is_verdict(change):
         yield _added()
 
 
 @rule("drawn-key", Stage.CHANGES)
-def _drawn_key(change: Change) -> Iterator[str]:
+def _drawn_key(change: FileChange) -> Iterator[str]:
     if change.how == "A" and _is_key(change):
         yield (
             "the submission adds this file; keys are drawn by the board alone, on its main branch"
@@ -104,21 +104,21 @@ def _drawn_key(change: Change) -> Iterator[str]:
         )
 
 
-def _is_below_submitted(change: Change) -> bool:
+def _is_below_submitted(change: FileChange) -> bool:
     folder, slash, _ = change.where.partition("/")
     return bool(slash) and folder in SUBMITTED
 
 
-def _is_answer(change: Change) -> bool:
+def _is_answer(change: FileChange) -> bool:
     """Return whether a file is one that only the board adds, which has a rule of its own."""
     return _is_verdict(change) or _is_key(change)
 
 
-def _is_key(change: Change) -> bool:
+def _is_key(change: FileChange) -> bool:
     return change.where.startswith(f"{KEYS}/")
 
 
-def _is_verdict(change: Change) -> bool:
+def _is_verdict(change: FileChange) -> bool:
     return change.where.startswith(f"{VERDICTS}/")
 
 
@@ -157,7 +157,7 @@ def _merge_base(git: Git, folder: Path, since: str) -> str:
     return base.decode("ascii").split()[0]
 
 
-def _changes(git: Git, folder: Path, base: str) -> Iterator[Change]:
+def _changes_since_base(git: Git, folder: Path, base: str) -> Iterator[FileChange]:
     """Yield changes in commits, then those that are not committed, without files that the check
     itself writes.
     """
@@ -169,14 +169,14 @@ def _changes(git: Git, folder: Path, base: str) -> Iterator[Change]:
     changes = list(_differences(git, folder, ("HEAD",)))
     for path in new.split(b"\0"):
         if path:
-            changes.append(Change("A", _PLAIN, os.fsdecode(path)))
+            changes.append(FileChange("A", _PLAIN, os.fsdecode(path)))
 
     for change in changes:
         if change.where.partition("/")[0] not in WRITTEN:
             yield change
 
 
-def _differences(git: Git, folder: Path, revisions: Sequence[str]) -> Iterator[Change]:
+def _differences(git: Git, folder: Path, revisions: Sequence[str]) -> Iterator[FileChange]:
     """Yield files that differ between two revisions, or between one and the work tree."""
     raw = git.answer(*_DIFF, *revisions, "--", ".")
     if raw is None:
@@ -185,4 +185,4 @@ def _differences(git: Git, folder: Path, revisions: Sequence[str]) -> Iterator[C
     fields = raw.split(b"\0")
     for head, path in zip(fields[::2], fields[1::2], strict=False):
         _, mode, _, _, how = head.decode("ascii").split(" ")
-        yield Change(how[:1], mode, os.fsdecode(path))
+        yield FileChange(how[:1], mode, os.fsdecode(path))

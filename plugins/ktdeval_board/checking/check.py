@@ -18,9 +18,9 @@ from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import content_hash
 from ktdeval.values.typed import Value, encode_canonical
 from ktdeval_board.checking.changes import changes_since
-from ktdeval_board.checking.content import Given, check_content, check_files
+from ktdeval_board.checking.content import CheckContext, check_content, check_files
 from ktdeval_board.checking.definitions import definition_problems
-from ktdeval_board.checking.findings import At, Finding
+from ktdeval_board.checking.findings import FileMessage, Finding
 from ktdeval_board.checking.records import (
     Evidence,
     RecordedCard,
@@ -120,7 +120,7 @@ def check_board(
     rules = load_rules(folder)
     errata = load_errata(folder)
     findings = check_files(folder, rules)
-    given = Given(options.submitted, plugins)
+    given = CheckContext(options.submitted, plugins)
     refused_documents, candidates = check_content(
         folder, rules, errata, options.today, options.every, given
     )
@@ -129,7 +129,7 @@ def check_board(
         return CheckReport(tuple(sorted(set(findings))), (), 0)
 
     markets = OpenedMarkets(rules, plugins, options.data)
-    run = _Run(BoardFolder(folder), markets, plugins, options, tell)
+    run = _RecordsChecker(BoardFolder(folder), markets, plugins, options, tell)
     refused = [finding.path for finding in findings]
     sound = []
     for candidate in candidates:
@@ -158,7 +158,7 @@ def check_changes(folder: Path, since: str) -> list[Finding]:
     return sorted(findings)
 
 
-class _Run:
+class _RecordsChecker:
     """Checks the records of sound cards.
 
     `findings, checked, skipped, notes`: as in `CheckReport`, so far.
@@ -286,7 +286,9 @@ class _Run:
         if market is not None:
             described = self._markets.document(candidate.division)
             faults = description_problems(candidate.card, described)
-            refused = recorded.refused(*((rule, At(CARD, message)) for rule, message in faults))
+            refused = recorded.refused(
+                *((rule, FileMessage(CARD, message)) for rule, message in faults)
+            )
             if refused:
                 return Evidence(refused)
 
@@ -295,7 +297,9 @@ class _Run:
             return Evidence(notes=(missing,))
 
         definitions = definition_problems(candidate.card, self._plugins)
-        refused = recorded.refused(*(("metric", At(CARD, message)) for message in definitions))
+        refused = recorded.refused(
+            *(("metric", FileMessage(CARD, message)) for message in definitions)
+        )
         if refused:
             return Evidence(refused)
         unknown = unknown_model(candidate.card, self._plugins)

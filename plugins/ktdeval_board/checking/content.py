@@ -15,10 +15,10 @@ from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.values.jsonio import JsonValue, file_sha256
 from ktdeval.values.typed import from_plain
-from ktdeval_board.checking.across import Together
+from ktdeval_board.checking.across import SoundCards
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.files import (
-    Tree,
+    BoardTree,
     listed_cards,
     listed_imports,
     listed_keys,
@@ -26,10 +26,10 @@ from ktdeval_board.checking.files import (
     records_folder,
     walk,
 )
-from ktdeval_board.checking.findings import At, Finding
+from ktdeval_board.checking.findings import FileMessage, Finding
 from ktdeval_board.checking.registrations import KeyInputs, RegistrationInputs
-from ktdeval_board.checking.rules import Faults, Inputs, Stage, findings_of
-from ktdeval_board.checking.texts import Read
+from ktdeval_board.checking.rules import FileFaults, Stage, StageInputs, findings_of
+from ktdeval_board.checking.texts import ReadDocument
 from ktdeval_board.documents import Imported, Records, Submission, Submitter, Verdict, in_words
 from ktdeval_board.entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
@@ -37,7 +37,7 @@ from ktdeval_board.market_document import Market
 from ktdeval_board.reading import parse_untrusted, read_own, read_text
 from ktdeval_board.registrations import (
     NONE_FILED,
-    Filed,
+    FiledRegistration,
     Registrations,
     names_registration,
     registrations_on,
@@ -65,7 +65,7 @@ def check_files(folder: Path, rules: Rules) -> list[Finding]:
     """Check every file of a board: kind, name, path, size, the hash that a card's name says, and
     what is missing.
     """
-    findings = set(findings_of(Stage.TREE, Tree(folder, rules.limits)))
+    findings = set(findings_of(Stage.TREE, BoardTree(folder, rules.limits)))
     for item in walk(folder, rules.limits):
         findings.update(findings_of(Stage.FILES, item))
 
@@ -73,7 +73,7 @@ def check_files(folder: Path, rules: Rules) -> list[Finding]:
 
 
 @dataclass(frozen=True)
-class Given:
+class CheckContext:
     """What a check is given besides the board."""
 
     #: ids of cards that are being submitted, which come after all others
@@ -87,7 +87,7 @@ def check_content(
     errata: Sequence[Erratum],
     today: str,
     every: bool = False,
-    given: Given = Given(),
+    given: CheckContext = CheckContext(),
 ) -> tuple[list[Finding], list[Candidate]]:
     """Check every document that submitters wrote, as far as possible without records and market.
 
@@ -96,7 +96,7 @@ def check_content(
     their paths.
     """
     known = load_plugins() if given.plugins is None else given.plugins
-    documents = _Documents(BoardFolder(folder), rules, today, every, known)
+    documents = _DocumentChecker(BoardFolder(folder), rules, today, every, known)
     documents.look_at_registrations(load_excuses(folder))
     candidates = []
     for files in listed_cards(folder):
@@ -107,7 +107,7 @@ def check_content(
     for path in listed_imports(folder):
         documents.decode(path, documents.read(path, rules.limits.bytes_of("card_mb")), Imported)
 
-    everything = Together(candidates, documents.registrations, given.submitted)
+    everything = SoundCards(candidates, documents.registrations, given.submitted)
     together = findings_of(Stage.TOGETHER, everything)
     refused = {finding.path.replace(".submission.json", ".json") for finding in together}
     sound = [candidate for candidate in candidates if candidate.where not in refused]
@@ -119,12 +119,12 @@ def registrations_of(folder: Path, rules: Rules, today: str) -> tuple[list[Findi
     """Check the registrations of a board and the keys drawn for them; return what is refused, and
     those that are sound.
     """
-    documents = _Documents(BoardFolder(folder), rules, today, every=False, plugins=None)
+    documents = _DocumentChecker(BoardFolder(folder), rules, today, every=False, plugins=None)
     documents.look_at_registrations(load_excuses(folder))
     return documents.findings, documents.registrations
 
 
-class _Documents:
+class _DocumentChecker:
     """Takes documents from stage to stage."""
 
     def __init__(
@@ -160,7 +160,7 @@ class _Documents:
 
             signed_by = registration_key(path, document.submitter, drawn, self._rules)
             where = self._board.relative(path)
-            filed.append(Filed(where, document, drawn, excuse, signed_by))
+            filed.append(FiledRegistration(where, document, drawn, excuse, signed_by))
 
         registrations = registrations_on(self._rules, filed)
         sound = []
@@ -201,7 +201,7 @@ class _Documents:
         if value is not None:
             # Tables show who registered, so that these texts must not be formulas.
             shown: dict[str, JsonValue] = {"submitter": value.get("submitter")}
-            submitter = Read(self._board.relative(path), shown, is_table=True)
+            submitter = ReadDocument(self._board.relative(path), shown, is_table=True)
             if self._found(Stage.JSON, submitter):
                 return None
 
@@ -330,7 +330,7 @@ class _Documents:
         try:
             verdict = read_own(path, Verdict)
         except CardError as error:
-            self._refuse(path, "verdict", _without(error, path))
+            self._refuse(path, "verdict", _message_without_path(error, path))
             return None
 
         if verdict.card != files.card_id:
@@ -394,10 +394,10 @@ class _Documents:
                 faults.append(("json", "is no JSON object"))
         except CardError as error:
             rule = "size" if "are taken" in str(error) else "json"
-            faults.append((rule, _without(error, path)))
+            faults.append((rule, _message_without_path(error, path)))
 
         if faults or not is_known:
-            read = Read(self._board.relative(path), value, tuple(faults), **more)
+            read = ReadDocument(self._board.relative(path), value, tuple(faults), **more)
             if self._found(Stage.JSON, read):
                 return None
 
@@ -456,16 +456,16 @@ class _Documents:
 
         return False
 
-    def _found(self, stage: Stage, inputs: Inputs) -> bool:
+    def _found(self, stage: Stage, inputs: StageInputs) -> bool:
         findings = findings_of(stage, inputs)
         self.findings += findings
         return bool(findings)
 
     def _refuse(self, path: Path, rule: str, message: str) -> None:
         where = self._board.relative(path)
-        self._found(Stage.DOCUMENTS, Faults(where, [(rule, At(where, message))]))
+        self._found(Stage.DOCUMENTS, FileFaults(where, [(rule, FileMessage(where, message))]))
 
 
-def _without(error: KtdevalError, path: Path) -> str:
+def _message_without_path(error: KtdevalError, path: Path) -> str:
     """Return an error's message without the path in front, which differs from machine to machine."""
     return str(error).removeprefix(f"{path}: ")

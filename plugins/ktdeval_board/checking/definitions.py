@@ -19,7 +19,7 @@ def definition_problems(card: Card, plugins: Plugins) -> Iterator[str]:
     """Yield where a card defines a figure otherwise than the suite; figures of plugins that are not
     installed are not compared. The task of the card is installed.
     """
-    known = _known(card, plugins)
+    known = _installed_definitions(card, plugins)
     for name, figure in figures_of(card).items():
         if name not in known:
             continue
@@ -34,7 +34,7 @@ def definition_problems(card: Card, plugins: Plugins) -> Iterator[str]:
                 )
 
 
-def _known(card: Card, plugins: Plugins) -> Mapping[str, Any]:
+def _installed_definitions(card: Card, plugins: Plugins) -> Mapping[str, Any]:
     """Return the installed definitions of a card's figures, by name."""
     if not isinstance(card, TradingCard):
         task: Any = plugins.make_task(card.task.name)

@@ -17,7 +17,7 @@ from ktdeval.cards import signature_path
 from ktdeval.errors import StoreError
 from ktdeval.values.jsonio import file_sha256
 from ktdeval_board import layout
-from ktdeval_board.checking.findings import At, Stage, rule
+from ktdeval_board.checking.findings import FileMessage, Stage, rule
 from ktdeval_board.documents import RECORD_FORM
 from ktdeval_board.layout import (
     CARD_ID,
@@ -56,7 +56,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGN
 
 
 @dataclass(frozen=True)
-class Item:
+class FolderItem:
     """An entry of a folder."""
 
     name: str
@@ -95,7 +95,7 @@ class Item:
         return not any(next(check(self), None) for check in checks)
 
 
-def walk(folder: Path, limits: Limits) -> Iterator[Item]:
+def walk(folder: Path, limits: Limits) -> Iterator[FolderItem]:
     """Yield the entries of a board that are checked, those of each folder in the order of their
     names. Raises StoreError: a folder that the check writes to is a link or no folder.
     """
@@ -114,7 +114,7 @@ def walk(folder: Path, limits: Limits) -> Iterator[Item]:
             waiting += _items(item.path, item.where, limits)
 
 
-def _items(folder: Path, where: str, limits: Limits | None = None) -> list[Item]:
+def _items(folder: Path, where: str, limits: Limits | None = None) -> list[FolderItem]:
     """List a folder in the order of names. A folder that can't be listed has one entry, with the
     reason.
     """
@@ -129,7 +129,7 @@ def _items(folder: Path, where: str, limits: Limits | None = None) -> list[Item]
 
         for entry in ordered:
             state = entry.stat(follow_symlinks=False)
-            item = Item(
+            item = FolderItem(
                 name=entry.name,
                 where=f"{where}/{entry.name}" if where else entry.name,
                 path=Path(entry.path),
@@ -141,7 +141,7 @@ def _items(folder: Path, where: str, limits: Limits | None = None) -> list[Item]
             items.append(item)
     except OSError as error:
         problem = f"can't be looked at: {error.strerror or 'unreadable'}"
-        return [Item(folder.name, where or ".", folder, mode=0, problem=problem)]
+        return [FolderItem(folder.name, where or ".", folder, mode=0, problem=problem)]
 
     return items
 
@@ -154,7 +154,7 @@ def is_plain_folder(path: Path) -> bool:
         return False
 
 
-def _plain_files(folder: Path, top: str) -> Iterator[Item]:
+def _plain_files(folder: Path, top: str) -> Iterator[FolderItem]:
     """Yield plain files below a folder of the board; nothing behind a link."""
     if not is_plain_folder(folder / top):
         return
@@ -216,7 +216,7 @@ def records_folder(board: BoardFolder, card_id: str) -> Path | None:
 
 
 @rule("link", Stage.FILES)
-def _link(item: Item) -> Iterator[str]:
+def _link(item: FolderItem) -> Iterator[str]:
     if stat.S_ISLNK(item.mode):
         yield "is a symbolic link; put the file itself there"
     elif item.where == ".gitmodules":
@@ -224,7 +224,7 @@ def _link(item: Item) -> Iterator[str]:
 
 
 @rule("special", Stage.FILES)
-def _special(item: Item) -> Iterator[str]:
+def _special(item: FolderItem) -> Iterator[str]:
     if item.problem:
         yield item.problem
     elif not (item.is_folder or item.is_plain_file or stat.S_ISLNK(item.mode)):
@@ -232,14 +232,14 @@ def _special(item: Item) -> Iterator[str]:
 
 
 @rule("path", Stage.FILES)
-def _path(item: Item) -> Iterator[str]:
+def _path(item: FolderItem) -> Iterator[str]:
     is_safe = _SAFE_NAME.fullmatch(item.name) and not _RESERVED.fullmatch(item.name)
     if item.is_submitted and not is_safe:
         yield "its name is not made of ASCII letters, digits, dots, dashes and underscores alone"
 
 
 @rule("foreign-file", Stage.FILES)
-def _foreign_file(item: Item) -> Iterator[str]:
+def _foreign_file(item: FolderItem) -> Iterator[str]:
     if not item.is_submitted or next(_path(item), None):
         return
 
@@ -255,19 +255,19 @@ def _foreign_file(item: Item) -> Iterator[str]:
 
 
 @rule("case", Stage.FILES)
-def _case(item: Item) -> Iterator[str]:
+def _case(item: FolderItem) -> Iterator[str]:
     if item.twins > 1:
         yield "differs from its neighbour by upper and lower case alone"
 
 
 @rule("executable", Stage.FILES)
-def _executable(item: Item) -> Iterator[str]:
+def _executable(item: FolderItem) -> Iterator[str]:
     if item.is_submitted and item.is_plain_file and item.mode & 0o111:
         yield "is executable; take the bit away (chmod -x)"
 
 
 @rule("size", Stage.FILES)
-def _size(item: Item) -> Iterator[str]:
+def _size(item: FolderItem) -> Iterator[str]:
     if not item.is_submitted or not item.is_plain_file or item.limits is None:
         return
 
@@ -283,7 +283,7 @@ def _size(item: Item) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Tree:
+class BoardTree:
     """Files of a board in its folders of cards and records."""
 
     folder: Path
@@ -301,7 +301,7 @@ class Tree:
         return cards
 
     @cached_property
-    def _named(self) -> list[Item]:
+    def _named(self) -> list[FolderItem]:
         return [
             item
             for item in _plain_files(self.folder, CARDS)
@@ -334,7 +334,7 @@ class Tree:
         return allowed
 
     @cached_property
-    def records(self) -> list[Item]:
+    def records(self) -> list[FolderItem]:
         """Folders of records."""
         top = self.folder / RECORDS
         if not is_plain_folder(top):
@@ -344,31 +344,33 @@ class Tree:
         return [item for item in items if CARD_ID.fullmatch(item.name) and item.is_folder]
 
 
-def _is_card(item: Item) -> bool:
+def _is_card(item: FolderItem) -> bool:
     """Return whether a file in the folder of cards is a card, not its submission or list."""
     return item.name.count(".") == 1
 
 
 @rule("foreign-file", Stage.TREE)
-def _alone(tree: Tree) -> Iterator[At]:
+def _alone(tree: BoardTree) -> Iterator[FileMessage]:
     for where in sorted(tree.companions - tree.allowed):
-        yield At(where, "stands beside no card of its name")
+        yield FileMessage(where, "stands beside no card of its name")
 
     registered = {item.where for item in _plain_files(tree.folder, REGISTRATIONS)}
     signatures = {where for where in registered if not where.endswith((".json", ".gitkeep"))}
     expected = {signature_path(Path(where)).as_posix() for where in registered - signatures}
     for where in sorted(signatures - expected):
-        yield At(where, "stands beside no registration of its name")
+        yield FileMessage(where, "stands beside no registration of its name")
 
 
 @rule("missing", Stage.TREE)
-def _missing(tree: Tree) -> Iterator[At]:
+def _missing(tree: BoardTree) -> Iterator[FileMessage]:
     for where in sorted(tree.expected - tree.companions):
-        yield At(where, "is missing; `ktdeval leaderboard submit` writes it beside the card")
+        yield FileMessage(
+            where, "is missing; `ktdeval leaderboard submit` writes it beside the card"
+        )
 
 
 @rule("hash", Stage.TREE)
-def _hash_of_name(tree: Tree) -> Iterator[At]:
+def _hash_of_name(tree: BoardTree) -> Iterator[FileMessage]:
     most = tree.limits.bytes_of("card_mb")
     for stem, paths in tree.cards.items():
         for where in paths:
@@ -378,7 +380,7 @@ def _hash_of_name(tree: Tree) -> Iterator[At]:
 
             digest = file_sha256(file)
             if digest != stem:
-                yield At(
+                yield FileMessage(
                     where,
                     f"its SHA-256 is {digest[:12]}…, its name says {stem[:12]}…; a submitted card"
                     " is never edited",
@@ -386,30 +388,30 @@ def _hash_of_name(tree: Tree) -> Iterator[At]:
 
 
 @rule("duplicate", Stage.TREE)
-def _card_twice(tree: Tree) -> Iterator[At]:
+def _card_twice(tree: BoardTree) -> Iterator[FileMessage]:
     for paths in tree.cards.values():
         for where in paths[1:]:
-            yield At(where, f"the same card lies at {paths[0]}")
+            yield FileMessage(where, f"the same card lies at {paths[0]}")
 
 
 @rule("records", Stage.TREE)
-def _records_of_no_card(tree: Tree) -> Iterator[At]:
+def _records_of_no_card(tree: BoardTree) -> Iterator[FileMessage]:
     for item in tree.records:
         if item.name not in tree.cards:
-            yield At(item.where, "are the records of no card on the board")
+            yield FileMessage(item.where, "are the records of no card on the board")
 
 
 @rule("size", Stage.TREE)
-def _total_size(tree: Tree) -> Iterator[At]:
+def _total_size(tree: BoardTree) -> Iterator[FileMessage]:
     for item in tree.records:
         inner = item.path / "episodes"
         episodes = len(_items(inner, "")) if is_plain_folder(inner) else 0
         if episodes > tree.limits.episodes:
-            yield At(
+            yield FileMessage(
                 item.where, f"has {episodes:,} episodes; at most {tree.limits.episodes:,} are taken"
             )
 
         total = sum(file.size for file in _plain_files(tree.folder, item.where))
         most = tree.limits.bytes_of("records_mb")
         if total > most:
-            yield At(item.where, f"has {total:,} bytes; at most {most:,} are taken")
+            yield FileMessage(item.where, f"has {total:,} bytes; at most {most:,} are taken")

@@ -20,7 +20,7 @@ separators, combining marks.
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class FileMessage:
     """Message of a rule on another file than the one that is checked."""
 
     path: str
@@ -86,7 +86,7 @@ class Stage(StrEnum):
     RECORDS = "records"
 
 
-Check = Callable[[Any], Iterator[str | At]]
+Check = Callable[[Any], Iterator[str | FileMessage]]
 C = TypeVar("C", bound=Check)
 CHECKS: defaultdict[str, dict[Stage, Check]] = defaultdict(dict)
 """Id of a rule in `rules.yaml` to stage to the function that looks for breaches of it."""
@@ -96,7 +96,7 @@ def rule(rule_id: str, stage: Stage) -> Callable[[C], C]:
     """Register a function that looks, at a stage, for breaches of a rule.
 
     It is pure: it takes the inputs of its stage and yields messages on the file that is checked, or
-    `At` another one.
+    `FileMessage` another one.
     """
 
     def register(check: C) -> C:

@@ -28,8 +28,8 @@ from ktdeval.plugins.registry import Plugins
 from ktdeval.values.jsonio import dumps_pretty, open_plain, write_atomic
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed import encode_canonical, to_plain
-from ktdeval_board.checking.findings import At, Finding
-from ktdeval_board.checking.rules import Faults, Stage, findings_of
+from ktdeval_board.checking.findings import FileMessage, Finding
+from ktdeval_board.checking.rules import FileFaults, Stage, findings_of
 from ktdeval_board.checking.sandbox import CARD, DECISIONS, RESULT, SERIES, STDERR, Job, Result
 from ktdeval_board.documents import Decisions, RecordFile, Records, Rerun, Series, Tier, Verdict
 from ktdeval_board.entries import Card
@@ -39,7 +39,7 @@ from ktdeval_board.rules import Division, Limits, Rules
 
 T = TypeVar("T")
 #: A broken rule, and a message at a path relative to the records' folder, or at the card
-Fault = tuple[str, At]
+Fault = tuple[str, FileMessage]
 
 _BLOCK = 1 << 20
 _SPARE_MEMORY = 4_000_000_000
@@ -124,9 +124,9 @@ class RecordedCard:
             if at.path == CARD:
                 path = self.folder.relative(self.files.card)
 
-            located.append((rule, At(path, at.message)))
+            located.append((rule, FileMessage(path, at.message)))
 
-        return tuple(findings_of(Stage.RECORDS, Faults(where, located)))
+        return tuple(findings_of(Stage.RECORDS, FileFaults(where, located)))
 
 
 def check_records(recorded: RecordedCard) -> Evidence:
@@ -155,19 +155,19 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
     most = recorded.limits.bytes_of("records_mb")
     if total > most:
         return recorded.refused(
-            ("size", At("", f"has {total:,} bytes; at most {most:,} are taken"))
+            ("size", FileMessage("", f"has {total:,} bytes; at most {most:,} are taken"))
         )
 
     faults: list[Fault] = []
     for name in _present(recorded.source):
         if name not in listed:
-            faults.append(("records", At(name, "is not in the list of records")))
+            faults.append(("records", FileMessage(name, "is not in the list of records")))
 
     for file in listed.values():
         target = run / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
         for rule, message in _copied(recorded, file, target):
-            faults.append((rule, At(file.path, message)))
+            faults.append((rule, FileMessage(file.path, message)))
 
     card = run / "cards" / CARD
     card.parent.mkdir(parents=True, exist_ok=True)
@@ -246,10 +246,10 @@ def _executed(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
         seconds=_SPARE_SECONDS + _SECONDS_OF_EPISODE * len(recorded.card.episodes),
         file_bytes=_MOST_RESULT_BYTES,
     )
-    problem = _run(job)
+    problem = _run_job(job)
     if problem is not None:
         rule = "size" if problem.startswith("takes more") else "records"
-        return Evidence(recorded.refused((rule, At("", problem))))
+        return Evidence(recorded.refused((rule, FileMessage("", problem))))
 
     result = read_own(out / RESULT, Result)
     findings = recorded.refused(*_faults(recorded, result))
@@ -261,7 +261,9 @@ def _executed(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
         decisions = _derived(out / DECISIONS, Decisions)
     except CardError as error:
         reason = str(error).removeprefix(f"{out}/")
-        return Evidence(recorded.refused(("records", At("", f"give no sound series: {reason}"))))
+        return Evidence(
+            recorded.refused(("records", FileMessage("", f"give no sound series: {reason}")))
+        )
 
     return Evidence(
         tier="re-executed",
@@ -272,7 +274,7 @@ def _executed(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
     )
 
 
-def _run(job: Job) -> str | None:
+def _run_job(job: Job) -> str | None:
     """Do a job in a process of its own; return why it gave no result, or None."""
     seconds = 2 * job.seconds
     try:
@@ -347,18 +349,21 @@ def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
 def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
     """Yield the result's lines, each on the file that it names."""
     for path, problem in result.size:
-        yield "size", At(path, problem)
+        yield "size", FileMessage(path, problem)
 
     paths = {file.path for file in recorded.records.files}
     lines = (result.error,) if result.error else result.findings
     for line in lines:
         name, _, problem = line.partition(": ")
         if name in paths:
-            yield "ledger" if name.startswith("episodes/") else "records", At(name, problem)
+            yield (
+                "ledger" if name.startswith("episodes/") else "records",
+                FileMessage(name, problem),
+            )
         elif name == CARD:
-            yield "ledger", At(CARD, problem)
+            yield "ledger", FileMessage(CARD, problem)
         else:
-            yield "records", At("", line)
+            yield "records", FileMessage("", line)
 
 
 def _derived(path: Path, type_: type[T]) -> T | None:

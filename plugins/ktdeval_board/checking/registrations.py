@@ -18,7 +18,7 @@ from ktdeval_board.entries import Card, seeds_of, spans_of
 from ktdeval_board.marks import mark_of_name, pair_of
 from ktdeval_board.registrations import (
     BOARD_SUBMITTER,
-    Filed,
+    FiledRegistration,
     Registrations,
     registration_differences,
 )
@@ -36,7 +36,7 @@ class RegistrationInputs:
 
     where: str  #: its file, relative to the board
     rules: Rules
-    filed: Filed
+    filed: FiledRegistration
     all: Registrations
     #: day of the check; None if the key was drawn before, so that its days are past
     today: str | None
@@ -244,7 +244,9 @@ def card_problems(
         yield from _system_differences(card, division, filed)
 
 
-def _system_differences(card: Card, division: Division | None, filed: Filed) -> Iterator[str]:
+def _system_differences(
+    card: Card, division: Division | None, filed: FiledRegistration
+) -> Iterator[str]:
     """Yield the fields in which a card differs from its registration."""
     if division is not None and division.id != filed.division:
         yield (

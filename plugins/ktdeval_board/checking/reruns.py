@@ -17,7 +17,7 @@ from ktdeval.values.jsonio import JsonValue, dumps_canonical, file_sha256
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed import to_plain
 from ktdeval_board.baselines import run_baseline
-from ktdeval_board.checking.findings import At
+from ktdeval_board.checking.findings import FileMessage
 from ktdeval_board.checking.records import Evidence, RecordedCard
 from ktdeval_board.checking.sandbox import CARD
 from ktdeval_board.documents import Figure, Rerun, Tier
@@ -64,7 +64,7 @@ def rerun_baseline(
         difference = card_difference(_comparable(recorded.card), _comparable(again), text)
         if difference is not None:
             problem = f"is not what the baseline gives when it is run again: {difference}"
-            return Evidence(recorded.refused(("ledger", At(CARD, problem))))
+            return Evidence(recorded.refused(("ledger", FileMessage(CARD, problem))))
 
         run = RunFolder.load(path.parent.parent)
         snapshot = open_recorded_snapshot(run, plugins, {})

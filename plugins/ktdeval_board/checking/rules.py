@@ -22,14 +22,14 @@ from ktdeval_board.checking import (
     registrations,  # noqa: F401
     texts,  # noqa: F401
 )
-from ktdeval_board.checking.findings import CHECKS, At, Check, Finding, Stage, rule
+from ktdeval_board.checking.findings import CHECKS, Check, FileMessage, Finding, Stage, rule
 
-__all__ = ["RULES", "Faults", "Inputs", "Rule", "Stage", "findings_of", "rules_table"]
+__all__ = ["RULES", "FileFaults", "Rule", "Stage", "StageInputs", "findings_of", "rules_table"]
 
 MOST_FINDINGS = 20  #: Findings of one rule on one document that are reported
 
 
-class Inputs(Protocol):
+class StageInputs(Protocol):
     """Inputs of a stage for one file."""
 
     @property
@@ -47,11 +47,11 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Faults:
+class FileFaults:
     """Faults met in reading or executing a file, by the rule that they break."""
 
     where: str
-    faults: Sequence[tuple[str, str | At]]
+    faults: Sequence[tuple[str, str | FileMessage]]
 
 
 _MET_IN_READING = {
@@ -79,10 +79,10 @@ _MET_IN_READING = {
         "metric",
     ),
 }
-"""Rules whose breaches are met while a file is read or executed (`Faults`)."""
+"""Rules whose breaches are met while a file is read or executed (`FileFaults`)."""
 
 
-def _met(rule_id: str, inputs: Faults) -> Iterator[str | At]:
+def _met(rule_id: str, inputs: FileFaults) -> Iterator[str | FileMessage]:
     for broken, message in inputs.faults:
         if broken == rule_id:
             yield message
@@ -104,7 +104,7 @@ RULES = tuple(_load_rules())
 """Rules that a check refuses by, in the order in which findings on one file are reported."""
 
 
-def findings_of(stage: Stage, inputs: Inputs) -> list[Finding]:
+def findings_of(stage: Stage, inputs: StageInputs) -> list[Finding]:
     """Check the inputs of a stage against all rules of that stage."""
     findings: list[Finding] = []
     for each in RULES:
@@ -112,7 +112,7 @@ def findings_of(stage: Stage, inputs: Inputs) -> list[Finding]:
             continue
 
         for reported in islice(each.checks[stage](inputs), MOST_FINDINGS):
-            if isinstance(reported, At):
+            if isinstance(reported, FileMessage):
                 findings.append(Finding(reported.path, each.id, reported.message))
             else:
                 findings.append(Finding(inputs.where, each.id, reported))

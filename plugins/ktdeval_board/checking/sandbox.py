@@ -102,7 +102,7 @@ def _do(line: bytes) -> NoReturn:
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), stream)
 
         _set_limits(job)
-        write_atomic(Path(job.out) / RESULT, encode_canonical(_check(job)))
+        write_atomic(Path(job.out) / RESULT, encode_canonical(_check_records(job)))
         code = 0
     finally:
         if code != 0:
@@ -123,7 +123,7 @@ def _set_limits(job: Job) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def _check(job: Job) -> Result:
+def _check_records(job: Job) -> Result:
     run = Path(job.run)
     sizes = tuple(_size_problems(run, job))
     if sizes:
@@ -135,9 +135,9 @@ def _check(job: Job) -> Result:
         if not verified.findings:
             _derive(job, run, plugins)
     except KtdevalError as error:
-        return Result(error=_short(str(error), run))
+        return Result(error=_without_run_path(str(error), run))
 
-    findings = tuple(_short(finding, run) for finding in verified.findings)
+    findings = tuple(_without_run_path(finding, run) for finding in verified.findings)
     return Result(findings=findings, episodes=verified.episodes, steps=verified.steps)
 
 
@@ -167,7 +167,7 @@ def _derive(job: Job, run: Path, plugins: Plugins) -> None:
     write_atomic(out / DECISIONS, encode_canonical(make_decisions(folder, job.card_id, card)))
 
 
-def _short(text: str, run: Path) -> str:
+def _without_run_path(text: str, run: Path) -> str:
     return text.replace(f"{run}/", "").replace(str(run), "records")
 
 

@@ -41,7 +41,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class DocumentText:
     """A text of a document."""
 
     path: str  #: its path in the document, such as `metrics.sharpe.source`
@@ -58,7 +58,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadDocument:
     """A document that was read."""
 
     where: str  #: the file, relative to the board
@@ -82,17 +82,17 @@ class Read:
         return any(isinstance(node, dict | list) for node in nodes)
 
     @cached_property
-    def texts(self) -> list[Text]:
+    def texts(self) -> list[DocumentText]:
         """Every text and every field's name, without recursion; none of a document that is nested
         too deeply.
         """
         if self.is_too_deep:
             return []
 
-        return list(_texts(self.value))
+        return list(_document_texts(self.value))
 
     @cached_property
-    def short(self) -> list[Text]:
+    def short(self) -> list[DocumentText]:
         """Texts that are short enough to be searched."""
         return [each for each in self.texts if len(each.text) <= _LONGEST]
 
@@ -105,13 +105,13 @@ def _children(value: JsonValue) -> Iterable[JsonValue]:
 
 
 @rule("depth", Stage.JSON)
-def _depth(read: Read) -> Iterator[str]:
+def _depth(read: ReadDocument) -> Iterator[str]:
     if read.is_too_deep:
         yield f"is nested deeper than {DEEPEST} levels"
 
 
 @rule("text", Stage.JSON)
-def _text(read: Read) -> Iterator[str]:
+def _text(read: ReadDocument) -> Iterator[str]:
     for each in read.texts:
         if len(each.text) > _LONGEST:
             yield f"{each.words}has {len(each.text):,} characters; at most {_LONGEST:,} are taken"
@@ -128,7 +128,7 @@ def _text(read: Read) -> Iterator[str]:
 
 
 @rule("markup", Stage.JSON)
-def _markup(read: Read) -> Iterator[str]:
+def _markup(read: ReadDocument) -> Iterator[str]:
     for each in read.short:
         match = _MARKUP.search(each.text) or _SCRIPT.search(each.text)
         if match is not None:
@@ -140,14 +140,14 @@ def _markup(read: Read) -> Iterator[str]:
 
 
 @rule("key", Stage.JSON)
-def _key(read: Read) -> Iterator[str]:
+def _key(read: ReadDocument) -> Iterator[str]:
     for each in read.texts:
         if each.is_key and each.text in _SPECIAL_KEYS:
             yield f"{each.path}: a field can't be called {each.text}"
 
 
 @rule("url", Stage.JSON)
-def _url(read: Read) -> Iterator[str]:
+def _url(read: ReadDocument) -> Iterator[str]:
     for each in read.short:
         for scheme in _SCHEME.findall(each.text):
             if scheme.lower() not in read.schemes:
@@ -158,7 +158,7 @@ def _url(read: Read) -> Iterator[str]:
 
 
 @rule("formula", Stage.JSON)
-def _formula(read: Read) -> Iterator[str]:
+def _formula(read: ReadDocument) -> Iterator[str]:
     if not read.is_table:
         return
 
@@ -168,23 +168,23 @@ def _formula(read: Read) -> Iterator[str]:
             yield f"{each.path}: begins with {text[0]!r}, which a spreadsheet takes for a formula"
 
 
-def _texts(value: JsonValue) -> Iterator[Text]:
+def _document_texts(value: JsonValue) -> Iterator[DocumentText]:
     """Yield every text and every field's name of a document in its order."""
     waiting: list[tuple[str, JsonValue]] = [("", value)]
     while waiting:
         path, node = waiting.pop()
         if isinstance(node, str):
-            yield Text(_shortened(path), node, False)
+            yield DocumentText(_shortened_path(path), node, False)
         elif isinstance(node, list):
             for number in reversed(range(len(node))):
                 waiting.append((f"{path}[{number}]", node[number]))
         elif isinstance(node, dict):
             for name in node:
-                yield Text(_shortened(f"{path}.{name[:60]}"), name, True)
+                yield DocumentText(_shortened_path(f"{path}.{name[:60]}"), name, True)
 
             for name, child in reversed(node.items()):
                 waiting.append((f"{path}.{name[:60]}", child))
 
 
-def _shortened(path: str) -> str:
+def _shortened_path(path: str) -> str:
     return path.removeprefix(".")[:200] or "document"

@@ -29,7 +29,7 @@ from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.documents import Stored
 from ktdeval_board.entries import Board, load_board
-from ktdeval_board.init import Begun, NewBoard, init_board
+from ktdeval_board.init import BegunBoard, NewBoard, init_board
 from ktdeval_board.options import (
     MovedOptions,
     as_seeds,
@@ -40,7 +40,7 @@ from ktdeval_board.options import (
 from ktdeval_board.register import RegisterRequest, baseline_key
 from ktdeval_board.registrations import BOARD_SUBMITTER
 from ktdeval_board.rules import Baseline, Division, Rules
-from ktdeval_board.submit import Request, submit_run
+from ktdeval_board.submit import SubmitRequest, submit_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ def _new_board(options: InitOptions) -> NewBoard:
 _LEAST = {"name": "board", "title": "Board", "tasks": ("task",), "opened_on": "2000-01-01"}
 
 
-def _print_begun(folder: Path, begun: Begun) -> None:
+def _print_begun(folder: Path, begun: BegunBoard) -> None:
     """Print a new board's divisions, what its maintainers should know, and the next command."""
     rules = begun.rules
     market = f"a {rules.market}" if rules.market else "no"
@@ -227,7 +227,7 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
     if options.division is not None:
         divisions = [loaded.rules.division(options.division)]
 
-    work = _Baselines(
+    work = _BaselineRuns(
         loaded,
         plugins,
         contact,
@@ -263,7 +263,7 @@ def _lacking(
 
 
 @dataclass(frozen=True)
-class _Baselines:
+class _BaselineRuns:
     """Runs baselines and submits their cards in the board's name."""
 
     board: Board
@@ -292,7 +292,7 @@ class _Baselines:
                 concurrency=self.concurrency,
                 **self._key(rules, division, baseline),
             )
-            request = Request(
+            request = SubmitRequest(
                 run,
                 self.day,
                 stored=self.stored,

@@ -83,12 +83,12 @@ def check(board: Path, options: CheckCommandOptions) -> int:
     if options.as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:
-        _print(report)
+        _print_report(report)
 
     return 1 if report.findings else 0
 
 
-def _print(report: CheckReport) -> None:
+def _print_report(report: CheckReport) -> None:
     for note in report.notes:
         warn(note)
 

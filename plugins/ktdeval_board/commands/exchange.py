@@ -14,7 +14,7 @@ from ktdeval.cards import count
 from ktdeval.cli import JsonOptions, OutputPath, example, flag, options_of
 from ktdeval.errors import UsageError
 from ktdeval.values.jsonio import dumps_pretty
-from ktdeval_board.exchange.board_data import BoardData, Exported, read_board, write_folder
+from ktdeval_board.exchange.board_data import BoardData, ExportReport, read_board, write_folder
 from ktdeval_board.exchange.results import write_eval_results, write_every_eval_ever
 from ktdeval_board.exchange.tables import write_csv, write_hf_dataset, write_parquet
 from ktdeval_board.options import board_argument, recorded_day
@@ -63,7 +63,7 @@ def export(board: Path, options: ExportOptions) -> None:
             " the results are of"
         )
 
-    writers: dict[str, Callable[[BoardData, Path], Exported]] = {
+    writers: dict[str, Callable[[BoardData, Path], ExportReport]] = {
         "parquet": write_parquet,
         "csv": write_csv,
         "hf-dataset": lambda data, folder: write_hf_dataset(data, folder, options.licence),
@@ -78,10 +78,10 @@ def export(board: Path, options: ExportOptions) -> None:
     if options.as_json:
         click.echo(dumps_pretty(exported.as_json()), nl=False)
     else:
-        click.echo("\n".join(_lines(out, exported)))
+        click.echo("\n".join(_export_lines(out, exported)))
 
 
-def _lines(out: Path, exported: Exported) -> list[str]:
+def _export_lines(out: Path, exported: ExportReport) -> list[str]:
     listed = list(exported.files.items())[:_SHOWN]
     lines = [f"{out / name}: {number:,} {exported.unit}" for name, number in listed]
     if len(exported.files) > len(listed):

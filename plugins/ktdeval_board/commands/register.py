@@ -34,8 +34,8 @@ from ktdeval_board.options import (
     board_argument,
     recorded_day,
 )
-from ktdeval_board.register import Draw, RegisterRequest, draw_keys, register as register_system
-from ktdeval_board.registrations import Filed
+from ktdeval_board.register import KeyDraw, RegisterRequest, draw_keys, register as register_system
+from ktdeval_board.registrations import FiledRegistration
 
 #: What a registration fixes of a run, by the names of `RunConfig`
 _SYSTEM = (
@@ -136,7 +136,7 @@ def _system_of(options: RegisterOptions) -> dict[str, Any]:
     return system
 
 
-def _print_next_steps(filed: Filed) -> None:
+def _print_next_steps(filed: FiledRegistration) -> None:
     """Print how a registration becomes a pull request, and then a run."""
     click.echo(f"wrote {filed.where}")
     click.echo("next, in the board's repository:")
@@ -168,14 +168,14 @@ def draw(board: Path, options: JsonOptions) -> int:
         document = {"drawn": keys, "findings": to_plain(list(drawn.findings))}
         click.echo(dumps_pretty(document), nl=False)
     else:
-        _print(drawn)
+        _print_draw(drawn)
 
     return 1 if drawn.findings else 0
 
 
-def _print(drawn: Draw) -> None:
+def _print_draw(drawn: KeyDraw) -> None:
     for each in drawn.drawn:
-        click.echo(_line(each))
+        click.echo(_registration_line(each))
 
     for finding in drawn.findings:
         click.echo(str(finding))
@@ -186,7 +186,7 @@ def _print(drawn: Draw) -> None:
         click.echo("no registration waits for a key")
 
 
-def _line(filed: Filed) -> str:
+def _registration_line(filed: FiledRegistration) -> str:
     system = filed.registration.system
     submitter = filed.registration.submitter
     return (

@@ -63,7 +63,7 @@ def selftest(board: Path, options: SelftestOptions) -> int:
     if options.as_json:
         click.echo(dumps_pretty(to_plain(result)), nl=False)
     else:
-        _print(result)
+        _print_result(result)
 
     return 1 if result.failures else 0
 
@@ -72,10 +72,10 @@ def _say_outcome(tried: Tried) -> None:
     say(f"{tried.kind}: {tried.outcome}")
 
 
-def _print(result: SelfTest) -> None:
+def _print_result(result: SelfTest) -> None:
     click.echo(f"forged: {result.original}\n")
     columns = ("kind", "refused", "by")
-    rows = [_row(tried) for tried in result.tried]
+    rows = [_forgery_row(tried) for tried in result.tried]
     print_grid(columns, rows, left=columns)
 
     applicable = [tried for tried in result.tried if tried.outcome != "not applicable"]
@@ -94,7 +94,7 @@ def _print(result: SelfTest) -> None:
         click.echo(line)
 
 
-def _row(tried: Tried) -> tuple[str, str, str]:
+def _forgery_row(tried: Tried) -> tuple[str, str, str]:
     by = ", ".join(tried.by)
     if tried.outcome == "not applicable":
         by = tried.why

@@ -38,7 +38,7 @@ from ktdeval_board.options import (
     moved_market,
     recorded_day,
 )
-from ktdeval_board.submit import Outcome, Request, submit_run
+from ktdeval_board.submit import Outcome, SubmitRequest, submit_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ def submit(context: click.Context, /, run: Path, options: SubmitOptions) -> None
         key = read_private_key(options.key, passphrase_of_key)
 
     stored, address = _storage_of(options.records)
-    request = Request(
+    request = SubmitRequest(
         run,
         recorded_day(),
         card=options.card,
@@ -132,7 +132,7 @@ def submit(context: click.Context, /, run: Path, options: SubmitOptions) -> None
         for note in outcome.notes:
             click.echo(f"note: {note}", err=True)
 
-        for line in (*outcome.missing, *_lines(outcome, request)):
+        for line in (*outcome.missing, *_outcome_lines(outcome, request)):
             click.echo(line)
 
     if not outcome.submitted:
@@ -178,7 +178,7 @@ def _claims_of(options: SubmitOptions) -> Claims:
     return msgspec.structs.replace(claims, **given)
 
 
-def _lines(outcome: Outcome, request: Request) -> Iterator[str]:
+def _outcome_lines(outcome: Outcome, request: SubmitRequest) -> Iterator[str]:
     """Yield what was written, and how it becomes a pull request."""
     verb = "would write" if request.is_dry else "wrote"
     folders = set()

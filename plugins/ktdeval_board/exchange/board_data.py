@@ -18,7 +18,7 @@ from ktdeval_board.documents import Series
 from ktdeval_board.entries import Board, Card, Entry, figures_of, load_board
 from ktdeval_board.placement import replacing
 from ktdeval_board.ranking.describe import EXTRA, by_trust, direction
-from ktdeval_board.ranking.table import Ranked, ranked_cards
+from ktdeval_board.ranking.table import RankedCards, ranked_cards
 from ktdeval_board.reading import read_own
 from ktdeval_board.rules import Division
 
@@ -67,12 +67,12 @@ def read_board(path: Path | str, division: str | None = None) -> BoardData:
         if not entry.is_withdrawn and (chosen is None or entry.division == chosen)
     )
     standing_of = standings(board)
-    definitions = _definitions(entries, standing_of)
+    definitions = _metric_definitions(entries, standing_of)
 
     return BoardData(board, entries, standing_of, _metric_columns(definitions), definitions)
 
 
-def _definitions(
+def _metric_definitions(
     entries: Sequence[Entry], standing_of: Mapping[str, Standing]
 ) -> dict[str, Definition]:
     """Return the metrics that tasks ask for, as the best confirmed card defines them: a submitter
@@ -101,20 +101,20 @@ def _metric_columns(definitions: Mapping[str, Definition]) -> dict[str, str]:
     """Return the first column of each metric: its name, with a prefix if another column would have
     the same name.
     """
-    taken = _names(columns_of("cards")) | _names(columns_of("episodes"))
+    taken = _column_names(columns_of("cards")) | _column_names(columns_of("episodes"))
     named: dict[str, str] = {}
     for name in definitions:
         column = name
-        while taken & _names(metric_columns(column, "")):
+        while taken & _column_names(metric_columns(column, "")):
             column = _CLASH + column
 
-        taken |= _names(metric_columns(column, ""))
+        taken |= _column_names(metric_columns(column, ""))
         named[name] = column
 
     return named
 
 
-def _names(columns: Sequence[Column]) -> set[str]:
+def _column_names(columns: Sequence[Column]) -> set[str]:
     return {column.name for column in columns}
 
 
@@ -210,7 +210,7 @@ _FIXED = _fixed()
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportReport:
     """Report of an export."""
 
     files: dict[str, int] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class Exported:
         return {"files": self.files, "left_out": self.excluded, "notes": self.notes}
 
 
-def write_folder(out: Path, write: Callable[[Path], Exported]) -> Exported:
+def write_folder(out: Path, write: Callable[[Path], ExportReport]) -> ExportReport:
     """Make a new or empty folder with the files that `write` adds; after a failure nothing is left."""
     try:
         with replacing(out) as folder:
@@ -321,14 +321,16 @@ def _of_division(board: Board, division: Division) -> dict[str, Standing]:
         if entry.baseline is not None:
             why = [IS_BASELINE]
 
-        figure = _figure(ranked, row, division.rank_by)
-        extra = {name: _figure(ranked, row, name) for name in EXTRA if name in ranked.columns}
+        figure = _ranked_figure(ranked, row, division.rank_by)
+        extra = {
+            name: _ranked_figure(ranked, row, name) for name in EXTRA if name in ranked.columns
+        }
         standing_of[entry.card_id] = Standing(*ranks, tuple(why), figure, extra)
 
     return standing_of
 
 
-def _figure(ranked: Ranked, row: int, name: str) -> EpisodeMetric:
+def _ranked_figure(ranked: RankedCards, row: int, name: str) -> EpisodeMetric:
     """Return a figure in the form of a metric on a card."""
     figures = ranked.figures
     column = ranked.columns.index(name)

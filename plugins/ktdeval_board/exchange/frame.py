@@ -128,14 +128,16 @@ def _daily_frame(data: BoardData) -> pd.DataFrame:
         facts = _card_facts(data, entry)
         for episode in read_own(path, Series).episodes:
             facts.episode = episode
-            days = _days(episode)
+            days = _day_columns(episode)
             for column in columns:
                 if column.value:
                     cells[column.name] += [_value(facts, column)] * len(episode.days)
                 else:
                     cells[column.name] += days[column.name]
 
-    return pd.DataFrame({column.name: _series(column, cells[column.name]) for column in columns})
+    return pd.DataFrame(
+        {column.name: _column_series(column, cells[column.name]) for column in columns}
+    )
 
 
 def _metrics_frame(data: BoardData) -> pd.DataFrame:
@@ -287,19 +289,19 @@ def _frame(
         for key, values in values_of.items():
             values.append(cells.get(key))
 
-    return pd.DataFrame({each.name: _series(each, values_of[each.name]) for each in columns})
+    return pd.DataFrame({each.name: _column_series(each, values_of[each.name]) for each in columns})
 
 
-def _days(episode: EpisodeSeries) -> dict[str, Sequence[Any]]:
+def _day_columns(episode: EpisodeSeries) -> dict[str, Sequence[Any]]:
     """Return an episode's days by column."""
     none = [None] * len(episode.days)
     cells: dict[str, Sequence[Any]] = {
         "day": episode.days,
-        "daily_return": _returns(episode.nav),
+        "daily_return": _daily_returns(episode.nav),
         "benchmark_daily_return": none,
     }
     if episode.benchmark is not None:
-        cells["benchmark_daily_return"] = _returns(episode.benchmark)
+        cells["benchmark_daily_return"] = _daily_returns(episode.benchmark)
 
     for name in _LEVELS:
         levels = getattr(episode, name)
@@ -313,7 +315,7 @@ def _days(episode: EpisodeSeries) -> dict[str, Sequence[Any]]:
     return cells
 
 
-def _returns(levels: Sequence[float]) -> list[float]:
+def _daily_returns(levels: Sequence[float]) -> list[float]:
     values = np.asarray(levels, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         returns = values[1:] / values[:-1] - 1
@@ -322,7 +324,7 @@ def _returns(levels: Sequence[float]) -> list[float]:
     return returned
 
 
-def _series(column: Column, values: list[Any]) -> pd.Series[Any]:
+def _column_series(column: Column, values: list[Any]) -> pd.Series[Any]:
     match column.type:
         case "texts" | "counts":
             series = pd.Series([list(value or ()) for value in values], dtype=object)

@@ -57,7 +57,7 @@ _LAST_SECOND = 4_102_444_800
 
 
 @dataclass(frozen=True)
-class _Source:
+class _ResultsFile:
     """A results file while it is read."""
 
     where: str  #: the file, for messages
@@ -68,11 +68,11 @@ class _Source:
         """Return a mapping of the file; empty if there is none, as writers omit parts or write
         null.
         """
-        return _mapping(self.content.get(name))
+        return _mapping_or_empty(self.content.get(name))
 
     def part_of_task(self, name: str, task: str) -> Mapping[str, JsonValue]:
         """Return a mapping of one task; empty if there is none."""
-        return _mapping(self.part(name).get(task))
+        return _mapping_or_empty(self.part(name).get(task))
 
     def line(self, value: JsonValue, what: str) -> str:
         """Return a text as one plain line. Raises CardError: it is none; `what`: its field."""
@@ -91,7 +91,7 @@ class _Source:
             self.notes.append(text)
 
 
-def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+def _mapping_or_empty(value: JsonValue) -> Mapping[str, JsonValue]:
     return value if isinstance(value, Mapping) else {}
 
 
@@ -102,8 +102,8 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> Impo
     text that is no plain line.
     """
     text = read_text(path, max_bytes)
-    source = _Source(str(path), _parse(text, str(path)))
-    rows = sorted(_rows(source), key=lambda row: (row.task, row.metric, row.filter))
+    source = _ResultsFile(str(path), _parse_results(text, str(path)))
+    rows = sorted(_result_rows(source), key=lambda row: (row.task, row.metric, row.filter))
     if not rows:
         raise CardError(
             f"{path}: no task of its results has a figure; expected results_*.json of `lm_eval"
@@ -131,8 +131,8 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> Impo
             "name": _model_name(source, model),
             "backend": backend,
         },
-        "date": _day(source.content.get("date")),
-        "limit": _number(config.get("limit")),
+        "date": _utc_day(source.content.get("date")),
+        "limit": _finite_number(config.get("limit")),
         "results": [row.as_json() for row in rows],
         "notes": source.notes,
     }
@@ -147,7 +147,7 @@ def file_name(document: Imported) -> str:
     return f"{path_segment(document.model.name)}--{document.source.sha256[:12]}.json"
 
 
-def _parse(text: str, where: str) -> Mapping[str, JsonValue]:
+def _parse_results(text: str, where: str) -> Mapping[str, JsonValue]:
     try:
         # The harness writes NaN and Infinity where a figure is missing.
         content = json.loads(
@@ -174,7 +174,7 @@ def _parse(text: str, where: str) -> Mapping[str, JsonValue]:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _ImportedRow:
     """Figure of a task, with the fields of `ImportedResult`."""
 
     task: str
@@ -197,7 +197,7 @@ class _Row:
         return row
 
 
-def _rows(source: _Source) -> Iterator[_Row]:
+def _result_rows(source: _ResultsFile) -> Iterator[_ImportedRow]:
     results = source.part("results")
     groups = source.part("groups")
     subtasks = source.part("group_subtasks")
@@ -214,8 +214,8 @@ def _rows(source: _Source) -> Iterator[_Row]:
 
 
 def _task_rows(
-    source: _Source, name: str, figures: Mapping[str, JsonValue], is_group: bool
-) -> Iterator[_Row]:
+    source: _ResultsFile, name: str, figures: Mapping[str, JsonValue], is_group: bool
+) -> Iterator[_ImportedRow]:
     task = source.line(name, "task")
     plain: list[tuple[str, str, str]] = []
     errors: dict[tuple[str, str], JsonValue] = {}  # by metric and filter of the figure itself
@@ -240,16 +240,16 @@ def _task_rows(
         source.part("n-shot").get(name), source.part("config").get("num_fewshot")
     )
     for text, metric, filter_name in plain:
-        value, reason = _figure(figures[text])
+        value, reason = _figure_or_reason(figures[text])
         if reason is None and value is None:
             source.note(source.line(f"{task}: {text} left out, for it is no number", "metric"))
             continue
 
-        error = _number(errors.get((metric, filter_name)))
+        error = _finite_number(errors.get((metric, filter_name)))
         if error is not None and error < 0:
             error = None
 
-        yield _Row(
+        yield _ImportedRow(
             task=task,
             task_version=_task_version(source.part("versions").get(name)),
             metric=source.line(metric, "metric"),
@@ -265,13 +265,13 @@ def _task_rows(
 
 
 def _task_version(version: JsonValue) -> str | None:
-    if _number(version) is not None:
+    if _finite_number(version) is not None:
         return str(version)
 
     return _matching(version, _VERSION)
 
 
-def _figure(value: JsonValue) -> tuple[float | None, str | None]:
+def _figure_or_reason(value: JsonValue) -> tuple[float | None, str | None]:
     """Return a figure, or why it is missing; (None, None) for a value that is no figure."""
     if isinstance(value, str):
         is_missing = value.strip().lower() in _MISSING_FIGURES
@@ -287,7 +287,7 @@ def _figure(value: JsonValue) -> tuple[float | None, str | None]:
     return value, None
 
 
-def _number(value: JsonValue) -> float | None:
+def _finite_number(value: JsonValue) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
 
@@ -303,17 +303,19 @@ def _first_count(*values: JsonValue) -> int | None:
     return None
 
 
-def _samples(source: _Source, name: str, figures: Mapping[str, JsonValue], key: str) -> int | None:
+def _samples(
+    source: _ResultsFile, name: str, figures: Mapping[str, JsonValue], key: str
+) -> int | None:
     """Return the number of samples of a figure: after a limit, not those that the task has."""
     return _first_count(
-        _mapping(figures.get("sample_count")).get(key),
+        _mapping_or_empty(figures.get("sample_count")).get(key),
         source.part_of_task("n-samples", name).get("effective"),
         figures.get("sample_len"),
         figures.get("samples"),
     )
 
 
-def _higher_is_better(source: _Source, name: str, metric: str) -> bool | None:
+def _higher_is_better(source: _ResultsFile, name: str, metric: str) -> bool | None:
     stated = source.part_of_task("higher_is_better", name).get(metric)
     if isinstance(stated, bool):
         return stated
@@ -322,7 +324,7 @@ def _higher_is_better(source: _Source, name: str, metric: str) -> bool | None:
     if not isinstance(metrics, list):
         return None
 
-    for entry in map(_mapping, metrics):
+    for entry in map(_mapping_or_empty, metrics):
         stated = entry.get("higher_is_better")
         if entry.get("metric") == metric and isinstance(stated, bool):
             return stated
@@ -344,7 +346,7 @@ def _matching(value: JsonValue, pattern: re.Pattern[str]) -> str | None:
     return text
 
 
-def _day(value: JsonValue) -> str | None:
+def _utc_day(value: JsonValue) -> str | None:
     """Return the day (UTC) of Unix seconds, or of a text that begins with one."""
     if isinstance(value, str) and _DAY.match(value):
         try:
@@ -352,14 +354,14 @@ def _day(value: JsonValue) -> str | None:
         except ValueError:
             return None
 
-    seconds = _number(value)
+    seconds = _finite_number(value)
     if seconds is None or not _FIRST_SECOND <= seconds < _LAST_SECOND:
         return None
 
     return dt.datetime.fromtimestamp(seconds, dt.UTC).date().isoformat()
 
 
-def _model_name(source: _Source, override: str | None) -> str:
+def _model_name(source: _ResultsFile, override: str | None) -> str:
     """Return the model's name; of a path only the last part, as the rest describes the machine that
     ran it.
     """
@@ -391,7 +393,7 @@ def _named_in_args(
     then the backend.
     """
     model_args = config.get("model_args")
-    arguments = _mapping(model_args)
+    arguments = _mapping_or_empty(model_args)
     if isinstance(model_args, str):
         arguments = dict(part.split("=", 1) for part in model_args.split(",") if "=" in part)
 

@@ -40,7 +40,7 @@ from ktdeval_board.exchange.board_data import (
     IS_BASELINE,
     NO_DIVISION,
     BoardData,
-    Exported,
+    ExportReport,
     definition,
     write_text,
 )
@@ -53,13 +53,13 @@ LIBRARY = "ktdeval"
 _RESERVED = re.compile(r"(data|con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
 
 
-def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) -> Exported:
+def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) -> ExportReport:
     """Write one record for each card of an entrant, ranked or not; its details say why it has no
     rank.
 
     Baselines are excluded: they are not language models.
     """
-    exported = Exported(unit="figures")
+    exported = ExportReport(unit="figures")
     midnight = dt.datetime.combine(retrieved_on, dt.time(), dt.UTC)
     retrieved = str(int(midnight.timestamp()))
     for entry in data.entries:
@@ -137,8 +137,8 @@ def _results(data: BoardData, entry: Entry, division: Division) -> list[JsonValu
                     "evaluation_result_id": f"{entry.card_id}/{metric}",
                     "source_data": _source_data(data, entry, division),
                     "generation_config": _generation(entry.card),
-                    "metric_config": _metric(metric, figure, figure.value),
-                    "score_details": _score(figure, figure.value),
+                    "metric_config": _metric_config(metric, figure, figure.value),
+                    "score_details": _score_details(figure, figure.value),
                 }
             )
 
@@ -284,7 +284,7 @@ def _generation(card: Card) -> dict[str, JsonValue]:
     return {"generation_args": arguments, "additional_details": details}
 
 
-def _metric(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
+def _metric_config(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
     """Return what a figure is; a range only if the value lies in it."""
     config: dict[str, JsonValue] = {
         "metric_id": f"{LIBRARY}.{name}",
@@ -303,7 +303,7 @@ def _metric(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str
     return config
 
 
-def _score(figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
+def _score_details(figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
     details = dict[str, str]()
     uncertainty = dict[str, JsonValue](num_samples=figure.n)
     spread = spread_of(figure)
@@ -335,7 +335,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9
 _HUB_PAGE = re.compile(r"https://(?:www\.)?huggingface\.co/(" + _REPOSITORY.pattern + r")/?")
 
 
-def write_eval_results(data: BoardData, folder: Path, dataset: str) -> Exported:
+def write_eval_results(data: BoardData, folder: Path, dataset: str) -> ExportReport:
     """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card.
 
     Cards without a rank are excluded: the format has no field that could say why.
@@ -343,7 +343,7 @@ def write_eval_results(data: BoardData, folder: Path, dataset: str) -> Exported:
     if not _REPOSITORY.fullmatch(dataset):
         raise UsageError(f"--dataset: {dataset!r} is no dataset of the Hub; expected OWNER/NAME")
 
-    exported = Exported(unit="entries")
+    exported = ExportReport(unit="entries")
     tasks = set()
     for entry in data.entries:
         standing = data.standings[entry.card_id]
@@ -354,7 +354,7 @@ def write_eval_results(data: BoardData, folder: Path, dataset: str) -> Exported:
         tasks.add(entry.division.id)
         stem = f"{data.board.rules.name}-{entry.division.id}-{entry.card_id[:12]}"
         name = f"{repository_of(entry)}/{FOLDER}/{stem}.yaml"
-        entries = [_entry(data, entry, entry.division, dataset)]
+        entries = [_result_entry(data, entry, entry.division, dataset)]
         text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=1000)
         write_text(folder, name, text)
         exported.files[name] = len(entries)
@@ -379,7 +379,9 @@ def repository_of(entry: Entry) -> str:
     return "/".join(path_segment(part) for part in entry.model.split("/", 1))
 
 
-def _entry(data: BoardData, entry: Entry, division: Division, dataset: str) -> dict[str, JsonValue]:
+def _result_entry(
+    data: BoardData, entry: Entry, division: Division, dataset: str
+) -> dict[str, JsonValue]:
     figure = data.standings[entry.card_id].figure
     rules = data.board.rules
     unit = definition(entry.card, division.rank_by).unit

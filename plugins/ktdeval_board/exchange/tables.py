@@ -25,7 +25,7 @@ from ktdeval_board.exchange.board_data import (
     FRAMES,
     BoardData,
     Column,
-    Exported,
+    ExportReport,
     Frame,
     Type,
     columns_of,
@@ -46,9 +46,9 @@ _ARROW: dict[Type, pa.DataType] = {
 }
 
 
-def write_parquet(data: BoardData, folder: Path) -> Exported:
+def write_parquet(data: BoardData, folder: Path) -> ExportReport:
     """Write each frame as `<frame>.parquet`, with unit and meaning of each column as metadata."""
-    exported = Exported()
+    exported = ExportReport()
     for frame in FRAMES:
         _write_arrow(arrow_table(data, frame), folder, f"{frame}.parquet", exported)
 
@@ -56,22 +56,22 @@ def write_parquet(data: BoardData, folder: Path) -> Exported:
     return exported
 
 
-def _write_arrow(table: pa.Table, folder: Path, name: str, exported: Exported) -> None:
+def _write_arrow(table: pa.Table, folder: Path, name: str, exported: ExportReport) -> None:
     pq.write_table(table, folder / name, compression="zstd")
     exported.files[name] = table.num_rows
 
 
-def write_csv(data: BoardData, folder: Path) -> Exported:
+def write_csv(data: BoardData, folder: Path) -> ExportReport:
     """Write each frame as `<frame>.csv`: UTF-8, missing cells empty, lists joined by `; `.
 
     A text that a spreadsheet would take for a formula gets an apostrophe before it, as submitters
     choose the names on a board.
     """
-    exported = Exported()
+    exported = ExportReport()
     for frame in FRAMES:
         table = MAKERS[frame](data)
-        columns = _columns(data, frame)
-        plain = pd.DataFrame({each.name: _plain(each, table[each.name]) for each in columns})
+        columns = _frame_columns(data, frame)
+        plain = pd.DataFrame({each.name: _csv_column(each, table[each.name]) for each in columns})
         name = f"{frame}.csv"
         plain.to_csv(folder / name, index=False, lineterminator="\n", encoding="utf-8")
         exported.files[name] = len(plain)
@@ -82,7 +82,7 @@ def write_csv(data: BoardData, folder: Path) -> Exported:
 
 def arrow_table(data: BoardData, frame: Frame) -> pa.Table:
     """Return a frame as an Arrow table, with the same schema on every board."""
-    columns = _columns(data, frame)
+    columns = _frame_columns(data, frame)
     table = MAKERS[frame](data)
     fields = []
     for column in columns:
@@ -100,11 +100,11 @@ def _small(numbers: Iterable[int]) -> list[int]:
     return [number for number in numbers if abs(number) <= INT64]
 
 
-def _columns(data: BoardData, frame: Frame) -> tuple[Column, ...]:
+def _frame_columns(data: BoardData, frame: Frame) -> tuple[Column, ...]:
     return columns_of(frame, data.units(frame))
 
 
-def _plain(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
+def _csv_column(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
     match column.type:
         case "texts" | "counts":
             values = values.map(lambda parts: without_formula("; ".join(map(str, parts))))
@@ -116,11 +116,11 @@ def _plain(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
     return values
 
 
-def _write_columns(data: BoardData, folder: Path, exported: Exported) -> None:
+def _write_columns(data: BoardData, folder: Path, exported: ExportReport) -> None:
     """Write `columns.csv`: the meaning of every column of every frame."""
     rows = []
     for frame in FRAMES:
-        for column in _columns(data, frame):
+        for column in _frame_columns(data, frame):
             row = {
                 "frame": frame,
                 "column": column.name,
@@ -149,7 +149,7 @@ _SIZES = (
 _LARGEST_SIZE = "10M<n<100M"
 
 
-def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> Exported:
+def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> ExportReport:
     """Write the dataset."""
     if not data.entries:
         raise UsageError(
@@ -157,7 +157,7 @@ def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> Exported:
             " row; submit one first"
         )
 
-    exported = Exported()
+    exported = ExportReport()
     for frame in FRAMES:
         table = arrow_table(data, frame)
         if table.num_rows == 0:
@@ -181,7 +181,7 @@ def load_published(name: str, frame: Frame = "cards") -> pd.DataFrame:
     return published
 
 
-def _readme(data: BoardData, exported: Exported, licence: str) -> str:
+def _readme(data: BoardData, exported: ExportReport, licence: str) -> str:
     rows_of: dict[Frame, int] = {}
     frames = []
     for name, rows in exported.files.items():

@@ -22,7 +22,7 @@ NO_SERIES = "no daily series: the board has not executed the records of this car
 
 
 @dataclass(frozen=True)
-class Daily:
+class EpisodeDays:
     """Days of one episode."""
 
     days: Days  #: [n] trading days
@@ -39,7 +39,7 @@ class SeriesFacts:
     gross: Mapping[Cell, float | str] = field(default_factory=dict)
     #: share of random traders beaten, or why there is none
     beaten: Mapping[Cell, float | str] = field(default_factory=dict)
-    daily: Mapping[Cell, Daily] = field(default_factory=dict)
+    daily: Mapping[Cell, EpisodeDays] = field(default_factory=dict)
 
 
 def facts_of(series: Series) -> SeriesFacts:
@@ -47,7 +47,7 @@ def facts_of(series: Series) -> SeriesFacts:
     arrays: dict[tuple[str, ...], Days] = {}
     gross = dict[Cell, float | str]()
     beaten = dict[Cell, float | str]()
-    daily = dict[Cell, Daily]()
+    daily = dict[Cell, EpisodeDays]()
 
     for episode in series.episodes:
         cell = (episode.window, episode.seed)
@@ -67,7 +67,7 @@ def facts_of(series: Series) -> SeriesFacts:
     return SeriesFacts(gross, beaten, daily)
 
 
-def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Daily:
+def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> EpisodeDays:
     # Episodes of one window share one array of days.
     days = tuple(episode.days)
     if days not in arrays:
@@ -82,10 +82,10 @@ def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Daily
         returns = nav[1:] / nav[:-1] - 1.0
 
     is_positive = (nav[1:] > 0) & (nav[:-1] > 0)
-    return Daily(arrays[days], np.where(is_positive, returns, math.nan), selection)
+    return EpisodeDays(arrays[days], np.where(is_positive, returns, math.nan), selection)
 
 
-def mean_by_day(episodes: Sequence[Sequence[Daily]], attribute: str) -> Vector:
+def mean_by_day(episodes: Sequence[Sequence[EpisodeDays]], attribute: str) -> Vector:
     """Return the [days, agents] means over seeds, and over windows that share a day: a day counts
     once however many windows hold it.
     """
@@ -106,7 +106,7 @@ def mean_by_day(episodes: Sequence[Sequence[Daily]], attribute: str) -> Vector:
     return np.array(means).T
 
 
-def same_days(one: Sequence[Daily], other: Sequence[Daily]) -> bool:
+def same_days(one: Sequence[EpisodeDays], other: Sequence[EpisodeDays]) -> bool:
     """Return whether two agents' episodes cover the same days."""
     if len(one) != len(other):
         return False

@@ -44,7 +44,7 @@ _NO_EPISODE = "no finished episode"
 
 
 @dataclass(frozen=True)
-class Figures:
+class ScopeFigures:
     """Figures of entries over one scope; arrays are [entries, columns]."""
 
     value: Vector  #: NaN where undefined
@@ -56,7 +56,7 @@ class Figures:
     reasons: list[dict[str, str]]  #: column -> why its value is undefined, for each entry
 
 
-class _Grid:
+class _FigureGrid:
     """Figures with their intervals and the reasons why they are undefined."""
 
     def __init__(self, *shape: int) -> None:
@@ -84,7 +84,7 @@ class _Grid:
 
 
 @dataclass(frozen=True)
-class Samples:
+class EpisodeSamples:
     """Figures by episode of entries that share windows and seeds; the grid is [entries, cells,
     columns].
     """
@@ -92,11 +92,11 @@ class Samples:
     entries: Sequence[Entry]
     cells: Sequence[Cell]  #: window and seed of each episode that was asked for
     columns: Sequence[str]
-    grid: _Grid
+    grid: _FigureGrid
     decided: Vector  #: [entries, cells] steps (decided, planned)
     planned: Vector
 
-    def over(self, windows: Collection[str]) -> Figures:
+    def over(self, windows: Collection[str]) -> ScopeFigures:
         """Return the figures over some of the windows."""
         chosen = [number for number, (window, _) in enumerate(self.cells) if window in windows]
         value = self.grid.value[:, chosen]
@@ -138,12 +138,12 @@ class Samples:
             reasons[row][self.columns[column]] = "; ".join(texts) or _NO_EPISODE
 
         asked = np.full(len(self.entries), len(chosen))
-        return Figures(middle, low, high, kind.tolist(), n, asked, reasons)
+        return ScopeFigures(middle, low, high, kind.tolist(), n, asked, reasons)
 
 
-def stacked(parts: Sequence[Figures]) -> Figures:
+def stacked(parts: Sequence[ScopeFigures]) -> ScopeFigures:
     """Return the figures of several groups of entries, one below the other."""
-    return Figures(
+    return ScopeFigures(
         value=np.concatenate([part.value for part in parts]),
         low=np.concatenate([part.low for part in parts]),
         high=np.concatenate([part.high for part in parts]),
@@ -191,8 +191,8 @@ def collect(
     columns: Sequence[str],
     benchmark: Benchmark,
     facts: Callable[[str], SeriesFacts | None],
-) -> list[Samples]:
-    """Return the figures of trading cards by episode: one `Samples` for each set of seeds, as
+) -> list[EpisodeSamples]:
+    """Return the figures of trading cards by episode: one `EpisodeSamples` for each set of seeds, as
     baselines may have more of them.
     """
     groups: dict[tuple[int, ...], list[Entry]] = {}
@@ -207,12 +207,12 @@ def _samples(
     columns: Sequence[str],
     benchmark: Benchmark,
     facts: Callable[[str], SeriesFacts | None],
-) -> Samples:
+) -> EpisodeSamples:
     """Return the figures of cards with the same seeds."""
     card = entries[0].card
     cells = list(product([window.name for window in card.windows], card.seeds))
     number_of = {cell: number for number, cell in enumerate(cells)}
-    grid = _Grid(len(entries), len(cells), len(columns))
+    grid = _FigureGrid(len(entries), len(cells), len(columns))
     decided = np.zeros((len(entries), len(cells)))
     planned = np.zeros((len(entries), len(cells)))
 
@@ -236,7 +236,7 @@ def _samples(
 
                 grid.put((row, at, column), figure)
 
-    return Samples(entries, cells, columns, grid, decided, planned)
+    return EpisodeSamples(entries, cells, columns, grid, decided, planned)
 
 
 def _decided(episode: TradingEpisode) -> int:
@@ -296,17 +296,17 @@ def _none(reason: str) -> EpisodeMetric:
     return EpisodeMetric(value=None, n=0, reason=reason)
 
 
-def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> Figures:
+def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> ScopeFigures:
     """Return the figures of cards of scoring tasks over all their answers: scores with their own
     intervals.
     """
-    grid = _Grid(len(entries), len(columns))
+    grid = _FigureGrid(len(entries), len(columns))
     counts = np.zeros((len(entries), len(columns)), np.int64)
     reasons: list[dict[str, str]] = [{} for _ in entries]
 
     for row, entry in enumerate(entries):
         for column, name in enumerate(columns):
-            figure = _score(entry.card, name)
+            figure = _card_figure(entry.card, name)
             counts[row, column] = figure.n
             grid.put((row, column), figure)
 
@@ -314,10 +314,12 @@ def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> Figures:
                 reasons[row][name] = grid.reason[row, column]
 
     planned = np.zeros(len(entries), dtype=np.int64)  # a score can't lack an episode
-    return Figures(grid.value, grid.low, grid.high, grid.kind.tolist(), counts, planned, reasons)
+    return ScopeFigures(
+        grid.value, grid.low, grid.high, grid.kind.tolist(), counts, planned, reasons
+    )
 
 
-def _score(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
+def _card_figure(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
     if isinstance(card, ScoringCard) and name in card.scores:
         return card.scores[name]
 
@@ -400,7 +402,7 @@ def reference_rows(
     windows: Sequence[str],
     benchmark: Benchmark,
     entries: Sequence[Entry],
-    samples: Sequence[Samples],
+    samples: Sequence[EpisodeSamples],
 ) -> Iterator[Row]:
     """Yield the rows of a scope that are not of a card."""
     if not samples:
@@ -437,11 +439,13 @@ def _benchmark(
 
     figures = _figure_row((low[0], middle[0], high[0]), n[0].tolist(), QUARTILES, reasons)
     name = source.trading.snapshot.benchmark_name
-    return _row("benchmark", f"{name} bought and held", f"benchmark ({name})", source, figures)
+    return _reference_row(
+        "benchmark", f"{name} bought and held", f"benchmark ({name})", source, figures
+    )
 
 
 def _random(
-    columns: Sequence[str], windows: Sequence[str], samples: Sequence[Samples]
+    columns: Sequence[str], windows: Sequence[str], samples: Sequence[EpisodeSamples]
 ) -> Iterator[Row]:
     """Yield the row of all episodes of the random baselines in the scope, if there are any."""
     parts = []
@@ -483,7 +487,7 @@ def _random(
 
     figures = _figure_row((low, middle, high), n.tolist(), RANDOM_KIND, reasons)
     source = by_trust(sources)[-1]
-    yield _row("random_traders", "random traders", "random traders", source, figures)
+    yield _reference_row("random_traders", "random traders", "random traders", source, figures)
 
 
 def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
@@ -508,10 +512,10 @@ def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
             reasons[name] = "not defined for chance"
 
     figures = _figure_row((low[0], middle[0], high[0]), counts, QUARTILES, reasons)
-    yield _row("benchmark", "chance alone", "chance", by_trust(entries)[-1], figures)
+    yield _reference_row("benchmark", "chance alone", "chance", by_trust(entries)[-1], figures)
 
 
-def _row(baseline: str, model: str, label: str, source: Entry, figures: FigureRow) -> Row:
+def _reference_row(baseline: str, model: str, label: str, source: Entry, figures: FigureRow) -> Row:
     """Return a reference row; its tier is that of the card that it is computed from."""
     return {
         "card": None,

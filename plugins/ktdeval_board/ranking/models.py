@@ -31,7 +31,7 @@ from ktdeval_board.marks import Party, pair_of
 from ktdeval_board.ranking.daily import Cell, Vector
 from ktdeval_board.ranking.describe import ALPHA, system_labels
 from ktdeval_board.ranking.rows import Row, Standing, Table, Tables
-from ktdeval_board.registrations import Filed
+from ktdeval_board.registrations import FiledRegistration
 
 MASK_METRICS = ("total_return", ALPHA)  #: Metrics whose mask effects are shown
 
@@ -61,12 +61,12 @@ def model_pages(board: Board, tables: Tables) -> Iterator[tuple[str, dict[str, J
         for entry in entries:
             division = "" if entry.division is None else entry.division.id
             row = rows.get(entry.card_id)
-            cards.append(_card(entry, labels[entry.card_id], row, ranked.get(division, 0)))
+            cards.append(_card_part(entry, labels[entry.card_id], row, ranked.get(division, 0)))
 
         yield name, {"name": name, "cards": cards, "mask_effects": mask_effects(entries)}
 
 
-def _card(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[str, JsonValue]:
+def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[str, JsonValue]:
     """Return a card's part of a page. `ranked`: how many cards of its division have a rank."""
     card = entry.card
     attribution = card.attribution.value if isinstance(card, TradingCard) else None
@@ -82,7 +82,7 @@ def _card(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[str, J
         "cutoff_source": entry.submission.model.cutoff_source,
         **_standing(row),
         "of": ranked,
-        "attribution": {name: _line(line) for name, line in lines.items()},
+        "attribution": {name: _attribution_line(line) for name, line in lines.items()},
         "exposures": mean_exposures(card),
         "cost": {"value": rounded(card.cost.value), "reason": unset_to_none(card.cost.reason)},
         "decisions": to_plain(card.decisions),
@@ -109,7 +109,7 @@ def _standing(row: Row | None) -> dict[str, JsonValue]:
     }
 
 
-def _line(line: Line) -> JsonValue:
+def _attribution_line(line: Line) -> JsonValue:
     """Return a line of the attribution: the median over episodes of its part in the total
     return.
     """
@@ -194,7 +194,7 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
 
         system = names[System.of(cards["blinded"])]  # all cards of a design are of one system
         for metric in MASK_METRICS:
-            effects += _effects(cards, metric, system)
+            effects += _mask_effects(cards, metric, system)
 
     effects.sort(key=lambda each: (each.mode, each.system, each.metric, each.place))
     return [to_plain(effect) for effect in effects]
@@ -208,13 +208,13 @@ def _designs(entries: Sequence[Entry]) -> Iterator[Mapping[str, list[TradingCard
         usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
         if usable and isinstance(card, TradingCard) and card.task.mask in MASK_FACTORS:
             # Another submitter's card of a model would leave this one's without a pair.
-            design = _shared(card), pair_of(entry.submission.submitter)
+            design = _design_hash(card), pair_of(entry.submission.submitter)
             designs.setdefault(design, {}).setdefault(card.task.mask, []).append(card)
 
     yield from designs.values()
 
 
-def _shared(card: TradingCard) -> str:
+def _design_hash(card: TradingCard) -> str:
     """Hash everything that cards of different masks must have in common."""
     config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
     fields = ("model", "agent", "call", "request_settings", "rules", "windows", "seeds", "limit")
@@ -223,7 +223,9 @@ def _shared(card: TradingCard) -> str:
     return content_hash([config, card.task.mode, card.task.version, card.snapshot.id, *settings])
 
 
-def _effects(cards: Mapping[str, TradingCard], metric: str, system: str) -> Iterator[MaskEffect]:
+def _mask_effects(
+    cards: Mapping[str, TradingCard], metric: str, system: str
+) -> Iterator[MaskEffect]:
     """Yield each effect that the masks allow."""
     values, windows, undefined = _paired(cards, metric)
     first = cards["blinded"]
@@ -242,19 +244,19 @@ def _effects(cards: Mapping[str, TradingCard], metric: str, system: str) -> Iter
             effect=effect,
             place=place,
             value=rounded_or_none(mean.value),
-            low=_number(detail.get("low")),
-            high=_number(detail.get("high")),
+            low=_rounded_number(detail.get("low")),
+            high=_rounded_number(detail.get("high")),
             n=len(contrast),
             left_out=undefined,
-            reason=mean.reason or _text(detail.get("reason")),
+            reason=mean.reason or _text_or_none(detail.get("reason")),
         )
 
 
-def _number(value: JsonValue) -> float | None:
+def _rounded_number(value: JsonValue) -> float | None:
     return rounded_or_none(value) if isinstance(value, int | float) else None
 
 
-def _text(value: JsonValue) -> str | None:
+def _text_or_none(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
 
 
@@ -264,7 +266,7 @@ def _paired(
     """Return mask -> mean over seeds by window; the windows; and how many (window, seed) are
     excluded because a figure is undefined.
     """
-    figures = [_figures(card, metric) for card in cards.values()]
+    figures = [_figures_by_cell(card, metric) for card in cards.values()]
     cells = [(episode.window, episode.seed) for episode in cards["blinded"].pooled]
     whole: dict[Cell, list[float]] = {}
     for cell in cells:
@@ -279,7 +281,7 @@ def _paired(
     return {mask: means[mask, mode] for mask in cards}, windows, undefined
 
 
-def _figures(card: TradingCard, metric: str) -> dict[Cell, float]:
+def _figures_by_cell(card: TradingCard, metric: str) -> dict[Cell, float]:
     """Return the defined figures of a metric by window and seed."""
     figures = {}
     for episode in card.pooled:
@@ -378,7 +380,7 @@ def _card_events(entry: Entry, label: str) -> Iterator[Event]:
         yield event(erratum.date, "erratum", text)
 
 
-def _registration_events(filed: Filed) -> Iterator[Event]:
+def _registration_events(filed: FiledRegistration) -> Iterator[Event]:
     """Yield the events of a registration, which have no card."""
     registration = filed.registration
     yield Event(

@@ -34,7 +34,7 @@ with the square.
 
 
 # a tuple: a row of a site's data file
-class Test(NamedTuple):
+class PairingTest(NamedTuple):
     """Figures of one test, as a page has them: of the signed ranks, of the Hodges-Lehmann shift, of
     the sign flips.
     """
@@ -55,7 +55,7 @@ class Test(NamedTuple):
     blocks: int
 
 
-FIELDS = Test._fields
+FIELDS = PairingTest._fields
 
 _SEED = 0
 _MOST_BLOCKS = 12
@@ -66,7 +66,7 @@ _NOT_HERE = (
 
 
 @dataclass(frozen=True)
-class Windows:
+class PairedWindows:
     """Windows that cards are paired on."""
 
     #: in the order of the division; none for a scoring task, whose scores are of all answers
@@ -99,7 +99,7 @@ class Windows:
         return bool(np.any(np.triu(self.correlation[np.ix_(indices, indices)], 1)))
 
 
-def windows_of(board: Board, division: Division) -> Windows:
+def windows_of(board: Board, division: Division) -> PairedWindows:
     """Return the windows of a division, with the days that episodes covered; the rule's days where
     no card has them.
     """
@@ -112,7 +112,7 @@ def windows_of(board: Board, division: Division) -> Windows:
                 covered[episode.window] = (episode.first_day, episode.last_day)
 
     days = [covered[each.name] for each in windows]
-    return Windows(windows, stats.overlap_correlation(days))
+    return PairedWindows(windows, stats.overlap_correlation(days))
 
 
 def paired_cards(rows: Sequence[Row]) -> list[str]:
@@ -152,7 +152,7 @@ class PairsIndex(TypedDict):
     fields: list[str]
 
 
-def pairs_index(windows: Windows, cards: Sequence[str]) -> PairsIndex:
+def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
     """Return the data of a division before any pair."""
     days: list[NamedDays] = []
     for window in windows.windows:
@@ -167,11 +167,13 @@ def pairs_index(windows: Windows, cards: Sequence[str]) -> PairsIndex:
     }
 
 
-def pair_tests(entries: Sequence[Entry], windows: Windows) -> dict[str, dict[str, dict[str, Test]]]:
+def pair_tests(
+    entries: Sequence[Entry], windows: PairedWindows
+) -> dict[str, dict[str, dict[str, PairingTest]]]:
     """Return the tests of cards against each other: card to other card to metric to the values of
     `FIELDS`, first less second.
     """
-    tests: dict[str, dict[str, dict[str, Test]]] = {entry.card_id: {} for entry in entries}
+    tests: dict[str, dict[str, dict[str, PairingTest]]] = {entry.card_id: {} for entry in entries}
     metrics = set[str]()
     for entry in entries:
         metrics |= entry.trading.metrics.keys()
@@ -180,7 +182,7 @@ def pair_tests(entries: Sequence[Entry], windows: Windows) -> dict[str, dict[str
     first, second = np.triu_indices(len(entries), 1)
 
     for metric in sorted(metrics):
-        figures = _figures(entries, metric, names)
+        figures = _figure_array(entries, metric, names)
         differences = medians(figures[first] - figures[second])[0]
         rows = _tests(stats.levelled(differences), windows)
         for one, other, row in zip(first.tolist(), second.tolist(), rows, strict=True):
@@ -193,7 +195,7 @@ def pair_tests(entries: Sequence[Entry], windows: Windows) -> dict[str, dict[str
     return tests
 
 
-def _figures(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> Vector:
+def _figure_array(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> Vector:
     """Return the [cards, seeds, windows] figures of a metric; NaN where undefined."""
     seeds = sorted(set(chain.from_iterable(entry.card.seeds for entry in entries)))
     row_of = {seed: row for row, seed in enumerate(seeds)}
@@ -213,7 +215,7 @@ def _figures(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> V
     return values
 
 
-def _turned(test: Test) -> Test:
+def _turned(test: PairingTest) -> PairingTest:
     """Return a test of the second card less the first."""
     return test._replace(
         effect=_negated(test.effect),
@@ -228,7 +230,7 @@ def _negated(value: float | None) -> float | None:
     return None if value is None else 0.0 - value
 
 
-def _tests(differences: Vector, windows: Windows) -> list[Test]:
+def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
     """Test [pairs, windows] differences, NaN where undefined: plain rows together, ten times as
     quick, others one by one.
     """
@@ -239,13 +241,13 @@ def _tests(differences: Vector, windows: Windows) -> list[Test]:
         & (np.diff(sizes, axis=1) > 0).all(axis=1)
     )
     plain &= 0 < windows.blocks.max(initial=-1) + 1 <= _MOST_BLOCKS
-    together: list[Test] = []
+    together: list[PairingTest] = []
     if plain.any():
         together = _plain_tests(differences[plain], windows)
 
     in_turn = iter(together)
     # Cards that never differ are common, and so are equal rows.
-    tested: dict[bytes, Test] = {}
+    tested: dict[bytes, PairingTest] = {}
     tests = []
 
     for row, is_plain in zip(differences, plain.tolist(), strict=True):
@@ -255,14 +257,14 @@ def _tests(differences: Vector, windows: Windows) -> list[Test]:
 
         key = (row + 0.0).tobytes()
         if key not in tested:
-            tested[key] = _test(row, windows)
+            tested[key] = _test_row(row, windows)
 
         tests.append(tested[key])
 
     return tests
 
 
-def _plain_tests(differences: Vector, windows: Windows) -> list[Test]:
+def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
     """Test rows in which every window has a figure and no two sizes are equal or zero, with the
     library's distributions.
     """
@@ -303,7 +305,7 @@ def _plain_tests(differences: Vector, windows: Windows) -> list[Test]:
     tests = []
     for p_value, biserial, value, lower, upper, flip in columns:
         tests.append(
-            Test(
+            PairingTest(
                 n=n,
                 nonzero=n,
                 p=p_value,
@@ -324,7 +326,7 @@ def _plain_tests(differences: Vector, windows: Windows) -> list[Test]:
     return tests
 
 
-def _test(differences: Vector, windows: Windows) -> Test:
+def _test_row(differences: Vector, windows: PairedWindows) -> PairingTest:
     """Test one row of any kind."""
     indices = np.flatnonzero(np.isfinite(differences)).tolist()
     values = differences[indices]
@@ -343,7 +345,7 @@ def _test(differences: Vector, windows: Windows) -> Test:
         blocks = stats.blocks_of(windows.correlation[np.ix_(indices, indices)])
 
     flips = stats.sign_flip(values, blocks)
-    test = Test(
+    test = PairingTest(
         n=ranks.n,
         nonzero=ranks.n_nonzero,
         p=rounded_or_none(ranks.p),

@@ -75,8 +75,10 @@ def share_ranks(rows: Sequence[Row]) -> list[Row]:
     """Return rows whose ranked cards have the ranks that their tie groups share, and how many
     others share them.
     """
-    places = _shared([row["rank"] for row in rows], [row["tie"] for row in rows])
-    by_alpha = _shared([row["alpha_rank"] for row in rows], [row["alpha_tie"] for row in rows])
+    places = _shared_ranks([row["rank"] for row in rows], [row["tie"] for row in rows])
+    by_alpha = _shared_ranks(
+        [row["alpha_rank"] for row in rows], [row["alpha_tie"] for row in rows]
+    )
     shared: list[Row] = []
     for row, place, alpha in zip(rows, places, by_alpha, strict=True):
         rank, tied_with = place
@@ -94,7 +96,7 @@ def share_ranks(rows: Sequence[Row]) -> list[Row]:
     return shared
 
 
-def _shared(
+def _shared_ranks(
     ranks: Sequence[int | None], ties: Sequence[int | None]
 ) -> list[tuple[int | None, int]]:
     """Return for each row the best rank of its tie group, and how many others are in it; its own

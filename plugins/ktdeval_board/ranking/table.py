@@ -22,7 +22,7 @@ from ktdeval_board.attempts import attempts_of
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.ranking import describe
 from ktdeval_board.ranking.daily import (
-    Daily,
+    EpisodeDays,
     LoadSeries,
     SeriesFacts,
     facts_of,
@@ -32,8 +32,8 @@ from ktdeval_board.ranking.daily import (
 from ktdeval_board.ranking.describe import ALPHA
 from ktdeval_board.ranking.figures import (
     Benchmark,
-    Figures,
-    Samples,
+    EpisodeSamples,
+    ScopeFigures,
     benchmark_of,
     collect,
     nullable,
@@ -54,7 +54,7 @@ their number.
 
 def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, Table]:
     """Return the tables of a division by scope: `all`, and each window of a trading task."""
-    work = _Work(board, division)
+    work = _DivisionTables(board, division)
     if work.entries:
         work.check_rank_by()
         work.collect(load_series)
@@ -63,29 +63,29 @@ def rank_division(board: Board, division: Division, load_series: LoadSeries) -> 
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedCards:
     """Cards of a division over all windows, without their tie groups."""
 
     entries: Sequence[Entry]
     columns: Sequence[str]
-    figures: Figures
+    figures: ScopeFigures
     why: Sequence[Sequence[str]]
     ranks: Ranks
     alpha_ranks: Ranks
 
 
-def ranked_cards(board: Board, division: Division, load_series: LoadSeries) -> Ranked:
+def ranked_cards(board: Board, division: Division, load_series: LoadSeries) -> RankedCards:
     """Rank the cards of a division that has some over all windows; arguments and errors as of
     `rank_division`.
     """
-    work = _Work(board, division)
+    work = _DivisionTables(board, division)
     work.columns = list(dict.fromkeys([*work.columns, division.rank_by, ALPHA]))
     work.collect(load_series)
     figures = work.figures("all")
     why = work.why(figures)
     ranks, alpha_ranks = work.ranks(figures, why)
 
-    return Ranked(work.entries, work.columns, figures, why, ranks, alpha_ranks)
+    return RankedCards(work.entries, work.columns, figures, why, ranks, alpha_ranks)
 
 
 def missing_baselines(board: Board, division: Division) -> list[str]:
@@ -119,13 +119,13 @@ def _missing_note(missing: Sequence[str], division: Division) -> str:
     )
 
 
-class _Work:
+class _DivisionTables:
     """Tables of a division, and the values that they share."""
 
     def __init__(self, board: Board, division: Division) -> None:
         self.board = board
         self.division = division
-        self.samples: list[Samples] = []
+        self.samples: list[EpisodeSamples] = []
         self.entries = board.of_division(division)
         self.columns = describe.division_columns(board, division)
         self.kind = describe.division_kind(board, division)
@@ -158,7 +158,7 @@ class _Work:
             # in the order of the figures
             self.entries = [entry for group in self.samples for entry in group.entries]
 
-    def figures(self, scope: str) -> Figures:
+    def figures(self, scope: str) -> ScopeFigures:
         if self.kind == "scoring":
             return score_figures(self.entries, self.columns)
 
@@ -178,7 +178,7 @@ class _Work:
                 f"{where}: of {name} neither more nor less is better; name another figure"
             )
 
-    def why(self, figures: Figures) -> list[list[str]]:
+    def why(self, figures: ScopeFigures) -> list[list[str]]:
         """Return why each entry has no rank in the scope of the figures."""
         name = self.division.rank_by
         reasons = []
@@ -197,7 +197,7 @@ class _Work:
 
         return reasons
 
-    def ranks(self, figures: Figures, why: Sequence[Sequence[str]]) -> tuple[Ranks, Ranks]:
+    def ranks(self, figures: ScopeFigures, why: Sequence[Sequence[str]]) -> tuple[Ranks, Ranks]:
         """Return the ranks of entrants by the division's figure and by selection alpha."""
         eligible = [
             not reasons and entry.baseline is None
@@ -242,7 +242,7 @@ class _Work:
         table["ties"] = {"return": returns.ties, "alpha": alpha.ties}
         return table
 
-    def _sorted(self, rows: list[Row], figures: Figures) -> list[Row]:
+    def _sorted(self, rows: list[Row], figures: ScopeFigures) -> list[Row]:
         """Sort rows by the division's figure, those without a place in the ranking last."""
         column = self.columns.index(self.division.rank_by)
         sign = -1.0 if self.better == "higher" else 1.0
@@ -263,7 +263,7 @@ class _Work:
 
     def _rows(
         self,
-        figures: Figures,
+        figures: ScopeFigures,
         why: Sequence[list[str]],
         ranks: tuple[Ranks, Ranks],
         groups: tuple[Mapping[str, int], ...],
@@ -311,7 +311,7 @@ class _Work:
         if unranked:
             yield f"{unranked} of {entrants} entrants are not ranked; their rows say why"
 
-    def _tie_groups(self, scope: str, ranks: tuple[Ranks, Ranks]) -> tuple[_Groups, _Groups]:
+    def _tie_groups(self, scope: str, ranks: tuple[Ranks, Ranks]) -> tuple[_TieGroups, _TieGroups]:
         """Return the tie groups next to the rank and next to the rank by selection alpha.
 
         Those next to the rank are of daily NAV returns if ranks go by total return, of daily
@@ -320,7 +320,7 @@ class _Work:
         """
         by = self.division.rank_by
         if self.kind == "scoring":
-            none = _Groups({}, _no_ties("scores of a scoring task have no daily returns"))
+            none = _TieGroups({}, _no_ties("scores of a scoring task have no daily returns"))
             return none, none
 
         alpha = self._tested(scope, ranks[1], "selection", "tie groups by selection")
@@ -328,12 +328,12 @@ class _Work:
             return alpha, alpha
         if by != "total_return":
             reason = f"the rank goes by {by}, and tie groups are of mean daily returns"
-            return _Groups({}, _no_ties(reason)), alpha
+            return _TieGroups({}, _no_ties(reason)), alpha
 
         return self._tested(scope, ranks[0], "returns", "tie groups by return"), alpha
 
-    def _tested(self, scope: str, ranks: Ranks, attribute: str, what: str) -> _Groups:
-        """Test ranked cards for ties. `attribute`: daily returns of `Daily` to test; `what`: words
+    def _tested(self, scope: str, ranks: Ranks, attribute: str, what: str) -> _TieGroups:
+        """Test ranked cards for ties. `attribute`: daily returns of `EpisodeDays` to test; `what`: words
         for notes.
         """
         cells = list(product(self.windows_of(scope), self.division.seeds))
@@ -342,7 +342,7 @@ class _Work:
             for rank, entry in zip(ranks, self.entries, strict=True)
             if rank is not None
         )
-        chosen: dict[str, list[Daily]] = {}
+        chosen: dict[str, list[EpisodeDays]] = {}
         why = "no daily series of theirs"
 
         for _, sharing in groupby(ordered, key=itemgetter(0)):
@@ -375,15 +375,15 @@ class _Work:
             notes.append(f"{what}: {untested} ranked without a tie group: {why}")
 
         # There are no groups where the test could not be made.
-        return _Groups(dict(zip(chosen, groups.group or (), strict=False)), ties, notes)
+        return _TieGroups(dict(zip(chosen, groups.group or (), strict=False)), ties, notes)
 
     def _whole_days(
         self,
         cards: Sequence[str],
         cells: Sequence[tuple[str, int]],
         attribute: str,
-        chosen: Mapping[str, list[Daily]],
-    ) -> Iterator[tuple[str, list[Daily]]]:
+        chosen: Mapping[str, list[EpisodeDays]],
+    ) -> Iterator[tuple[str, list[EpisodeDays]]]:
         """Yield cards with their days, those with all cells and the days of the cards chosen
         before.
         """
@@ -403,7 +403,7 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class _Groups:
+class _TieGroups:
     """Tie groups of a table."""
 
     groups: Mapping[str, int]  #: card id to group, for the cards that took part

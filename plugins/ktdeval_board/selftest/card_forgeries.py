@@ -24,8 +24,8 @@ from ktdeval_board.selftest.kinds import (
 )
 from ktdeval_board.selftest.specimen import (
     Change,
+    ForgedBoard,
     NotApplicableError,
-    Specimen,
     Value,
     derived_fields,
     in_turn,
@@ -226,7 +226,7 @@ def _without_market(card: Value) -> None:
     card["task"]["config"] = config
 
 
-def _cut(card: Value) -> None:
+def _limit_steps(card: Value) -> None:
     card["limit"] = 5
     for episode in card["episodes"]:
         episode.update(
@@ -294,7 +294,7 @@ def _seeds_further_on(card: Value) -> None:
         episode["seed"] += 2
 
 
-def _without_the_ranked_metric(board: Specimen) -> None:
+def _without_the_ranked_metric(board: ForgedBoard) -> None:
     name = board.rules.division(board.original.division).rank_by
 
     def drop(card: Value) -> None:
@@ -304,7 +304,7 @@ def _without_the_ranked_metric(board: Specimen) -> None:
     board.forge(drop)
 
 
-def _asked_for_a_certificate(board: Specimen) -> None:
+def _asked_for_a_certificate(board: ForgedBoard) -> None:
     """Go on only where the division asks for a certificate of the mask."""
     if board.rules.division(board.original.division).certificate != "required":
         raise NotApplicableError("the division asks for no certificate")
@@ -315,7 +315,7 @@ def _rename_metric(card: Value) -> None:
         holder["metrics"]["Best Return Ever"] = holder["metrics"].pop("hhi")
 
 
-def _certificate_of_nothing(board: Specimen) -> None:
+def _certificate_of_nothing(board: ForgedBoard) -> None:
     (board.records_folder / "certificate.json").write_text("{}")
     entry = {"path": "certificate.json", "sha256": sha256_hex("{}"), "bytes": 2}
     board.edit(board.files.records, lambda value: value["files"].append(entry))
@@ -355,7 +355,7 @@ full(
     lambda b: b.rewrite(dumps_pretty({**b.original.card, "kind": "certificate"}).encode()),
     verdict(),
 )
-forged("limited_run", "limit", _cut)
+forged("limited_run", "limit", _limit_steps)
 forged("low_coverage", "coverage", _undecided)
 forged("missing_episode", "coverage", _unfinished)
 bad(
@@ -363,7 +363,7 @@ bad(
     "certificate",
     "card",
     _asked_for_a_certificate,
-    Specimen.add,
+    ForgedBoard.add,
 )
 bad(
     "certificate_that_rests_on_nothing",
@@ -401,7 +401,7 @@ def _two(rule: str, change: Change, name: str, named: str = "card", attempts: in
 
 def _other_files(card: Value) -> None:
     """Give a card files of other bytes, as a run of its model and agent would have."""
-    system = _system(card)
+    system = _system_key(card)
     card["artefacts"] = {
         path: sha256_hex(system + path + digest) for path, digest in card["artefacts"].items()
     }
@@ -411,10 +411,10 @@ def _other_records(card: Value) -> None:
     """Give a card records of its own, as another run would have."""
     _other_files(card)
     if "mask_key" in card:
-        card["mask_key"] = sha256_hex(_system(card))[:32]
+        card["mask_key"] = sha256_hex(_system_key(card))[:32]
 
 
-def _system(card: Value) -> str:
+def _system_key(card: Value) -> str:
     return repr((card["model"], card["agent"]))
 
 
@@ -475,7 +475,7 @@ def _other_benchmark(card: Value) -> None:
     }
 
 
-def _same_mask_key(board: Specimen) -> None:
+def _same_mask_key(board: ForgedBoard) -> None:
     """The key of the sound card on the card of another model."""
     board.forge(
         _of_other_model(setting("mask_key", to=board.original.card["mask_key"])), stored="elsewhere"

@@ -23,13 +23,13 @@ from ktdeval_board.selftest.kinds import (
     path_in,
     verdict,
 )
-from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen, Value, setting
+from ktdeval_board.selftest.specimen import Change, ForgedBoard, NotApplicableError, Value, setting
 
 # -- names
 # --------------------------------------------------------------------------------------------------
 
 
-def _into_another_models_folder(board: Specimen) -> None:
+def _into_another_models_folder(board: ForgedBoard) -> None:
     agent = board.files.card.parent
     target = agent.parent.parent / "nobody--another-model" / agent.name
     target.mkdir(parents=True)
@@ -50,7 +50,7 @@ full("card_in_another_models_folder", "path", "card", _into_another_models_folde
 # --------------------------------------------------------------------------------------------------
 
 
-def _without(part: str) -> Change:
+def _without_files(part: str) -> Change:
     return lambda value: value.update(
         files=[entry for entry in value["files"] if part not in entry["path"]]
     )
@@ -59,8 +59,8 @@ def _without(part: str) -> Change:
 edited(
     "record_listed_twice", "records", "list", lambda value: value["files"].append(value["files"][0])
 )
-edited("list_without_the_manifest", "records", "list", _without("mani"))
-edited("list_without_an_artefact", "records", "list", _without("ledger"))
+edited("list_without_the_manifest", "records", "list", _without_files("mani"))
+edited("list_without_an_artefact", "records", "list", _without_files("ledger"))
 full(
     "records_here_that_are_not",
     "records",
@@ -72,18 +72,18 @@ full(
 # --------------------------------------------------------------------------------------------------
 
 
-def _task_folder_in_capitals(board: Specimen) -> None:
+def _task_folder_in_capitals(board: ForgedBoard) -> None:
     task = board.files.card.parents[2]
     task.with_name(task.name.upper()).mkdir()
 
 
-def _pipe_in_its_place(board: Specimen) -> None:
+def _pipe_in_its_place(board: ForgedBoard) -> None:
     path = path_in(board, "records/manifest.json")
     path.unlink()
     os.mkfifo(path)
 
 
-def _socket_in_its_place(board: Specimen) -> None:
+def _socket_in_its_place(board: ForgedBoard) -> None:
     path = board.files.submission
     here = Path.cwd()
     path.unlink()
@@ -99,7 +99,7 @@ def _socket_in_its_place(board: Specimen) -> None:
 def _truncated(pattern: str, limit: str) -> Build:
     """Files that are larger than a limit of the board: holes, of which nothing is stored."""
 
-    def build(board: Specimen) -> None:
+    def build(board: ForgedBoard) -> None:
         for path in board.records_folder.rglob(pattern):
             os.truncate(path, board.rules.limits.bytes_of(limit) + 1)
 
@@ -171,13 +171,13 @@ def _after_the_release(value: Value) -> None:
     value["model"].update(released_on="2000-03-01", cutoff_date="2000-06-01")
 
 
-def _without_a_card(board: Specimen) -> None:
+def _without_a_card(board: ForgedBoard) -> None:
     board.files.card.unlink()
     board.files.records.unlink()
     shutil.rmtree(board.records_folder)
 
 
-def _before_the_board_began(board: Specimen) -> None:
+def _before_the_board_began(board: ForgedBoard) -> None:
     if not board.rules.opened_on:
         raise NotApplicableError("the board does not say when it began")
     board.edit(board.files.submission, setting("submitted_on", to="1999-12-31"))

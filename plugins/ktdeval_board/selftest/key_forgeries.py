@@ -22,14 +22,14 @@ from ktdeval.values.typed import to_plain
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import RULES_FILE
 from ktdeval_board.selftest.kinds import bad
-from ktdeval_board.selftest.specimen import Specimen, put_json
+from ktdeval_board.selftest.specimen import ForgedBoard, put_json
 
 _OTHER_KEY = "5" * 32
 _HOLDER = PrivateKey.from_seed(bytes(range(32)))
 _DAY = "2000-01-01"
 
 
-def _registration(board: Specimen, **system: Any) -> Registration:
+def _registration(board: ForgedBoard, **system: Any) -> Registration:
     """Return a registration that fits the sound card, but for fields of its system that are given."""
     card = board.original.card
     submitter = board.original.submission["submitter"]
@@ -60,7 +60,7 @@ def _registration(board: Specimen, **system: Any) -> Registration:
     )
 
 
-def _governed(board: Specimen) -> None:
+def _governed(board: ForgedBoard) -> None:
     """Let the board draw the keys of its divisions."""
     path = board.folder / RULES_FILE
     rules = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -70,7 +70,7 @@ def _governed(board: Specimen) -> None:
     path.write_text(yaml.safe_dump(rules, sort_keys=False), encoding="utf-8")
 
 
-def _file(board: Specimen, registration: Registration, key: str = "") -> str:
+def _file(board: ForgedBoard, registration: Registration, key: str = "") -> str:
     """Write a registration, and its key if one is given; return its id."""
     folder = BoardFolder(board.folder)
     put_json(folder.registration(registration.id), to_plain(registration))
@@ -87,53 +87,53 @@ def _file(board: Specimen, registration: Registration, key: str = "") -> str:
 
 
 def _under(
-    make: Callable[[Specimen], Registration], own_key: bool = True
-) -> Callable[[Specimen], None]:
+    make: Callable[[ForgedBoard], Registration], own_key: bool = True
+) -> Callable[[ForgedBoard], None]:
     """Return the step that adds a card of a registration, under its key or under another one."""
 
-    def build(board: Specimen) -> None:
+    def build(board: ForgedBoard) -> None:
         key = board.original.card["mask_key"] if own_key else _OTHER_KEY
-        _name(board, _file(board, make(board), key))
+        _add_registered_card(board, _file(board, make(board), key))
 
     return build
 
 
-def _name(board: Specimen, registration_id: str) -> None:
+def _add_registered_card(board: ForgedBoard, registration_id: str) -> None:
     board.add({**board.original.card, "registration": registration_id})
 
 
-def _other_temperature(board: Specimen) -> Registration:
+def _other_temperature(board: ForgedBoard) -> Registration:
     call = registered_call(board.original.card["call"])
     return _registration(board, call={**call, "temperature": 0.123})
 
 
-def _other_contact(board: Specimen) -> Registration:
+def _other_contact(board: ForgedBoard) -> Registration:
     who = Registrant(name="nobody", contact="https://example.org/nobody")
     return msgspec.structs.replace(_registration(board), submitter=who)
 
 
-def _key_without_its_registration(board: Specimen) -> None:
+def _key_without_its_registration(board: ForgedBoard) -> None:
     _file(board, _registration(board), board.original.card["mask_key"])
     card = dict(board.original.card)
     card.pop("registration", None)
     board.add(card)
 
 
-def _edited(board: Specimen) -> None:
+def _edited(board: ForgedBoard) -> None:
     path = BoardFolder(board.folder).registration(_file(board, _registration(board)))
     put_json(path, to_plain(_other_temperature(board)))
 
 
-def _registered_twice(board: Specimen) -> None:
+def _registered_twice(board: ForgedBoard) -> None:
     _file(board, _registration(board), board.original.card["mask_key"])
     _file(board, _other_temperature(board))
 
 
-def _deleted(board: Specimen) -> None:
+def _deleted(board: ForgedBoard) -> None:
     BoardFolder(board.folder).registration(_file(board, _registration(board), _OTHER_KEY)).unlink()
 
 
-def _with_key_of_submitter(board: Specimen) -> None:
+def _with_key_of_submitter(board: ForgedBoard) -> None:
     """Let the board know a key of the submitter."""
     path = board.folder / RULES_FILE
     rules = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -142,11 +142,11 @@ def _with_key_of_submitter(board: Specimen) -> None:
     path.write_text(yaml.safe_dump(rules, sort_keys=False), encoding="utf-8")
 
 
-def _unsigned(board: Specimen) -> None:
+def _unsigned(board: ForgedBoard) -> None:
     _file(board, _registration(board))
 
 
-def _signature_of_another(board: Specimen) -> None:
+def _signature_of_another(board: ForgedBoard) -> None:
     folder = BoardFolder(board.folder)
     signed = folder.registration(_file(board, _other_temperature(board)))
     made = sign_file(signed, SIGNED_REGISTRATION, _HOLDER)
@@ -158,7 +158,12 @@ def _signature_of_another(board: Specimen) -> None:
 for name, rule, named, build in (
     ("key_that_was_not_drawn", "registered", "card", _under(_registration, own_key=False)),
     ("parameter_that_was_not_registered", "registered", "card", _under(_other_temperature)),
-    ("registration_that_is_not_there", "registered", "card", lambda board: _name(board, "a" * 64)),
+    (
+        "registration_that_is_not_there",
+        "registered",
+        "card",
+        lambda board: _add_registered_card(board, "a" * 64),
+    ),
     ("submitter_who_did_not_register", "registered", "submission", _under(_other_contact)),
     ("drawn_key_without_its_registration", "registered", "card", _key_without_its_registration),
     ("registration_that_was_edited", "registration", "registrations", _edited),

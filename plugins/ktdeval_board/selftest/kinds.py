@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen, Value
+from ktdeval_board.selftest.specimen import Change, ForgedBoard, NotApplicableError, Value
 
-Build = Callable[[Any], object]  #: Step that changes a board, a `Specimen`
+Build = Callable[[Any], object]  #: Step that changes a board, a `ForgedBoard`
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ForgeryKind:
     """A kind of forgery."""
 
     build: Build  #: its steps on an empty board
@@ -27,23 +27,23 @@ class Kind:
     named: str
 
 
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, ForgeryKind] = {}
 """Kinds of forgeries by their names, in the order in which they are tried."""
 
 
 def bad(name: str, rule: str, named: str, *steps: Build) -> None:
     """Register a kind by its steps on an empty board."""
 
-    def build(board: Specimen) -> None:
+    def build(board: ForgedBoard) -> None:
         for step in steps:
             step(board)
 
-    KINDS[name] = Kind(build, rule, named)
+    KINDS[name] = ForgeryKind(build, rule, named)
 
 
 def full(name: str, rule: str, named: str, *steps: Build) -> None:
     """Register a kind by its steps on a board with the sound submission."""
-    bad(name, rule, named, Specimen.add, *steps)
+    bad(name, rule, named, ForgedBoard.add, *steps)
 
 
 def forged(name: str, rule: str, change: Change, renew: bool = True) -> None:
@@ -54,7 +54,7 @@ def forged(name: str, rule: str, change: Change, renew: bool = True) -> None:
 def edited(name: str, rule: str, named: str, change: Change) -> None:
     """Register a change of the submission document or of the list of records."""
 
-    def build(board: Specimen) -> None:
+    def build(board: ForgedBoard) -> None:
         files = board.files
         board.edit(files.submission if named == "submission" else files.records, change)
 
@@ -69,7 +69,7 @@ def forge(change: Change, **where: Any) -> Build:
     return lambda board: board.forge(change, **where)
 
 
-def path_in(board: Specimen, path: str) -> Path:
+def path_in(board: ForgedBoard, path: str) -> Path:
     """Return a path of the board; below `records/` it is one of the card's records."""
     made = board.folder / path.replace("records/", f"records/{board.card_id}/", 1)
     made.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def folder(path: str) -> Build:
 def linked(path: str, to: str = "/etc/passwd") -> Build:
     """Return the step that replaces a file by a link."""
 
-    def build(board: Specimen) -> None:
+    def build(board: ForgedBoard) -> None:
         place = path_in(board, path)
         place.unlink(missing_ok=True)
         place.symlink_to(to)
@@ -100,7 +100,7 @@ def linked(path: str, to: str = "/etc/passwd") -> Build:
 def moved_out(path: str) -> Build:
     """Return the step that moves a folder out of the board and links to it."""
 
-    def build(board: Specimen) -> None:
+    def build(board: ForgedBoard) -> None:
         outside = board.folder.parent / "outside"
         path_in(board, path).rename(outside)
         path_in(board, path).symlink_to(outside)
@@ -111,7 +111,7 @@ def moved_out(path: str) -> Build:
 def rewritten(old: str, new: str) -> Build:
     """Return the step that replaces words in the text of the sound card and renews its name."""
 
-    def build(board: Specimen) -> None:
+    def build(board: ForgedBoard) -> None:
         text = board.files.card.read_text()
         if old not in text:
             raise NotApplicableError(f"the card does not hold {old!r}")

@@ -16,8 +16,8 @@ import zstandard
 from ktdeval_board.layout import LEDGER, MARK, TRANSCRIPT
 from ktdeval_board.selftest.kinds import full
 from ktdeval_board.selftest.specimen import (
+    ForgedBoard,
     NotApplicableError,
-    Specimen,
     Value,
     no_calls,
     put_json,
@@ -30,23 +30,23 @@ _RULE = "ledger"  #: Rule that what is executed again breaks
 
 
 def _with_all_that_follows(
-    change: Callable[[Specimen, Path], object],
-) -> Callable[[Specimen], None]:
+    change: Callable[[ForgedBoard, Path], object],
+) -> Callable[[ForgedBoard], None]:
     """Return a change of the first episode's records, after which marks, card and list name the
     files as they are then.
     """
 
-    def build(board: Specimen) -> None:
+    def build(board: ForgedBoard) -> None:
         change(board, board.episode())
         board.renew_records()
 
     return build
 
 
-def _change_ledger(change: Callable[[list[Value]], object]) -> Callable[[Specimen, Path], None]:
+def _change_ledger(change: Callable[[list[Value]], object]) -> Callable[[ForgedBoard, Path], None]:
     """Return a change of the rows of a ledger."""
 
-    def rewrite(_board: Specimen, folder: Path) -> None:
+    def rewrite(_board: ForgedBoard, folder: Path) -> None:
         path = folder / LEDGER
         if not path.is_file():
             raise NotApplicableError("the submission has no ledger")
@@ -59,10 +59,12 @@ def _change_ledger(change: Callable[[list[Value]], object]) -> Callable[[Specime
     return rewrite
 
 
-def _change_transcript(change: Callable[[list[Any]], object]) -> Callable[[Specimen, Path], None]:
+def _change_transcript(
+    change: Callable[[list[Any]], object],
+) -> Callable[[ForgedBoard, Path], None]:
     """Return a change of the entries of a transcript."""
 
-    def rewrite(_board: Specimen, folder: Path) -> None:
+    def rewrite(_board: ForgedBoard, folder: Path) -> None:
         entries = read_transcript(folder)
         change(entries)
         write_transcript(folder, entries)
@@ -91,7 +93,7 @@ def _one_reply_less(entries: list[Any]) -> None:
     entry["exchanges"] = entry["exchanges"][:-1]
 
 
-def _swap_episodes(board: Specimen) -> None:
+def _swap_episodes(board: ForgedBoard) -> None:
     """Put two episodes, as of two seeds or windows, in the place of each other."""
     if len(board.original.card["episodes"]) < 2:
         raise NotApplicableError("the card has one episode")
@@ -116,7 +118,7 @@ def _better_episode(card: Value) -> None:
         entry["value"] += 0.25
 
 
-def _better_episodes(board: Specimen) -> None:
+def _better_episodes(board: ForgedBoard) -> None:
     def change(card: Value) -> None:
         _better_episode(card)
         card.update(renewed_card(card))
@@ -124,7 +126,7 @@ def _better_episodes(board: Specimen) -> None:
     board.change_card(change)
 
 
-def _count_otherwise(board: Specimen) -> None:
+def _count_otherwise(board: ForgedBoard) -> None:
     """Count one reply more in the mark of an episode than its transcript holds."""
     path = board.episode() / MARK
     mark = json.loads(path.read_text())
@@ -138,7 +140,7 @@ def _count_otherwise(board: Specimen) -> None:
     board.renew_records()
 
 
-def _count_calls_otherwise(board: Specimen) -> None:
+def _count_calls_otherwise(board: ForgedBoard) -> None:
     """Count one answered call less than the transcripts have replies, in the mark, on the card and
     in its sums.
     """
@@ -161,7 +163,7 @@ def _count_calls_otherwise(board: Specimen) -> None:
     board.renew_records()
 
 
-def _calls_of_a_model_that_makes_none(board: Specimen) -> None:
+def _calls_of_a_model_that_makes_none(board: ForgedBoard) -> None:
     """Claim paid calls of a model of this machine, or none of a model behind a network."""
 
     def change(card: Value) -> None:
@@ -178,7 +180,7 @@ def _calls_of_a_model_that_makes_none(board: Specimen) -> None:
     board.change_card(change)
 
 
-def _bomb(board: Specimen, folder: Path) -> None:
+def _bomb(board: ForgedBoard, folder: Path) -> None:
     """Leave a transcript of a few bytes that says it unpacks to more than is taken."""
     size = board.rules.limits.bytes_of("unpacked_mb") + 1
     packer = zstandard.ZstdCompressor(level=1).compressobj(size=size)

@@ -30,8 +30,13 @@ from ktdeval_board.selftest import (
     key_forgeries,  # noqa: F401
     record_forgeries,  # noqa: F401
 )
-from ktdeval_board.selftest.kinds import KINDS, Kind
-from ktdeval_board.selftest.specimen import NotApplicableError, Original, Specimen, Value
+from ktdeval_board.selftest.kinds import KINDS, ForgeryKind
+from ktdeval_board.selftest.specimen import (
+    ForgedBoard,
+    NotApplicableError,
+    OriginalSubmission,
+    Value,
+)
 
 _ERRATA = "errata.yaml"
 _COPIED = ("certificates",)  #: Folders that a sound submission may need besides its records
@@ -103,7 +108,9 @@ def selftest(
     return SelfTest(original=words, tried=tuple(tried))
 
 
-def _original(folder: Path, plugins: Plugins, private: Path) -> tuple[Original, Path, str]:
+def _original(
+    folder: Path, plugins: Plugins, private: Path
+) -> tuple[OriginalSubmission, Path, str]:
     """Return a sound submission of the board, or one that is made where the board has none with
     records, and the board it is on.
     """
@@ -118,8 +125,8 @@ def _original(folder: Path, plugins: Plugins, private: Path) -> tuple[Original, 
         )
         assert entry.division is not None  # see `_can_be_forged`
         submission = json.loads(entry.files.submission.read_text(encoding="utf-8"))
-        original = Original(
-            board.folder.records(entry.card_id), _card(entry), submission, entry.division.id
+        original = OriginalSubmission(
+            board.folder.records(entry.card_id), _read_card(entry), submission, entry.division.id
         )
 
         return original, folder, board.folder.relative(entry.files.card)
@@ -127,7 +134,7 @@ def _original(folder: Path, plugins: Plugins, private: Path) -> tuple[Original, 
     return _made_original(board.rules, plugins, private)
 
 
-def _card(entry: Entry) -> Value:
+def _read_card(entry: Entry) -> Value:
     card: Value = json.loads(entry.files.card.read_text(encoding="utf-8"))
     return card
 
@@ -142,7 +149,9 @@ def _can_be_forged(entry: Entry, folder: Path) -> bool:
     return is_sound and unset_to_none(entry.card.mask_key) is not None and records.is_dir()
 
 
-def _made_original(rules: Rules, plugins: Plugins, private: Path) -> tuple[Original, Path, str]:
+def _made_original(
+    rules: Rules, plugins: Plugins, private: Path
+) -> tuple[OriginalSubmission, Path, str]:
     """Run a keyless model on the embedded market, as a submission to a board of its own with the
     limits of this one.
     """
@@ -196,7 +205,7 @@ def _made_original(rules: Rules, plugins: Plugins, private: Path) -> tuple[Origi
         " in the repository"
     )
 
-    return Original(private / "run", card, submission, _DIVISION), board, words
+    return OriginalSubmission(private / "run", card, submission, _DIVISION), board, words
 
 
 def _without_drawn_keys(rules: Path) -> str:
@@ -214,7 +223,7 @@ class _Forger:
     """Forges a submission in copies of its board, and checks each copy."""
 
     def __init__(
-        self, board: Path, original: Original, plugins: Plugins, options: CheckOptions
+        self, board: Path, original: OriginalSubmission, plugins: Plugins, options: CheckOptions
     ) -> None:
         self._board = board
         self._original = original
@@ -244,7 +253,7 @@ class _Forger:
                 f" {'; '.join(notes)}; see --data"
             )
 
-    def attempt(self, name: str, kind: Kind) -> Tried:
+    def attempt(self, name: str, kind: ForgeryKind) -> Tried:
         """Make a forgery and let the check judge it."""
         with self._copy() as specimen:
             try:
@@ -275,7 +284,7 @@ class _Forger:
         )
 
     @contextmanager
-    def _copy(self) -> Iterator[Specimen]:
+    def _copy(self) -> Iterator[ForgedBoard]:
         """Yield a board with the rules of the one that is tested, without a submission."""
         with temporary_folder("ktdeval-selftest-") as private:
             folder = private / "board"
@@ -290,4 +299,4 @@ class _Forger:
                     shutil.copytree(self._board / name, folder / name)
 
             load_rules(folder)
-            yield Specimen(folder, self._original)
+            yield ForgedBoard(folder, self._original)

@@ -37,7 +37,7 @@ class NotApplicableError(Exception):
 
 
 @dataclass(frozen=True)
-class Original:
+class OriginalSubmission:
     """A sound submission that is forged."""
 
     run: Path  #: folder of its records, laid out as a run
@@ -46,10 +46,10 @@ class Original:
     division: str  #: id of its division
 
 
-class Specimen:
+class ForgedBoard:
     """A board in a folder with forged submissions."""
 
-    def __init__(self, folder: Path, original: Original) -> None:
+    def __init__(self, folder: Path, original: OriginalSubmission) -> None:
         """Take a board without submissions."""
         self.folder = folder
         self.original = original

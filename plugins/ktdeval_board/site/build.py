@@ -98,7 +98,7 @@ def build_site(
 
         files, size = site.count()
 
-    notes = tuple(_notes(board))
+    notes = tuple(_board_notes(board))
     return BuildReport(out, len(board.entries), len(board.rules.divisions), files, size, notes)
 
 
@@ -120,7 +120,7 @@ def _chunks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
         yield entries[start : start + _CHUNK]
 
 
-def _series(board: Board, site: SiteWriter, card_id: str) -> Series | None:
+def _write_series(board: Board, site: SiteWriter, card_id: str) -> Series | None:
     """Write a card's series to the site, and return it; None if the board has none."""
     path = board.folder.series(card_id)
     if not path.is_file():
@@ -159,7 +159,7 @@ def _of_another_card(path: Path) -> CardError:
 
 def _write_division(board: Board, site: SiteWriter, division: Division) -> Mapping[str, Table]:
     """Write the tables of a division and the series of its cards; return the tables."""
-    tables = rank_division(board, division, lambda card_id: _series(board, site, card_id))
+    tables = rank_division(board, division, lambda card_id: _write_series(board, site, card_id))
     for scope, table in tables.items():
         key = path_segment(scope)
         shown = {**to_object(table), "scope": key}
@@ -191,7 +191,7 @@ def _write_records(board: Board, site: SiteWriter, entries: Sequence[Entry]) -> 
         decisions = board.folder.decisions(entry.card_id)
         _copy_unread(decisions, f"decisions/{entry.card_id}", entry.card_id, site)
         if entry.division is None or entry.is_withdrawn:
-            _series(board, site, entry.card_id)
+            _write_series(board, site, entry.card_id)
 
 
 def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tables) -> None:
@@ -273,7 +273,7 @@ def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
     site.put("imported", {"results": imported}, is_plain=True)
 
 
-def _notes(board: Board) -> Iterator[str]:
+def _board_notes(board: Board) -> Iterator[str]:
     unchecked = sum(entry.verdict is None for entry in board.entries)
     if unchecked:
         yield (

@@ -66,14 +66,14 @@ def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> d
                 windows[window] = _window(episodes[0])
 
             # A median over seeds is one of equal days: a card with another calendar has no curve.
-            if all(_days(episode) == windows[window]["days"] for episode in episodes):
+            if all(_episode_days(episode) == windows[window]["days"] for episode in episodes):
                 decided = [decisions_of[episode.id] for episode in episodes]
-                cards.setdefault(series.card, {})[window] = _card(episodes, decided)
+                cards.setdefault(series.card, {})[window] = _card_curves(episodes, decided)
 
     return {"division": division.id, "windows": windows, "cards": rounded(cards)}
 
 
-def _days(episode: EpisodeSeries) -> list[str]:
+def _episode_days(episode: EpisodeSeries) -> list[str]:
     """Return the day of the first decision and all days after it, [n + 1]."""
     return [episode.base_day, *episode.days]
 
@@ -81,13 +81,13 @@ def _days(episode: EpisodeSeries) -> list[str]:
 def _window(episode: EpisodeSeries) -> dict[str, JsonValue]:
     """Return days, asset and benchmark of a window, as one of its episodes has them."""
     return {
-        "days": _days(episode),
+        "days": _episode_days(episode),
         "asset": episode.asset or None,
         "benchmark": episode.benchmark,
     }
 
 
-def _card(
+def _card_curves(
     episodes: Sequence[EpisodeSeries], decided: Sequence[EpisodeDecisions]
 ) -> dict[str, JsonValue]:
     """Return the curves of a card in one window, from the series and the decisions of its seeds."""
@@ -107,7 +107,7 @@ def _card(
         "signals": _signals(decided),
     }
     for name in ("long", "short", "buy", "sell"):
-        curves[name] = _count(seeds, name)
+        curves[name] = _count_seeds(seeds, name)
 
     return curves
 
@@ -143,7 +143,7 @@ def _spread(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
     return [line.tolist() for line in lines]
 
 
-def _count(seeds: Sequence[Sequence[DecisionStep]], name: str) -> list[int]:
+def _count_seeds(seeds: Sequence[Sequence[DecisionStep]], name: str) -> list[int]:
     """Return how many seeds are long or short at the close of each day, or had an order to buy or to
     sell filled, [n].
     """

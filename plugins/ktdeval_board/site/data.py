@@ -13,7 +13,7 @@ from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import describe
 from ktdeval_board.ranking.describe import by_trust
 from ktdeval_board.ranking.rows import Table, Tables
-from ktdeval_board.registrations import Filed
+from ktdeval_board.registrations import FiledRegistration
 from ktdeval_board.rules import Division, Rules, SnapshotRule
 
 SITE_VERSION = 1
@@ -43,7 +43,7 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> d
     """Return the value of `board`: everything that pages need before any row."""
     rules = board.rules
     shown = [entry for entry in board.entries if not entry.is_withdrawn]
-    snapshots = [_snapshot(board, rule, markets.get(rule.name)) for rule in rules.snapshots]
+    snapshots = [_snapshot_facts(board, rule, markets.get(rule.name)) for rule in rules.snapshots]
     divisions = []
     for division in rules.divisions:
         market = markets.get(division.snapshot or "")
@@ -73,7 +73,9 @@ def _suite_version(board: Board) -> str | None:
     return None if latest is None else latest.suite_version
 
 
-def _snapshot(board: Board, rule: SnapshotRule, market: Market | None) -> dict[str, JsonValue]:
+def _snapshot_facts(
+    board: Board, rule: SnapshotRule, market: Market | None
+) -> dict[str, JsonValue]:
     """Return facts of a market as the board opened it; null where it has not."""
     facts = None if market is None else market.snapshot
     return {
@@ -99,7 +101,7 @@ def _division(
         "mask": task and task.mask,
         "mode": task and task.mode,
         "kind": describe.division_kind(board, division),
-        "windows": _windows(division, market),
+        "windows": _division_windows(division, market),
         "seeds": list(division.seeds),
         "scopes": [path_segment(scope) for scope in describe.division_scopes(board, division)],
         "entrants": sum(entry.baseline is None for entry in entries),
@@ -112,7 +114,7 @@ def _division(
     }
 
 
-def _windows(division: Division, market: Market | None) -> list[JsonValue]:
+def _division_windows(division: Division, market: Market | None) -> list[JsonValue]:
     """Return the windows with their trading days in the market; null where the board has not opened
     it.
     """
@@ -243,7 +245,7 @@ def registrations_data(board: Board) -> list[JsonValue]:
     return rows
 
 
-def _registered(filed: Filed) -> dict[str, JsonValue]:
+def _registered(filed: FiledRegistration) -> dict[str, JsonValue]:
     return {
         "id": filed.id,
         "submitter": filed.registration.submitter.name,

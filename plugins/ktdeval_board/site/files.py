@@ -105,7 +105,7 @@ class SiteWriter:
         pages, absent = _pages(rules, columns)
         own = _own_assets(pages)
         unused = _own_assets(absent) - own
-        for name, content in _assets():
+        for name, content in _asset_files():
             if name not in unused:
                 self.write(f"assets/{name}", content)
 
@@ -129,7 +129,7 @@ class SiteWriter:
         return len(sizes), sum(sizes)
 
 
-def _assets() -> Iterator[tuple[str, str]]:
+def _asset_files() -> Iterator[tuple[str, str]]:
     """Yield name and content of each file of `assets/`: those of the kit, then the board's own."""
     yield "pages.css", stylesheet()
     yield "pages.js", shared_script()

@@ -27,7 +27,7 @@ _MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingSessions:
     """Sessions that a code lacks."""
 
     code: str
@@ -55,7 +55,7 @@ def days_in(table: pd.DataFrame) -> DayArray:
     return np.unique(table["date"].dropna().to_numpy().astype("datetime64[D]"))
 
 
-def missing_of(code: str, got: DayArray, expected: DayArray) -> Missing:
+def missing_of(code: str, got: DayArray, expected: DayArray) -> MissingSessions:
     """Return the sessions of `expected` that a code lacks. `got`: its days, ascending, at least
     one.
     """
@@ -64,7 +64,7 @@ def missing_of(code: str, got: DayArray, expected: DayArray) -> Missing:
     after = absent[absent > got[-1]]
     between = absent[(absent > got[0]) & (absent < got[-1])]
 
-    return Missing(code, before, after, between, str(got[0]), str(got[-1]))
+    return MissingSessions(code, before, after, between, str(got[0]), str(got[-1]))
 
 
 def far_from(got: DayArray, expected: DayArray) -> DayArray:
@@ -76,7 +76,7 @@ def far_from(got: DayArray, expected: DayArray) -> DayArray:
     return np.asarray(expected[distance > np.timedelta64(7, "D")])
 
 
-def problems_of(missing: Missing, listed: str) -> list[str]:
+def problems_of(missing: MissingSessions, listed: str) -> list[str]:
     """Return what is missing without an explanation, in words. A late first day is explained by the
     day of listing; without one it is no problem but a note (`late_starts`).
     """
@@ -84,20 +84,24 @@ def problems_of(missing: Missing, listed: str) -> list[str]:
     if listed:
         unexplained = missing.before[missing.before >= np.datetime64(listed)]
         if len(unexplained):
-            lacking = f"({_count(unexplained)} missing)"
+            lacking = f"({_session_count(unexplained)} missing)"
             problems.append(f"{missing.code} begins {missing.first}, listed {listed} {lacking}")
 
     if len(missing.after):
-        problems.append(f"{missing.code} ends {missing.last} ({_count(missing.after)} missing)")
+        problems.append(
+            f"{missing.code} ends {missing.last} ({_session_count(missing.after)} missing)"
+        )
 
     if len(missing.between):
         between = f"the first {missing.between[0]}"
-        problems.append(f"{missing.code} lacks {_count(missing.between)} between, {between}")
+        problems.append(
+            f"{missing.code} lacks {_session_count(missing.between)} between, {between}"
+        )
 
     return problems
 
 
-def late_starts(all_missing: Sequence[Missing], listed: Mapping[str, str]) -> list[str]:
+def late_starts(all_missing: Sequence[MissingSessions], listed: Mapping[str, str]) -> list[str]:
     """Return notes on the codes whose bars begin after the first day asked for."""
     late = [missing for missing in all_missing if len(missing.before)]
     dated = [f"{one.code} {one.first}" for one in late if listed.get(one.code)]
@@ -134,6 +138,6 @@ def settle(problems: Sequence[str], accepted: bool, asked: str, answers: str) ->
     return [f"accepted gaps: {'; '.join(problems)}"]
 
 
-def _count(days: DayArray) -> str:
+def _session_count(days: DayArray) -> str:
     plural = "s" if len(days) != 1 else ""
     return f"{len(days):,} session{plural}"

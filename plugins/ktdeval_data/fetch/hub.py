@@ -38,8 +38,8 @@ from ktdeval_data.fetch.hub_datasets import (
     licence_of,
     with_mapping,
 )
-from ktdeval_data.fetch.vendor import Answer, Answers, Request, vendors
-from ktdeval_data.fetch.web import Web
+from ktdeval_data.fetch.vendor import AnswerFolder, VendorAnswer, VendorRequest, vendors
+from ktdeval_data.fetch.web import WebVendor
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import FetchHubParams
 
@@ -49,7 +49,7 @@ _MALFORMED = (LookupError, TypeError, AttributeError)  #: reading JSON of an une
 
 
 # a tuple: a row of an answer, as of all vendors
-class _Listing(NamedTuple):
+class _FileListing(NamedTuple):
     """Answer to a request for a dataset's list of files."""
 
     commit: str
@@ -58,7 +58,7 @@ class _Listing(NamedTuple):
     licence: JsonValue = None  #: of the card, likewise; absent from answers without one
 
 
-class Hub(Web):
+class Hub(WebVendor):
     """Lists the files of a dataset, or downloads one of them into a folder. Private datasets need a
     token in HF_TOKEN.
     """
@@ -79,13 +79,13 @@ class Hub(Web):
             return {}
         return {"Authorization": f"Bearer {self.secrets[0]}"}
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call, as `Transport.call`."""
         if request.api == "files":
             return self._list_files(request.params["dataset"], request.params.get("revision", ""))
         return self._download(request.params)
 
-    def _list_files(self, name: str, revision: str) -> Answer:
+    def _list_files(self, name: str, revision: str) -> VendorAnswer:
         url = f"{self._endpoint}/api/datasets/{name}/revision/{quote(revision, safe='')}"
         reply = self._fetch(url, None, f"hf {name}")
         try:
@@ -96,9 +96,9 @@ class Hub(Web):
         except _MALFORMED:
             raise ModelError("bad_response", f"hf {name}: the answer lists no files") from None
 
-        return Answer(_Listing._fields, [row])
+        return VendorAnswer(_FileListing._fields, [row])
 
-    def _download(self, params: Mapping[str, str]) -> Answer:
+    def _download(self, params: Mapping[str, str]) -> VendorAnswer:
         """Write a file into the folder; answer with its hash."""
         name = params["dataset"]
         path = params["path"]
@@ -108,7 +108,7 @@ class Hub(Web):
         file = self._folder / params["to"]
         make_folder(file.parent)
         write_atomic(file, content)
-        return Answer(("sha256",), [[sha256_hex(content)]])
+        return VendorAnswer(("sha256",), [[sha256_hex(content)]])
 
 
 def pinned(query: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -134,7 +134,7 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
     answers = _open_answers(params)
     listing = _list_files(answers, params)
     licence = licence_of(params, listing.licence)
-    tables = _tables(params, listing.configs, listing.paths)
+    tables = _table_paths(params, listing.configs, listing.paths)
     click.echo(f"hf {params.bars} at {listing.commit[:12]}: {licence}", err=True)
     folder = content_hash([params.bars, listing.commit, params.config, params.split])[:20]
     # Files keep their names: the table of a single asset may have its code in the name only.
@@ -146,7 +146,7 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
             to = f"{folder}/{number}-{name}"
 
         query = {"dataset": params.bars, "revision": listing.commit, "path": path, "to": to}
-        answer = answers.ask(Request("file", query))
+        answer = answers.ask(VendorRequest("file", query))
         file = Path(str(params.answers)) / to
         if not file.is_file() or [file_sha256(file)] != answer.rows[0]:
             raise DataError(
@@ -168,7 +168,7 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
     return assemble(replace(raw, notes=(*notes, *raw.notes)), params.repair)
 
 
-def _open_answers(params: FetchHubParams) -> Answers:
+def _open_answers(params: FetchHubParams) -> AnswerFolder:
     """Open the store of the hub's answers."""
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", params.bars) or params.answers is None:
         raise UsageError(
@@ -180,22 +180,22 @@ def _open_answers(params: FetchHubParams) -> Answers:
     folder = Path(params.answers)
     connect = partial(Hub, params.endpoint or vendor.endpoint or "", folder)
     per_minute = params.per_minute or vendor.per_minute
-    return Answers("hf", folder, connect, per_minute, partial(click.echo, err=True))
+    return AnswerFolder("hf", folder, connect, per_minute, partial(click.echo, err=True))
 
 
-def _list_files(answers: Answers, params: FetchHubParams) -> _Listing:
+def _list_files(answers: AnswerFolder, params: FetchHubParams) -> _FileListing:
     query = {"dataset": params.bars, "revision": params.revision}
     try:
-        row: Any = answers.ask(Request("files", query)).rows[0]
+        row: Any = answers.ask(VendorRequest("files", query)).rows[0]
     except DataError as error:
         if re.search(r": HTTP 40[134] ", str(error)):
             raise DataError(f"{error}{advice_on(params.bars)}") from None
         raise
 
-    return _Listing(*row)
+    return _FileListing(*row)
 
 
-def _tables(params: FetchHubParams, configs: JsonValue, paths: list[str]) -> list[str]:
+def _table_paths(params: FetchHubParams, configs: JsonValue, paths: list[str]) -> list[str]:
     """Return the paths of the tables of a configuration and split; all tables if the card names no
     files.
     """
@@ -251,10 +251,10 @@ def _one_of(entries: Mapping[str, Any], what: str, params: FetchHubParams) -> An
 
 
 def _fits_any(path: str, patterns: list[str]) -> bool:
-    return any(_fits(path, pattern) for pattern in patterns)
+    return any(_is_path_match(path, pattern) for pattern in patterns)
 
 
-def _fits(path: str, pattern: str) -> bool:
+def _is_path_match(path: str, pattern: str) -> bool:
     """Whether a path matches a pattern; only `**` crosses folders."""
     level = "**" in pattern or path.count("/") == pattern.count("/")
     return level and (fnmatchcase(path, pattern) or fnmatchcase(path, pattern.replace("**/", "")))

@@ -16,7 +16,7 @@ from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_data.fetch.vendor import Answer, Request
+from ktdeval_data.fetch.vendor import VendorAnswer, VendorRequest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ or has an unexpected form.
 """
 
 
-class _Library:
+class _VendorLibrary:
     """A vendor's library, and the modules of it that are used."""
 
     package: str
@@ -53,7 +53,7 @@ class _Library:
             ) from None
 
 
-class _Socket:
+class _BaostockSocket:
     """BaoStock's socket, but reading fails once the server has closed it. BaoStock's own would read
     empty texts for ever.
     """
@@ -72,7 +72,7 @@ class _Socket:
         return content
 
 
-class Baostock(_Library):
+class Baostock(_VendorLibrary):
     """BaoStock, logged in as anonymous. Source: https://www.baostock.com, baostock 0.8.8 to
     0.9.4.
     """
@@ -80,7 +80,7 @@ class Baostock(_Library):
     package = "baostock"
     _logged_in = False
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call; as of `Transport`."""
         where = f"baostock {request.api}"
         with contextlib.redirect_stdout(io.StringIO()):  # the library prints its progress
@@ -98,7 +98,7 @@ class Baostock(_Library):
             self._logged_in = False
             raise ModelError("connection", f"{where}: the answer was cut after {len(rows)} rows")
 
-        return Answer(list(result.fields), rows)
+        return VendorAnswer(list(result.fields), rows)
 
     def _login(self) -> None:
         self._check(self._library.login(), "baostock login")
@@ -106,7 +106,7 @@ class Baostock(_Library):
         with contextlib.suppress(ImportError, AttributeError):
             from baostock.common import context  # noqa: PLC0415 - an extra
 
-            context.default_socket = _Socket(context.default_socket)
+            context.default_socket = _BaostockSocket(context.default_socket)
 
     def _check(self, result: Any, where: str) -> None:
         code = getattr(result, "error_code", _NETWORK)
@@ -119,12 +119,12 @@ class Baostock(_Library):
             raise DataError(f"{where}: refused with code {code}: {message}")
 
 
-class Akshare(_Library):
+class Akshare(_VendorLibrary):
     """AKShare, which reads public pages. Source: akshare 1.12 to 1.19."""
 
     package = "akshare"
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call, as `Transport.call`. Errors of the library count as temporary: most come from
         pages that were not served.
         """
@@ -142,10 +142,10 @@ class Akshare(_Library):
                 "server", f"{where}: {type(error).__name__}: {one_line(str(error))}"
             ) from None
 
-        return _table(frame)
+        return _frame_answer(frame)
 
 
-class Yfinance(_Library):
+class Yfinance(_VendorLibrary):
     """Yahoo Finance, with bars up to today, since Yahoo divides them by each split up to today.
     Source: yfinance 1.0 to 1.7.
     """
@@ -158,7 +158,7 @@ class Yfinance(_Library):
         self._library.config.debug.hide_exceptions = False
         logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # failures are raised
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call; as of `Transport`."""
         where = f"yfinance {request.api}"
         params = request.params
@@ -185,7 +185,7 @@ class Yfinance(_Library):
             ) from None
         except errors.YFException as error:
             if _NONE_OF_THESE_DAYS in str(error):
-                return Answer((), [])
+                return VendorAnswer((), [])
 
             raise DataError(f"{where}: {one_line(str(error))}") from None
 
@@ -193,13 +193,13 @@ class Yfinance(_Library):
         frame["currency"] = facts.get("currency") or ""
         frame["first trade"] = _day_of(facts.get("firstTradeDate"))
 
-        return _table(frame)
+        return _frame_answer(frame)
 
 
 _OHLCV = ("time", "open", "high", "low", "close", "volume", "quote", "created")
 
 
-class Ccxt(_Library):
+class Ccxt(_VendorLibrary):
     """Public bars of a crypto exchange. Source: ccxt 4.2 to 4.5."""
 
     package = "ccxt"
@@ -217,7 +217,7 @@ class Ccxt(_Library):
             {"enableRateLimit": False, "timeout": _TIMEOUT_S * 1000}
         )
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call, as `Transport.call`."""
         params = request.params
         where = f"{self._name} {request.api}"
@@ -235,7 +235,7 @@ class Ccxt(_Library):
 
             # An exchange that has no bars of these days may answer with later ones.
             rows = [[*bar[:6], *facts] for bar in bars if since <= bar[0] <= last]
-            return Answer(_OHLCV, rows)
+            return VendorAnswer(_OHLCV, rows)
         except (library.OperationFailed, *_PAGE_ERRORS) as error:
             kind = "connection"
             if isinstance(error, (library.RateLimitExceeded, library.DDoSProtection)):
@@ -268,10 +268,10 @@ class Ccxt(_Library):
         return symbols[0]
 
 
-def _table(frame: pd.DataFrame) -> Answer:
+def _frame_answer(frame: pd.DataFrame) -> VendorAnswer:
     """Return a data frame as an answer, without its index."""
-    rows = [list(map(_plain, row)) for row in frame.itertuples(index=False, name=None)]
-    return Answer([str(column) for column in frame.columns], rows)
+    rows = [list(map(_plain_cell, row)) for row in frame.itertuples(index=False, name=None)]
+    return VendorAnswer([str(column) for column in frame.columns], rows)
 
 
 def _day_of(moment: object) -> str:
@@ -285,7 +285,7 @@ def _day_of(moment: object) -> str:
     return str(datetime.fromtimestamp(moment, UTC).date())
 
 
-def _plain(cell: Any) -> JsonValue:
+def _plain_cell(cell: Any) -> JsonValue:
     """Return a cell of a data frame as JSON: days as ISO text, missing values as None.
 
     A moment other than midnight (in the exchange's zone) keeps its time: an intraday bar must not

@@ -32,8 +32,8 @@ from ktdeval_data.fetch import coverage
 from ktdeval_data.fetch.currencies import check_currencies, in_whole_units, quoted_in
 from ktdeval_data.fetch.libraries import Akshare, Baostock, Ccxt, Yfinance
 from ktdeval_data.fetch.stamps import one_beginning
-from ktdeval_data.fetch.tables import Tables
-from ktdeval_data.fetch.vendor import Answers, Transport, Vendor, vendors
+from ktdeval_data.fetch.tables import VendorTables
+from ktdeval_data.fetch.vendor import AnswerFolder, Transport, Vendor, vendors
 from ktdeval_data.fetch.web import Alpaca, Binance, Tushare
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.members import OPEN_END, intervals, read_members
@@ -43,7 +43,7 @@ _FIRST_LEVEL = 2  # digits of a code of the SWS classification
 
 
 @dataclass(frozen=True)
-class _Market:
+class _FetchedMarket:
     """Market to fetch: the members of an index, or assets that the user names."""
 
     hours: int  #: offset of its clock from UTC
@@ -52,9 +52,9 @@ class _Market:
 
 
 _MARKETS = {
-    "csi300": _Market(8, "000300.SH", Instrument()),
-    "us": _Market(-8, "", Instrument("stock", "USD", "us_equity")),
-    "crypto": _Market(0, "", Instrument("crypto", "USD", "crypto_spot")),
+    "csi300": _FetchedMarket(8, "000300.SH", Instrument()),
+    "us": _FetchedMarket(-8, "", Instrument("stock", "USD", "us_equity")),
+    "crypto": _FetchedMarket(0, "", Instrument("crypto", "USD", "crypto_spot")),
 }
 
 
@@ -79,7 +79,7 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
     if exchange not in ("", "binance") and params.vendor != "ccxt":
         raise UsageError(f"exchange: {params.vendor} has none to choose; say --from ccxt")
 
-    answers = Answers(
+    answers = AnswerFolder(
         params.vendor,
         Path(params.answers),
         _connect(params, vendor),
@@ -87,7 +87,7 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
         lambda text: click.echo(text, err=True),
     )
     calendar = find_venue(kind.instrument.venue).calendar
-    tables = Tables(vendor, params, answers, (first, last), calendar)
+    tables = VendorTables(vendor, params, answers, (first, last), calendar)
     parts = (
         _index_market(tables, kind.index) if kind.index else _symbol_market(tables, kind.instrument)
     )
@@ -107,9 +107,9 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
     return raw
 
 
-def _index_market(tables: Tables, index: str) -> dict[str, Any]:
+def _index_market(tables: VendorTables, index: str) -> dict[str, Any]:
     """Fields of the raw market of an index's members."""
-    members, (first, last) = _members(tables, index), tables.days
+    members, (first, last) = _index_members(tables, index), tables.days
     overlap = (members["first"] <= np.datetime64(last)) & (members["last"] >= np.datetime64(first))
     codes = sorted(set(members.loc[overlap, "code"]))
     if not codes:
@@ -127,14 +127,14 @@ def _index_market(tables: Tables, index: str) -> dict[str, Any]:
         "bars": _with_factor(bars, factors, tables.vendor.tables["factors"].sparse),
         "indices": tables.read("index", [index]),
         "members": members,
-        "assets": _assets(tables, index),
+        "assets": _asset_table(tables, index),
         "has_factor": True,
-        "names": _names(tables, codes),
+        "names": _dated_names(tables, codes),
         "notes": (*tables.vendor.notes, *gaps),
     }
 
 
-def _index_gaps(tables: Tables, bars: pd.DataFrame, members: pd.DataFrame) -> list[str]:
+def _index_gaps(tables: VendorTables, bars: pd.DataFrame, members: pd.DataFrame) -> list[str]:
     """Return notes on what the vendor has not sent: lists of members, and member days before a
     code's first bar or after its last. Days between are halts, which `data check` counts. Raises
     DataError: more is missing at the end than a halt explains.
@@ -173,7 +173,7 @@ def _member_days(spells: pd.DataFrame, days: DayArray) -> DayArray:
     return days[is_member]
 
 
-def _missing_lists(tables: Tables) -> list[str]:
+def _missing_lists(tables: VendorTables) -> list[str]:
     """Return the requests for lists of members that were answered without a row, in words. A month
     that is not over has none.
     """
@@ -186,14 +186,14 @@ def _missing_lists(tables: Tables) -> list[str]:
     return absent
 
 
-def _settle(tables: Tables, problems: Sequence[str]) -> list[str]:
+def _settle(tables: VendorTables, problems: Sequence[str]) -> list[str]:
     """Return a note on days that are missing. Raises DataError: they are not accepted."""
     params = tables.params
     asked = f"{tables.name}, asked from {tables.days[0]} to {tables.days[1]}"
     return coverage.settle(problems, params.accept_gaps, asked, str(params.answers))
 
 
-def _symbol_market(tables: Tables, instrument: Instrument) -> dict[str, Any]:
+def _symbol_market(tables: VendorTables, instrument: Instrument) -> dict[str, Any]:
     """Fields of the raw market of assets that the user names, without an index."""
     pairs = instrument.kind == "crypto"
     codes = sorted(
@@ -260,7 +260,7 @@ def _days_of_listing(bars: pd.DataFrame) -> dict[str, str]:
 
 
 def _symbol_gaps(
-    tables: Tables,
+    tables: VendorTables,
     bars: pd.DataFrame,
     listed: Mapping[str, str],
     foreign: Collection[str],
@@ -376,7 +376,7 @@ def _connect(params: FetchParams, vendor: Vendor) -> Callable[[], Transport]:
     return ways[params.vendor]
 
 
-def _members(tables: Tables, index: str) -> pd.DataFrame:
+def _index_members(tables: VendorTables, index: str) -> pd.DataFrame:
     """Intervals of membership: from a file, or from the vendor's dated lists."""
     if tables.params.members is not None:
         return read_members(
@@ -418,7 +418,7 @@ def _with_factor(bars: pd.DataFrame, factors: pd.DataFrame, sparse: bool) -> pd.
     return joined
 
 
-def _assets(tables: Tables, index: str) -> pd.DataFrame:
+def _asset_table(tables: VendorTables, index: str) -> pd.DataFrame:
     """Names and industries, one row a code."""
     assets = tables.read("assets", [index]).drop_duplicates("code", keep="last")
     if tables.has("industries"):
@@ -434,7 +434,7 @@ def _assets(tables: Tables, index: str) -> pd.DataFrame:
     return assets[["code", "name", "industry"]]
 
 
-def _names(tables: Tables, codes: Sequence[str]) -> pd.DataFrame:
+def _dated_names(tables: VendorTables, codes: Sequence[str]) -> pd.DataFrame:
     """Dated names; each holds until the day before the next one's first, whatever end the vendor
     gives. Empty where it has none.
     """

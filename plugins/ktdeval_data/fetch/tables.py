@@ -17,7 +17,15 @@ from ktdeval.values.fields import near_matches
 from ktdeval_data.columns import normalise_codes, parse_flags
 from ktdeval_data.fetch.coverage import days_in, expected_days
 from ktdeval_data.fetch.stamps import days_of_ends, days_of_midnights
-from ktdeval_data.fetch.vendor import Answer, Answers, Request, Table, Vendor, plan, request_of
+from ktdeval_data.fetch.vendor import (
+    AnswerFolder,
+    Vendor,
+    VendorAnswer,
+    VendorRequest,
+    VendorTable,
+    plan,
+    request_of,
+)
 from ktdeval_data.params import FetchParams
 from ktdeval_data.reading.days import parse_days
 from ktdeval_data.reading.numbers import to_numbers
@@ -28,14 +36,14 @@ _NUMBERS = (*_BAR_NUMBERS, *_EVENT_NUMBERS)
 _DAYS = ("date", "first", "last")
 
 
-class Tables:
+class VendorTables:
     """Tables of one vendor over a range of days."""
 
     def __init__(
         self,
         vendor: Vendor,
         params: FetchParams,
-        answers: Answers,
+        answers: AnswerFolder,
         days: tuple[date, date],
         calendar: str,
     ) -> None:
@@ -51,7 +59,7 @@ class Tables:
         self._map = _overrides(params.map, vendor)
         self._exchange = getattr(params, "exchange", "")
         #: requests that were answered without a row, by table
-        self.unanswered: dict[str, list[Request]] = {}
+        self.unanswered: dict[str, list[VendorRequest]] = {}
 
     def has(self, table: str) -> bool:
         """Whether the vendor has a table."""
@@ -78,7 +86,9 @@ class Tables:
 
         return frame if frame.empty else frame.drop_duplicates().reset_index(drop=True)
 
-    def _pages(self, name: str, table: Table, request: Request) -> Iterator[pd.DataFrame]:
+    def _pages(
+        self, name: str, table: VendorTable, request: VendorRequest
+    ) -> Iterator[pd.DataFrame]:
         """Return the answer to a request, then those to requests for the sessions that it lacks at
         its ends, until one brings nothing: a vendor may cut an answer at either end without a
         word.
@@ -107,8 +117,8 @@ class Tables:
     def _further(
         self,
         name: str,
-        table: Table,
-        request: Request,
+        table: VendorTable,
+        request: VendorRequest,
         absent: DayArray,
         got: DayArray,
     ) -> tuple[pd.DataFrame, DayArray]:
@@ -124,7 +134,7 @@ class Tables:
 
         return page, np.union1d(got, days_in(page))
 
-    def _page(self, name: str, table: Table, request: Request) -> pd.DataFrame:
+    def _page(self, name: str, table: VendorTable, request: VendorRequest) -> pd.DataFrame:
         """Return the answer to one request as typed fields. Bars by the day of their end are asked
         for from a day before.
         """
@@ -139,7 +149,9 @@ class Tables:
         within = frame["date"].between(pd.Timestamp(request.first), pd.Timestamp(request.last))
         return frame[within].reset_index(drop=True)
 
-    def _frame(self, name: str, table: Table, request: Request, answer: Answer) -> pd.DataFrame:
+    def _frame(
+        self, name: str, table: VendorTable, request: VendorRequest, answer: VendorAnswer
+    ) -> pd.DataFrame:
         columns = {**table.columns, **table.optional, **self._map.get(name, {})}
         if not answer.rows:
             return pd.DataFrame(columns=list(columns))
@@ -182,7 +194,7 @@ def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str
     return split
 
 
-def _typed(frame: pd.DataFrame, table: Table, where: str) -> pd.DataFrame:
+def _typed(frame: pd.DataFrame, table: VendorTable, where: str) -> pd.DataFrame:
     if table.stamps == "ms":
         ends = days_of_ends(frame["date"], where)
         frame["date"] = ends["date"]

@@ -32,7 +32,7 @@ from ktdeval.values.yamlio import load_yaml
 
 
 @dataclass(frozen=True)
-class Table:
+class VendorTable:
     """Requests to a vendor for one table; the fields are explained in `vendors.yaml`."""
 
     api: str
@@ -57,13 +57,13 @@ class Vendor:
     words: str  #: its name in words
     days: str  #: how it writes days, as of `strftime`
     per_minute: int  #: most requests a minute, unless the user says otherwise
-    tables: Mapping[str, Table]
+    tables: Mapping[str, VendorTable]
     notes: tuple[str, ...] = ()  #: how its answers are read, for the snapshot
     endpoint: Address | None = None  #: base URL; None where a library knows it
 
 
 @dataclass(frozen=True)
-class Request:
+class VendorRequest:
     """One call of a vendor."""
 
     api: str
@@ -75,7 +75,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class VendorAnswer:
     """A table as received from the vendor."""
 
     columns: Sequence[str]
@@ -87,7 +87,7 @@ class Transport(Protocol):
 
     secrets: tuple[str, ...]  #: texts that must not be shown or stored
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call. Raises ModelError: it may succeed later (its kind says why); DataError or
         UsageError: it can't.
         """
@@ -101,8 +101,13 @@ def vendors() -> Mapping[str, Vendor]:
 
 
 def plan(
-    vendor: Vendor, table: Table, codes: Sequence[str], first: date, last: date, exchange: str = ""
-) -> Iterator[Request]:
+    vendor: Vendor,
+    table: VendorTable,
+    codes: Sequence[str],
+    first: date,
+    last: date,
+    exchange: str = "",
+) -> Iterator[VendorRequest]:
     """Requests for a table: of the days `first` to `last`, both included, and the assets `codes`
     (or the index alone).
     """
@@ -114,12 +119,12 @@ def plan(
 
 def request_of(
     vendor: Vendor,
-    table: Table,
+    table: VendorTable,
     code: str,
     span: tuple[date, date],
     exchange: str = "",
     more: Mapping[str, str] | None = None,
-) -> Request:
+) -> VendorRequest:
     """Return the request for a code on the days of `span`, both included; `more`: one of the
     table's `each`.
     """
@@ -142,10 +147,10 @@ def request_of(
     texts = {**table.params, **(more or {})}
     params = {name: text.format_map(words) for name, text in texts.items()}
 
-    return Request(table.api, params, code, start, end)
+    return VendorRequest(table.api, params, code, start, end)
 
 
-def _spans(table: Table, first: date, last: date) -> Iterator[tuple[date, date]]:
+def _spans(table: VendorTable, first: date, last: date) -> Iterator[tuple[date, date]]:
     if table.over == "weeks":
         monday = first + timedelta(days=7 - first.weekday())
         for start in (
@@ -167,7 +172,7 @@ def _spans(table: Table, first: date, last: date) -> Iterator[tuple[date, date]]
         yield first, last
 
 
-def _after(first: date, table: Table) -> date:
+def _after(first: date, table: VendorTable) -> date:
     """First day of the span after the one that begins on `first`; 1 March for spans of years from
     29 February.
     """
@@ -188,7 +193,7 @@ _MOST_WAIT_S = 1800.0
 _REPORT_EVERY = 100  # requests
 
 
-class Answers:
+class AnswerFolder:
     """Folder of a vendor's answers, and the client for those that it lacks."""
 
     def __init__(
@@ -210,7 +215,7 @@ class Answers:
         self._pause_s, self._next_at = 60.0 / per_minute, 0.0
         self.asked, self.kept = 0, 0
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: VendorRequest) -> VendorAnswer:
         """Return the answer to a request, from the folder if it is there. Raises DataError: the
         vendor refuses, does not answer after all attempts, or a kept answer is unreadable;
         UsageError: a library or key is missing; StoreError: no space.
@@ -244,8 +249,8 @@ class Answers:
 
         return self._read(path)
 
-    def _call(self, transport: Transport, request: Request) -> Answer:
-        def attempt() -> Answer:
+    def _call(self, transport: Transport, request: VendorRequest) -> VendorAnswer:
+        def attempt() -> VendorAnswer:
             time.sleep(max(0.0, self._next_at - time.monotonic()))
             self._next_at = time.monotonic() + self._pause_s
             return transport.call(request)
@@ -269,14 +274,14 @@ class Answers:
             )
             raise DataError(f"{one_line(str(error), transport.secrets)}{later}") from None
 
-    def _read(self, path: Path) -> Answer:
+    def _read(self, path: Path) -> VendorAnswer:
         try:
             kept: Any = loads_strict(read_plain(path))
             width = len(kept["columns"])
             if any(len(row) != width for row in kept["rows"]):
                 raise ValueError("rows and columns differ in length")
 
-            return Answer([str(column) for column in kept["columns"]], kept["rows"])
+            return VendorAnswer([str(column) for column in kept["columns"]], kept["rows"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{path}: not a kept answer ({error}); delete it to ask again"
@@ -287,7 +292,7 @@ class Answers:
             return text
         return hide_keys(text, self._transport.secrets)
 
-    def _log(self, request: Request, event: str, **facts: JsonValue) -> None:
+    def _log(self, request: VendorRequest, event: str, **facts: JsonValue) -> None:
         """Append a line to the log: time, request and result."""
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         line = {

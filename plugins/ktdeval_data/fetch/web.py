@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.values.jsonio import JsonValue, loads_strict
-from ktdeval_data.fetch.vendor import Answer, Request
+from ktdeval_data.fetch.vendor import VendorAnswer, VendorRequest
 
 _TIMEOUT_S = 60.0
 _MOST_BYTES = 64 * 2**20
@@ -67,7 +67,7 @@ class _OwnHost(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_OwnHost)
 
 
-class Web:
+class WebVendor:
     """A vendor at an address."""
 
     variables: tuple[str, ...] = ()  #: environment variables that hold its keys
@@ -88,16 +88,16 @@ class Web:
         self._name = name
         self._endpoint = endpoint.rstrip("/")
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call, as `Transport.call`."""
         where = f"{self._name} {request.api}"
         return self._answer(self._ask(request, where), where)
 
-    def _ask(self, request: Request, where: str) -> Any:
+    def _ask(self, request: VendorRequest, where: str) -> Any:
         url = f"{self._endpoint}/{request.api}?{urlencode(request.params)}"
         return self._fetch(url, None, where)
 
-    def _answer(self, reply: Any, where: str) -> Answer:
+    def _answer(self, reply: Any, where: str) -> VendorAnswer:
         raise NotImplementedError
 
     def _headers(self) -> Mapping[str, str]:
@@ -145,13 +145,13 @@ class Web:
         return ModelError(_PASSING[error.code], words, retry_after_s(headers))
 
 
-class Tushare(Web):
+class Tushare(WebVendor):
     """Tushare Pro: a POST for each call."""
 
     variables = ("TUSHARE_TOKEN",)
     site = "https://tushare.pro"
 
-    def _ask(self, request: Request, where: str) -> Any:
+    def _ask(self, request: VendorRequest, where: str) -> Any:
         body = {
             "api_name": request.api,
             "token": self.secrets[0],
@@ -160,7 +160,7 @@ class Tushare(Web):
         }
         return self._fetch(self._endpoint, json.dumps(body).encode(), where)
 
-    def _answer(self, reply: Any, where: str) -> Answer:
+    def _answer(self, reply: Any, where: str) -> VendorAnswer:
         if not isinstance(reply, dict):
             reply = {"code": 0}  # malformed, as a reply without data
 
@@ -174,7 +174,7 @@ class Tushare(Web):
         match reply.get("data"):
             case {"fields": list(fields), "items": list(items)}:
                 _check_whole(reply["data"].get("has_more"), "has_more", len(items), where)
-                return Answer(fields, items)
+                return VendorAnswer(fields, items)
 
         raise _malformed(where, "an answer without data.fields and data.items")
 
@@ -190,25 +190,25 @@ def _advice(message: str) -> str:
     return ""
 
 
-class Binance(Web):
+class Binance(WebVendor):
     """Binance's public market data."""
 
-    def _answer(self, reply: Any, where: str) -> Answer:
+    def _answer(self, reply: Any, where: str) -> VendorAnswer:
         if isinstance(reply, dict) and isinstance(reply.get("symbols"), list):
             pairs = [[pair.get("symbol"), pair.get("quoteAsset")] for pair in reply["symbols"]]
-            return Answer(("symbol", "quote"), pairs)
+            return VendorAnswer(("symbol", "quote"), pairs)
 
         if not isinstance(reply, list) or not all(map(_is_kline, reply)):
             raise _malformed(where, f"the answer is not a list of rows of {len(_KLINE)} cells")
 
-        return Answer(_KLINE, reply)
+        return VendorAnswer(_KLINE, reply)
 
 
 def _is_kline(row: JsonValue) -> bool:
     return isinstance(row, list) and len(row) == len(_KLINE)
 
 
-class Alpaca(Web):
+class Alpaca(WebVendor):
     """Alpaca's market data: bars of one symbol, or its corporate actions with their `kind`."""
 
     variables = ("APCA_API_KEY_ID", "APCA_API_SECRET_KEY")
@@ -217,7 +217,7 @@ class Alpaca(Web):
     def _headers(self) -> Mapping[str, str]:
         return {"APCA-API-KEY-ID": self.secrets[0], "APCA-API-SECRET-KEY": self.secrets[1]}
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call, and one for each further page, as `Transport.call`."""
         where = f"{self._name} {request.api}"
         rows: list[dict[str, JsonValue]] = []
@@ -225,8 +225,8 @@ class Alpaca(Web):
         tokens: set[str] = set()
 
         while True:
-            reply = self._ask(Request(request.api, params), where)
-            rows += _rows(reply, where)
+            reply = self._ask(VendorRequest(request.api, params), where)
+            rows += _alpaca_rows(reply, where)
             token = reply.get("next_page_token")
             if not token:
                 break
@@ -241,10 +241,10 @@ class Alpaca(Web):
             columns |= dict.fromkeys(row)
 
         cells = [list(map(row.get, columns)) for row in rows]
-        return Answer(list(columns), cells)
+        return VendorAnswer(list(columns), cells)
 
 
-def _rows(reply: Any, where: str) -> list[dict[str, JsonValue]]:
+def _alpaca_rows(reply: Any, where: str) -> list[dict[str, JsonValue]]:
     """Return the rows of a page of Alpaca's, each with its symbol or kind of action as `kind`."""
     groups = None
     if isinstance(reply, dict):

@@ -103,12 +103,12 @@ def parse_days(series: pd.Series, where: str, form: DayForm = ISO) -> pd.Series:
         return _of_stamps(series, where, form)
 
     codes, texts = pd.factorize(series)
-    cells = [_cell(text) for text in texts]
+    cells = [_bare_cell(text) for text in texts]
     days = _by_format(cells, form) if form.format else []
 
     # The format may be meant for another file; this one may have unambiguous days.
     if not any(days):
-        days = [_day(cell, form.zone) for cell in cells]
+        days = [_day_of_cell(cell, form.zone) for cell in cells]
 
     parsed = np.array([_nanoseconds(day) for day in days], dtype="datetime64[ns]")
     wrong = np.isnat(parsed)
@@ -139,7 +139,7 @@ def _place(where: str, cell: str) -> str:
     return f"{at_line(file, cell)}: {column}" if mark else where
 
 
-def _cell(text: object) -> str:
+def _bare_cell(text: object) -> str:
     """Return a cell without blanks, without the day of the week, and without the `.0` of a column
     that was read as numbers.
     """
@@ -162,7 +162,7 @@ def _nanoseconds(day: date | None) -> np.datetime64:
     return whole
 
 
-def _day(cell: str, zone: str) -> date | None:
+def _day_of_cell(cell: str, zone: str) -> date | None:
     """Return the day of a cell, or None if it is not a day or has a time of day."""
     if _UNIX_DIGITS.fullmatch(cell):
         return _midnight(_unix(cell), zone or "UTC")
@@ -175,7 +175,7 @@ def _day(cell: str, zone: str) -> date | None:
     if day is None:
         return None
     if zone and stamp[3]:
-        return _midnight(_moment(day, stamp[2], stamp[3]), zone)
+        return _midnight(_stamp_moment(day, stamp[2], stamp[3]), zone)
 
     return day if _MIDNIGHT.fullmatch(stamp[2]) else None
 
@@ -198,7 +198,7 @@ def _date(text: str) -> date | None:
         return None
 
 
-def _moment(day: date, time: str, offset: str) -> datetime | None:
+def _stamp_moment(day: date, time: str, offset: str) -> datetime | None:
     """Return the moment of a day, a time and an offset."""
     plain = offset.replace("UTC", "Z")
     whole = time if time.count(":") == 2 else f"{time}:00"
@@ -294,7 +294,7 @@ def _fault(bad: str, cells: Sequence[str], form: DayForm) -> str:
         return f"{bad!r} is no day of --date-format {form.format}; name the file's format"
 
     words = f"{bad!r} is no day ({expected}); bars must be daily"
-    cell = _cell(bad)
+    cell = _bare_cell(bad)
     if _SERIAL.fullmatch(cell):
         day = _EXCEL_EPOCH + timedelta(days=int(cell))
         return f"{words}; if it is Excel's number for {day}, say --date-format {EXCEL}"
@@ -333,7 +333,7 @@ def _advice_on_times(cells: Sequence[str], bad: str) -> str:
             if all(_midnight(moment, zone) for moment in moments):
                 return f"it is midnight in {zone}: say --date-zone {zone}"
 
-    named = _format_of(_cell(bad), cells)
+    named = _format_of(_bare_cell(bad), cells)
     return (
         "a bar that begins at such a time may end on the next day;"
         f" if these are the days of their bars, take them as written: --date-format '{named}'"
@@ -361,7 +361,7 @@ def _any_moment(cell: str) -> datetime | None:
     if stamp is None:
         return datetime(day.year, day.month, day.day)
 
-    return _moment(day, stamp[2], stamp[3] or "")
+    return _stamp_moment(day, stamp[2], stamp[3] or "")
 
 
 # ---- stamps of columns that have a type
@@ -385,7 +385,7 @@ def _of_stamps(series: pd.Series, where: str, form: DayForm) -> pd.Series:
             return whole
 
         texts = [str(moment) for moment in series.dropna().drop_duplicates()]
-        bad = next(text for text in texts if _day(text, form.zone) is None)
+        bad = next(text for text in texts if _day_of_cell(text, form.zone) is None)
         raise DataError(
             f"{where}: dates have times of day; bars must be daily; {_advice_on_times(texts, bad)}",
         )

@@ -114,7 +114,7 @@ def find_layout(
         )
         raise UsageError(f"{found}; leave it out, or use --map")
 
-    pairs = _pairs(rows, place)
+    pairs = _header_pair(rows, place)
     if pairs is not None:
         return _of_pairs(rows, place, pairs, delimiter)
 
@@ -129,8 +129,8 @@ def find_layout(
         header=_each_once(names),
         header_line=number,
         first_line=first_line,
-        title=_joined(numbered[:place]),
-        below=_joined(numbered[place + 1 : first]),
+        title=_joined_lines(numbered[:place]),
+        below=_joined_lines(numbered[place + 1 : first]),
         decimal=_decimal(sample, delimiter),
         sample=sample,
     )
@@ -154,7 +154,7 @@ def _refuse_words(numbered: Sequence[tuple[int, str]], known: Collection[str], w
     )
 
 
-def _joined(numbered: Sequence[tuple[int, str]]) -> str:
+def _joined_lines(numbered: Sequence[tuple[int, str]]) -> str:
     """Return numbered lines as one text."""
     return " ".join(line.strip() for _, line in numbered)
 
@@ -285,7 +285,7 @@ def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
         names[place] = name
 
     if prices:
-        bars = [_figures(row, numeric) for row in whole]
+        bars = [_cell_numbers(row, numeric) for row in whole]
         for name, index in _beside_prices(bars, prices).items():
             names[numeric[index]] = name
 
@@ -341,7 +341,7 @@ def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> l
     if len(numeric) < 4:
         return []
 
-    table = [_figures(row, numeric[:4]) for row in rows]
+    table = [_cell_numbers(row, numeric[:4]) for row in rows]
     highest = []
     lowest = []
     for place in range(4):
@@ -366,13 +366,13 @@ def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> l
     return names
 
 
-def _figures(row: Sequence[str], places: Sequence[int]) -> list[float]:
+def _cell_numbers(row: Sequence[str], places: Sequence[int]) -> list[float]:
     """Return cells as numbers, without signs and letters around them."""
     bare = [row[place].strip("$¥%KMBkmb万亿").replace(",", "") for place in places]
     return [float(cell or "nan") for cell in bare]
 
 
-def _pairs(rows: Sequence[tuple[int, list[str]]], place: int) -> tuple[int, int] | None:
+def _header_pair(rows: Sequence[tuple[int, list[str]]], place: int) -> tuple[int, int] | None:
     """Return the indices of a header's rows of fields and of tickers, or None if it is one row.
 
     yfinance writes such headers.

@@ -11,7 +11,7 @@ from typing import get_args
 from ktdeval.market import EntityKind, parse_code
 from ktdeval_data.reading.codes import listed_in
 from ktdeval_data.reading.days import looks_like_day
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.reading.ratios import ratio_of
 
 _STACK = "frame.stack(level=1).reset_index()"
@@ -26,7 +26,7 @@ _CODES = ("code", "code_then", "index_code")
 
 
 @dataclass(frozen=True)
-class Header:
+class FileHeader:
     """Columns of a file, and what is known of them."""
 
     file: Path
@@ -37,7 +37,10 @@ class Header:
 
 
 def no_columns(
-    header: Header, fields: Sequence[str], tried: Mapping[str, Sequence[str]], reading: Reading
+    header: FileHeader,
+    fields: Sequence[str],
+    tried: Mapping[str, Sequence[str]],
+    reading: ReadingOptions,
 ) -> str:
     """Return the message about fields without a column, all at once; `date|in_date` is one of two.
     `tried`: field -> its other names.
@@ -49,12 +52,12 @@ def no_columns(
     where = f" in its header, line {header.line}" if header.line > 1 else ""
     words = "no column for" if len(fields) == 1 else "no columns for"
     named = [" or ".join(map(repr, field.split("|"))) for field in fields]
-    names = [", ".join(_names(field, tried)) for field in fields]
+    names = [", ".join(_field_names(field, tried)) for field in fields]
     found = f"{header.file}: {words} {' and '.join(named)}{where} (tried {'; '.join(names)})"
     return f"{found}; {_advice(header, fields, reading)}"
 
 
-def _names(field: str, tried: Mapping[str, Sequence[str]]) -> list[str]:
+def _field_names(field: str, tried: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the names of a field, or of its alternatives."""
     names = []
     for each in field.split("|"):
@@ -62,7 +65,7 @@ def _names(field: str, tried: Mapping[str, Sequence[str]]) -> list[str]:
     return names
 
 
-def _other_shape(header: Header, reading: Reading) -> str:
+def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
     """Return what a table is that has no row for each day and asset, and how to make it one; empty:
     nothing shows that.
     """
@@ -79,14 +82,16 @@ def _other_shape(header: Header, reading: Reading) -> str:
     return ""
 
 
-def _advice(header: Header, fields: Sequence[str], reading: Reading) -> str:
+def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
     """Return which columns fit, by their cells, and the option that names them."""
     mapped: dict[str, str] = {}
     unclear: dict[str, None] = {}
     lacking = []
     for field in fields:
         first = field.split("|")[0]
-        fitting = [name for name in _free(header) if _fits(first, header, name, reading)]
+        fitting = [
+            name for name in _free(header) if _is_possible_column(first, header, name, reading)
+        ]
         fitting = [name for name in fitting if name not in mapped.values()]
         if not fitting:
             lacking.append(first)
@@ -107,7 +112,7 @@ def _advice(header: Header, fields: Sequence[str], reading: Reading) -> str:
     return "; ".join(parts)
 
 
-def _of_lacking(header: Header, fields: Sequence[str], reading: Reading) -> str:
+def _of_lacking(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
     """Return what to do about fields that no column fits."""
     shown = ", ".join(header.names)
     advice = f"none of its columns ({shown}) holds {' or '.join(map(_what, fields))}"
@@ -124,18 +129,18 @@ def _what(field: str) -> str:
     return f"{field}s"
 
 
-def _is_of_one_asset(header: Header) -> bool:
+def _is_of_one_asset(header: FileHeader) -> bool:
     """Whether no day stands twice in the first rows, so that they can be of one asset."""
     days = header.cells.get(header.taken.get("date", ""), ())
     return len(set(days)) == len(days)
 
 
-def _free(header: Header) -> list[str]:
+def _free(header: FileHeader) -> list[str]:
     """Return the columns that are no field's yet."""
     return [name for name in header.names if name not in header.taken.values()]
 
 
-def _fits(field: str, header: Header, name: str, reading: Reading) -> bool:
+def _is_possible_column(field: str, header: FileHeader, name: str, reading: ReadingOptions) -> bool:
     """Whether the first cells of a column can be those of a field; of a file of which they are not
     known, any can.
     """

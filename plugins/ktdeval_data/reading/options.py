@@ -13,7 +13,7 @@ Decimal = Literal["auto", "point", "comma"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """How files are read. What the reader notices is added to `notes`, `columns_of`, `header`,
     `titles`, `times` and `signs`.
     """
@@ -40,7 +40,7 @@ class Reading:
         """How days are written."""
         return DayForm(self.date_format, self.date_zone)
 
-    def beside(self, file: str) -> Reading:
+    def beside(self, file: str) -> ReadingOptions:
         """Return how another file is read, which has a header and codes of its own; `file`: its
         option.
         """

@@ -32,7 +32,7 @@ from ktdeval.values.tables.text_files import (
 from ktdeval.values.tables.workbook import sheet_as_text
 from ktdeval_data.reading.layout import BLANKS, Layout, find_layout, split
 from ktdeval_data.reading.numbers import COMMA, MISSING, to_numbers
-from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.options import ReadingOptions
 
 BEYOND = "rows have more cells than the header"
 _OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")
@@ -42,7 +42,7 @@ TICKER = "Ticker"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedColumns:
     """Columns to read from a table."""
 
     columns: tuple[str, ...]
@@ -60,7 +60,7 @@ class TextTable:
     layout: Layout
     encoding: str
     open: Callable[[str], TextIO]
-    reading: Reading
+    reading: ReadingOptions
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class TextTable:
             return []
         return [cell for cell in self.layout.cells_of(column) if cell]
 
-    def read(self, wanted: Wanted) -> pd.DataFrame:
+    def read(self, wanted: WantedColumns) -> pd.DataFrame:
         """Read columns, texts as texts and all others as numbers, so many rows at a time.
 
         Raises ValueError: the file is not text, or a row has more cells than the header; DataError:
@@ -90,9 +90,9 @@ class TextTable:
                 ) from error
             return replace(self, encoding=GB18030).read(wanted)
 
-    def _read(self, wanted: Wanted) -> pd.DataFrame:
+    def _read(self, wanted: WantedColumns) -> pd.DataFrame:
         with self.open(self.encoding) as text:
-            body = Body(text, self.layout)
+            body = TableBody(text, self.layout)
             if self.layout.tickers:
                 table = self._of_pairs(body, wanted)
             else:
@@ -101,7 +101,7 @@ class TextTable:
         self._note_what_is_left_out(body)
         return table
 
-    def _in_parts(self, body: Body, wanted: Wanted) -> pd.DataFrame:
+    def _in_parts(self, body: TableBody, wanted: WantedColumns) -> pd.DataFrame:
         names = list(self.layout.header)
         try:
             return self._parsed(body, names, wanted)
@@ -112,7 +112,7 @@ class TextTable:
             pass
 
         with self.open(self.encoding) as text:
-            again = Body(text, self.layout)
+            again = TableBody(text, self.layout)
             try:
                 return self._parsed(again, [*names, BEYOND], wanted)
             except pd.errors.ParserWarning as error:
@@ -122,7 +122,7 @@ class TextTable:
         """Return the error for a row with more cells than the header."""
         layout = self.layout
         with self.open(self.encoding) as text:
-            lines = Body(text, layout).read().split("\n")
+            lines = TableBody(text, layout).read().split("\n")
 
         for number, line in enumerate(lines, start=1):
             cells = split(line, layout.delimiter)
@@ -131,7 +131,7 @@ class TextTable:
 
         return ValueError(BEYOND)
 
-    def _parsed(self, body: Body, names: list[str], wanted: Wanted) -> pd.DataFrame:
+    def _parsed(self, body: TableBody, names: list[str], wanted: WantedColumns) -> pd.DataFrame:
         missing = {name: [""] if name in wanted.codes else list(MISSING) for name in wanted.columns}
         options: dict[str, Any] = {
             "names": names,
@@ -165,7 +165,7 @@ class TextTable:
             return self._too_wide()
         return ValueError(words)
 
-    def _within(self, part: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
+    def _within(self, part: pd.DataFrame, wanted: WantedColumns) -> pd.DataFrame:
         """Return the columns of a part, all but `texts` as numbers: as texts they take several
         times the memory. Categories are made here, since pandas 3.1 reads `000001` as the
         category 1.
@@ -185,7 +185,7 @@ class TextTable:
 
         return pd.DataFrame(kept, copy=False)
 
-    def _of_pairs(self, body: Body, wanted: Wanted) -> pd.DataFrame:
+    def _of_pairs(self, body: TableBody, wanted: WantedColumns) -> pd.DataFrame:
         """Read a table with a column for each field of each asset as one with a row for each day of
         each asset.
         """
@@ -207,7 +207,7 @@ class TextTable:
         table = pd.concat(parts, ignore_index=True)
         return self._within(table, wanted)
 
-    def _note_what_is_left_out(self, body: Body) -> None:
+    def _note_what_is_left_out(self, body: TableBody) -> None:
         layout = self.layout
         name = self.file.name
         if layout.title:
@@ -221,7 +221,7 @@ class TextTable:
             self.reading.note(f"{name}: words at the end are no row: {' '.join(body.footer)[:80]}")
 
 
-class Body(io.TextIOBase):
+class TableBody(io.TextIOBase):
     """The text of a table without footer; title and names below the header are empty lines, so that
     lines keep their numbers.
     """
@@ -299,7 +299,7 @@ class Body(io.TextIOBase):
             )
 
 
-def open_table(file: Path, known: Collection[str], reading: Reading) -> TextTable:
+def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> TextTable:
     """Open a text file or workbook as a table. `known`: names of columns, squeezed. Raises
     DataError, UsageError, OSError, ValueError: it can't be read, or as of `find_layout`.
     """
@@ -326,7 +326,7 @@ def open_table(file: Path, known: Collection[str], reading: Reading) -> TextTabl
     raise ValueError("not text in any of UTF-8, UTF-16, GB 18030; save it as UTF-8")
 
 
-def _said(layout: Layout, reading: Reading) -> Layout:
+def _said(layout: Layout, reading: ReadingOptions) -> Layout:
     """Return a layout with the decimal mark that the user names."""
     return layout if reading.decimal == "auto" else replace(layout, decimal=reading.decimal)
 

@@ -14,7 +14,7 @@ from ktdeval_live.card_kind import can_be_ranked
 from ktdeval_live.card_types import LiveCard
 from ktdeval_live.chain import Chain, Frozen
 from ktdeval_live.clock import in_text
-from ktdeval_live.entries import Answer, Entry, answers
+from ktdeval_live.entries import DayAnswer, Entry, answers
 from ktdeval_live.evidence import PROVES, weakest
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.page.costs import entry_costs
@@ -34,7 +34,7 @@ from ktdeval_live.page.series import equity_of, intervals_of
 from ktdeval_live.publishing import Publication, publications
 from ktdeval_live.records import DecisionRecord
 from ktdeval_live.sessions import Session, due
-from ktdeval_live.settling import LEVEL, Settled, differences, settle_test
+from ktdeval_live.settling import LEVEL, SettledTest, differences, settle_test
 from ktdeval_live.trust import authority_of
 
 _LATEST = 20
@@ -196,7 +196,7 @@ def _publication(one: Publication) -> PagePublication:
 def _entry_days(
     folder: PublicFolder,
     entry: Entry,
-    answer_of: Callable[[str], Answer | None],
+    answer_of: Callable[[str], DayAnswer | None],
     now: datetime,
 ) -> EntryDays:
     """Return what became of each session of an entry that is over."""
@@ -212,7 +212,7 @@ def _entry_days(
 
         if has_joined:
             is_public = folder.is_public(entry.entrant.name, entry.market, session.day)
-            states.append(_state(answer_of(session.day), is_public))
+            states.append(_day_state(answer_of(session.day), is_public))
         else:
             states.append("absent")
 
@@ -221,7 +221,7 @@ def _entry_days(
     return EntryDays(states=tuple(states), uncounted=uncounted, costs=costs)
 
 
-def _state(answer: Answer | None, is_public: bool) -> DayState:
+def _day_state(answer: DayAnswer | None, is_public: bool) -> DayState:
     if answer is None:
         return "open"
     if answer.gap is not None:
@@ -231,7 +231,7 @@ def _state(answer: Answer | None, is_public: bool) -> DayState:
     return "sealed"
 
 
-def _gaps(ended: Iterable[Answer]) -> Iterable[PageGap]:
+def _gaps(ended: Iterable[DayAnswer]) -> Iterable[PageGap]:
     """Yield the gaps of an entry."""
     for answer in ended:
         gap = answer.gap
@@ -245,7 +245,7 @@ def _gaps(ended: Iterable[Answer]) -> Iterable[PageGap]:
             )
 
 
-def page_entries(settled: Settled, entry_days: Sequence[EntryDays]) -> tuple[PageEntry, ...]:
+def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple[PageEntry, ...]:
     """Return the entries of a page, in the order of the plan."""
     ranks = _ranks(settled.cards)
     entries = []
@@ -302,7 +302,7 @@ def _ranking_figure(card: LiveCard) -> float | None:
     return results.over_index.symmetric.mean
 
 
-def page_pairs(settled: Settled) -> tuple[PagePair, ...]:
+def page_pairs(settled: SettledTest) -> tuple[PagePair, ...]:
     """Return the pairs of entrants of each market."""
     if not settled.results:
         return ()

@@ -65,9 +65,9 @@ def write_page(page: LivePage, folder: Path) -> Path:
 def page_html(page: LivePage, data: str) -> str:
     """Return the page as HTML; `data` is the page as JSON. Equal pages give equal bytes."""
     words = load_yaml(Path(__file__).with_name("words.yaml"))
-    style = stylesheet() + _asset("live.css")
+    style = stylesheet() + _read_asset("live.css")
     shared = shared_script()
-    script = "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in _SCRIPTS)])
+    script = "\n".join(['"use strict";', *(_read_asset(f"{name}.js") for name in _SCRIPTS)])
     policy = content_security_policy(
         f"{source_hash(shared)} {source_hash(script)}", source_hash(style), "data:"
     )
@@ -94,5 +94,5 @@ def page_html(page: LivePage, data: str) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return _ASSETS.joinpath(name).read_text(encoding="utf-8").strip() + "\n"

@@ -40,7 +40,7 @@ from ktdeval_models.remote.called import arguments_text, call_name, sent_argumen
 from ktdeval_models.remote.params import AnthropicParams, presets
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
-from ktdeval_models.remote.streams.assembly import Assembler
+from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.words import wire_words
 
 Body = dict[str, Any]
@@ -115,7 +115,7 @@ class AnthropicModel(RemoteAdapter):
         with sdk.Anthropic(api_key=key, **own) as client:
             return base.plain_headers(client)
 
-    def assembler(self, hear: Listener) -> Assembler | None:
+    def assembler(self, hear: Listener) -> StreamAssembler | None:
         """Return what adds up the events of one message; None where a host streams in another
         form.
         """
@@ -360,7 +360,7 @@ class AnthropicModel(RemoteAdapter):
         the round sends back. Raises ModelError `bad_response` if it is not a message, or ended for
         an unknown reason.
         """
-        usage = _usage(answer.get("usage"))
+        usage = _token_usage(answer.get("usage"))
         served_by = text_of(answer.get("model"))
         if answer.get("stop_reason") == "end_turn" and answer.get("content") is None:
             return base.empty_reply(usage, served_by, "content", self.caller)
@@ -390,7 +390,7 @@ class AnthropicModel(RemoteAdapter):
         ending = self.ending(answer.get("stop_reason"), content, calls, request)
         broke_off = ending.finish in ("length", "refusal")
         if broke_off and calls and blocks[-1].get("type") == "tool_use":
-            calls[-1] = _cut(calls[-1])
+            calls[-1] = _cut_call(calls[-1])
 
         has_budget = body.get("thinking", {}).get("type") == "enabled"
         came_as_text = any(block.get("thinking") for block in thoughts)
@@ -470,7 +470,7 @@ def _uncallable_tools(request: ModelRequest) -> Body:
     """
     names: dict[str, None] = {}
     for message in request.messages:
-        names |= dict.fromkeys(_fit(call.name) for call in message.tool_calls)
+        names |= dict.fromkeys(_accepted_name(call.name) for call in message.tool_calls)
 
     if not names:
         return {}
@@ -515,7 +515,7 @@ def _blocks_of(message: Message, with_thoughts: bool) -> list[Body]:
         return [
             {
                 "type": "tool_result",
-                "tool_use_id": _fit(message.tool_call_id),
+                "tool_use_id": _accepted_name(message.tool_call_id),
                 "content": message.content,
             }
         ]
@@ -541,10 +541,15 @@ def _thoughts_of(message: Message) -> list[Body]:
 def _call_block(call: ToolCall) -> Body:
     # The API requires an object, whatever the model wrote.
     arguments = loads_strict(sent_arguments(call.arguments))
-    return {"type": "tool_use", "id": _fit(call.id), "name": _fit(call.name), "input": arguments}
+    return {
+        "type": "tool_use",
+        "id": _accepted_name(call.id),
+        "name": _accepted_name(call.name),
+        "input": arguments,
+    }
 
 
-def _cut(call: ToolCall) -> ToolCall:
+def _cut_call(call: ToolCall) -> ToolCall:
     """Return the call in which a reply broke off, without the last character of its arguments.
 
     The part that arrived may look complete; so cut, it can't pass as the model's decision.
@@ -568,14 +573,14 @@ def _lacks_thought(turns: Sequence[Body]) -> bool:
     return turns[-2]["content"][0]["type"] not in _THOUGHTS
 
 
-def _fit(name: str) -> str:
+def _accepted_name(name: str) -> str:
     """Return an id or name with characters that the API accepts. Ids made by the API stay unchanged."""
     if _ID.fullmatch(name):
         return name
     return _NOT_IN_ID.sub("_", name)[:128] or "_"
 
 
-def _usage(usage: Any) -> Usage:
+def _token_usage(usage: Any) -> Usage:
     read = count(usage, "cache_read_input_tokens")
     write = count(usage, "cache_creation_input_tokens")
     counts = Usage(

@@ -42,13 +42,13 @@ from ktdeval.harness import (
 from ktdeval.secrets.redaction import SHORTEST_SECRET
 from ktdeval.values.jsonio import JsonValue, loads_strict
 from ktdeval_models.remote.called import loads_reply, sent_ids, unread_reply
-from ktdeval_models.remote.endings import Ending, read_ending
-from ktdeval_models.remote.forms import Forms, with_tried
+from ktdeval_models.remote.endings import ReplyEnding, read_ending
+from ktdeval_models.remote.forms import RequestForms, with_tried
 from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
 from ktdeval_models.remote.params import RemoteParams, looks_like_key
-from ktdeval_models.remote.streams.assembly import Assembler
+from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.refusals import refuses_stream
-from ktdeval_models.remote.transport import Answer, BodyError, Transport, http_libraries
+from ktdeval_models.remote.transport import BodyError, HttpAnswer, Transport, http_libraries
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ _NO_ROUTING = re.compile(
 _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
 
 
-class Signer(Protocol):
+class RequestSigner(Protocol):
     """Credentials of the machine, which give each request headers of its own."""
 
     def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
@@ -123,7 +123,7 @@ class RemoteAdapter:
         #: of the provider; None where it has none that is spoken here
         self._batches: Batches | None = None
         self._connecting = threading.Lock()
-        self.forms = Forms({})  # in which the server takes parts of a request
+        self.forms = RequestForms({})  # in which the server takes parts of a request
         self._unstreamed = ""  # why replies come whole, as learnt from the server; empty: not known
 
     def connect(self) -> None:
@@ -169,7 +169,7 @@ class RemoteAdapter:
             }
             self.client = Transport(self.endpoint, headers, sign)
 
-    def signer(self) -> Signer:
+    def signer(self) -> RequestSigner:
         """Return the credentials to use where no key is set. Raises ProviderError: there are none."""
         raise missing_key(self.provider, self.variables)
 
@@ -177,7 +177,9 @@ class RemoteAdapter:
         """Return what else says for whom the provider answers; no secrets."""
         return {}
 
-    def _signed(self, signer: Signer, method: str, url: str, content: bytes) -> Mapping[str, str]:
+    def _signed(
+        self, signer: RequestSigner, method: str, url: str, content: bytes
+    ) -> Mapping[str, str]:
         """Return the headers of one request, whose secrets are then known."""
         headers = signer.headers(method, url, content)
         with self._connecting:
@@ -212,7 +214,7 @@ class RemoteAdapter:
 
     def ending(
         self, word: Any, content: str, calls: Sequence[ToolCall], request: ModelRequest
-    ) -> Ending:
+    ) -> ReplyEnding:
         """Return how a reply ended, by the server's word for it; errors as of `read_ending`."""
         return read_ending(word, content, calls, request, self.caller)
 
@@ -291,11 +293,11 @@ class RemoteAdapter:
             return unread
         return self._reply_or_raise(refusal, content, body, ())
 
-    def assembler(self, hear: Listener) -> Assembler | None:  # noqa: ARG002 - of a subclass
+    def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002 - of a subclass
         """Return what reads one streamed answer; None where replies of this API come whole."""
         return None
 
-    def _stream_of(self, request: ModelRequest) -> Assembler | None:
+    def _stream_of(self, request: ModelRequest) -> StreamAssembler | None:
         """Return what reads the answer to a request that somebody watches, and tell the listener that
         a reply begins, or why it comes whole; None where it is not streamed.
         """
@@ -314,8 +316,8 @@ class RemoteAdapter:
         return stream
 
     def _post(
-        self, body: Mapping[str, Any], request: ModelRequest, stream: Assembler | None
-    ) -> Answer:
+        self, body: Mapping[str, Any], request: ModelRequest, stream: StreamAssembler | None
+    ) -> HttpAnswer:
         assert self.client is not None
         url = f"{self.endpoint}{self.path}"
         timeout_s = request.params.timeout_s
@@ -328,7 +330,7 @@ class RemoteAdapter:
             return answer
         return replace(answer, content=self._assembled(stream))
 
-    def _assembled(self, stream: Assembler) -> bytes:
+    def _assembled(self, stream: StreamAssembler) -> bytes:
         """Return a streamed answer in the form of an unstreamed one. Raises ModelError
         `bad_response`: it is not whole, or its tokens are not counted, which they would be
         unstreamed; the next attempts are.

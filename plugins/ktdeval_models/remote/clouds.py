@@ -31,7 +31,7 @@ from ktdeval_models.remote.params import (
     VertexParams,
     presets,
 )
-from ktdeval_models.remote.streams.assembly import Assembler
+from ktdeval_models.remote.streams.assembly import StreamAssembler
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _PROJECTS = ("GOOGLE_CLOUD_PROJECT", "ANTHROPIC_VERTEX_PROJECT_ID")
@@ -115,11 +115,11 @@ class BedrockModel(AnthropicModel):
         with client:
             return base.plain_headers(client)
 
-    def signer(self) -> base.Signer:
+    def signer(self) -> base.RequestSigner:
         """Return the AWS credentials of this machine. Raises ProviderError: there are none."""
         return AwsSigner(self.provider, self.variables[0], self.params.region)
 
-    def assembler(self, hear: Listener) -> Assembler | None:
+    def assembler(self, hear: Listener) -> StreamAssembler | None:
         """Return what adds up a stream; None for InvokeModel, whose streams have AWS's own form."""
         return None if self._is_invoked else super().assembler(hear)
 
@@ -229,7 +229,7 @@ def vertex_address(params: VertexParams) -> str:
 class _OnVertex(base.RemoteAdapter):
     """What both vendors' models have there: the machine's credentials, and a project that pays."""
 
-    def signer(self) -> base.Signer:
+    def signer(self) -> base.RequestSigner:
         """Return the credentials of this machine. Raises ProviderError: there are none."""
         return GoogleSigner(self.provider, self.variables[0])
 
@@ -312,7 +312,7 @@ class VertexClaude(_OnVertex, AnthropicModel):
         with client:
             return base.plain_headers(client)
 
-    def assembler(self, hear: Listener) -> Assembler | None:  # noqa: ARG002
+    def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002
         """Return None: a stream has another path there, so that replies come whole."""
         return None
 

@@ -14,7 +14,7 @@ THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # Mistral's parts; those
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class MessageTexts:
     """Texts of a message by their kind, empty where there are none."""
 
     content: str = ""
@@ -22,16 +22,16 @@ class Texts:
     refusal: str = ""
 
 
-def read_content(said: JsonValue, caller: Caller) -> Texts:
+def read_content(said: JsonValue, caller: Caller) -> MessageTexts:
     """Return the texts of a message's content.
 
     Raises ModelError `bad_response`: it is neither text nor parts, which must not pass for an empty
     reply of the model's.
     """
     if said is None:
-        return Texts()
+        return MessageTexts()
     if isinstance(said, str):
-        return Texts(said)
+        return MessageTexts(said)
 
     content: list[str] = []
     thoughts: list[str] = []
@@ -44,9 +44,9 @@ def read_content(said: JsonValue, caller: Caller) -> Texts:
         elif kind == "refusal":
             refusals.append(text_of(piece.get("refusal")))
         else:
-            content.append(_text(piece, caller))
+            content.append(_part_text(piece, caller))
 
-    return Texts("".join(content), "".join(thoughts), "".join(refusals))
+    return MessageTexts("".join(content), "".join(thoughts), "".join(refusals))
 
 
 def thought_of(piece: Mapping[str, Any]) -> str:
@@ -56,7 +56,7 @@ def thought_of(piece: Mapping[str, Any]) -> str:
     return next(filter(None, texts), "")
 
 
-def _text(piece: dict[str, Any], caller: Caller) -> str:
+def _part_text(piece: dict[str, Any], caller: Caller) -> str:
     """Return a part's text; empty for a part of another kind, such as a reference."""
     text = piece.get("text")
     if text is None:

@@ -36,7 +36,7 @@ _SHOWN = 80  # characters of a word that is not known
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ReplyEnding:
     """How a reply ended, and what to note about it."""
 
     finish: FinishReason
@@ -51,10 +51,10 @@ def plain_words(word: Any) -> list[str]:
     if not isinstance(word, str):
         return [""]
     parts = re.split(r"[.:]", word.strip())
-    return [_plain(parts[-1]), _plain(parts[0])]
+    return [_plain_word(parts[-1]), _plain_word(parts[0])]
 
 
-def _plain(word: str) -> str:
+def _plain_word(word: str) -> str:
     with_signs = _CAPITAL.sub("_", word.strip()).lower()
     plain = _NO_LETTER.sub("_", with_signs).strip("_")
     return _PREFIX.sub("", plain)
@@ -67,7 +67,7 @@ def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason
 
 def read_ending(
     word: Any, content: str, calls: Collection[ToolCall], request: ModelRequest, caller: Caller
-) -> Ending:
+) -> ReplyEnding:
     """Return how a reply ended, by the server's word for it.
 
     A whole call is used whatever the word is, and so is text without a word. Raises ModelError: the
@@ -75,7 +75,7 @@ def read_ending(
     """
     plain = next((each for each in plain_words(word) if each in _KNOWN), _UNKNOWN)
     if plain in _FINISH:
-        return Ending(finish_of(_FINISH[plain], calls))
+        return ReplyEnding(finish_of(_FINISH[plain], calls))
 
     shown = one_line(str(word), caller.secrets)[:_SHOWN]
     if plain in _FAILURES:
@@ -88,7 +88,7 @@ def read_ending(
                 caller, "the reply has no text, no call and no word for how it ended"
             )
 
-        return Ending(finish_of("stop", calls))
+        return ReplyEnding(finish_of("stop", calls))
 
     if not _holds_whole_call(content, calls, request):
         raise bad_response(
@@ -96,7 +96,9 @@ def read_ending(
             f"the reply ended with {shown!r}, a word that is not known, and holds no whole call",
         )
 
-    return Ending(finish_of("stop", calls), (f"ended with {shown!r}, a word that is not known",))
+    return ReplyEnding(
+        finish_of("stop", calls), (f"ended with {shown!r}, a word that is not known",)
+    )
 
 
 def _is_whole(call: ToolCall, request: ModelRequest) -> bool:

@@ -56,7 +56,7 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
 """Words by which a refusal names a part, those of the smallest part first."""
 
 
-class Forms:
+class RequestForms:
     """Forms of one model at one endpoint: for each part its forms, the best first. Thread-safe."""
 
     def __init__(self, ladders: Mapping[str, Sequence[str]]) -> None:

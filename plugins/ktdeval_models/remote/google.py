@@ -231,7 +231,7 @@ class GoogleModel(RemoteAdapter):
         Raises ModelError `bad_response` if it has no candidate, or one that ended for an unknown
         reason; ProviderError if the account is barred.
         """
-        usage = _usage(answer.get("usageMetadata"))
+        usage = _token_usage(answer.get("usageMetadata"))
         blank = Reply(usage=usage, served_by=text_of(answer.get("modelVersion")))
         candidate = self._candidate(answer)
         if candidate is None:
@@ -355,7 +355,7 @@ def _contents(messages: Sequence[Message]) -> Iterator[Body]:
             # The API requires an object; the model gets the text under `output` unchanged.
             result = {
                 "id": call_id,
-                "name": _fit(names.get(call_id, "unknown")),
+                "name": _accepted_name(names.get(call_id, "unknown")),
                 "response": {"output": message.content},
             }
             results.append({"functionResponse": result})
@@ -388,7 +388,9 @@ def _model_parts(message: Message) -> Iterator[Body]:
             continue
 
         arguments = loads_strict(sent_arguments(call.arguments))  # the API requires an object
-        part: Body = {"functionCall": {"id": call.id, "name": _fit(call.name), "args": arguments}}
+        part: Body = {
+            "functionCall": {"id": call.id, "name": _accepted_name(call.name), "args": arguments}
+        }
         signature = call.opaque_of("google")
         if signature is not None:
             part["thoughtSignature"] = signature
@@ -403,7 +405,7 @@ def _is_text(call: ToolCall) -> bool:
     return call.opaque_of("google") == _UNREAD
 
 
-def _fit(name: str) -> str:
+def _accepted_name(name: str) -> str:
     """Return a tool's name in the form that the API accepts."""
     if _TOOL.fullmatch(name):
         return name
@@ -420,7 +422,7 @@ def _block_reason(answer: Mapping[str, Any]) -> str:
     return reason
 
 
-def _usage(usage: Any) -> Usage:
+def _token_usage(usage: Any) -> Usage:
     thought = count(usage, "thoughtsTokenCount")
     counts = Usage(
         input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),

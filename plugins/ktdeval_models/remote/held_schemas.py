@@ -45,7 +45,7 @@ _MOST_LABELS = 50
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SchemaBounds:
     """Bounds of what a server may write; None: as the schema says.
 
     Attributes:
@@ -61,7 +61,7 @@ class Bounds:
 
     def request(self, request: ModelRequest) -> ModelRequest:
         """Return a request whose schemas have these bounds."""
-        if self == Bounds():
+        if self == SchemaBounds():
             return request
 
         tools = []
@@ -126,16 +126,16 @@ class Bounds:
         if self.longest_list is None:
             return schema
 
-        least = _count(schema, "minItems", 0)
-        most = min(_count(schema, "maxItems", self.longest_list), self.longest_list)
+        least = _keyword_count(schema, "minItems", 0)
+        most = min(_keyword_count(schema, "maxItems", self.longest_list), self.longest_list)
         return {**schema, "maxItems": max(least, most)}
 
     def _text(self, schema: Schema) -> Schema:
         if self.longest_text is None or schema.keys() & {"pattern", *_CHOICES}:
             return schema
 
-        least = _count(schema, "minLength", 0)
-        most = min(_count(schema, "maxLength", self.longest_text), self.longest_text)
+        least = _keyword_count(schema, "minLength", 0)
+        most = min(_keyword_count(schema, "maxLength", self.longest_text), self.longest_text)
         limit = "" if least > most else str(most)
 
         held = {word: value for word, value in schema.items() if word not in _LENGTHS}
@@ -170,7 +170,7 @@ class Bounds:
         return {**outside, "anyOf": alternatives}
 
 
-def _count(schema: Schema, word: str, default: int) -> int:
+def _keyword_count(schema: Schema, word: str, default: int) -> int:
     value = schema.get(word)
     return value if isinstance(value, int) else default
 
@@ -207,8 +207,8 @@ def _one_for_each_label(schema: Schema) -> list[JsonValue]:
 
 def _hundredths(schema: Schema) -> Sequence[float]:
     """Return the hundredths that a number may be, and its bounds; none, if it lacks a bound."""
-    low = _bound(schema, _LOWER, max)
-    high = _bound(schema, _UPPER, min)
+    low = _tighter_bound(schema, _LOWER, max)
+    high = _tighter_bound(schema, _UPPER, min)
     if low is None or high is None or (high - low) * 100 > _MOST_VALUES:
         return ()
 
@@ -220,7 +220,7 @@ def _hundredths(schema: Schema) -> Sequence[float]:
     return sorted(value for value in values if allowed.is_valid(value))
 
 
-def _bound(
+def _tighter_bound(
     schema: Schema, words: tuple[str, str], tighter: Callable[[Iterable[float]], float]
 ) -> float | None:
     """Return the tighter of a number's bounds on one side, None without one."""

@@ -39,19 +39,19 @@ from ktdeval_models.remote.chat_parts import (
     responses_tools,
 )
 from ktdeval_models.remote.contents import read_content
-from ktdeval_models.remote.forms import EMPTY, FREE, SCHEMA_FORMS, Forms
-from ktdeval_models.remote.held_schemas import Bounds
+from ktdeval_models.remote.forms import EMPTY, FREE, SCHEMA_FORMS, RequestForms
+from ktdeval_models.remote.held_schemas import SchemaBounds
 from ktdeval_models.remote.keys import find_key
 from ktdeval_models.remote.params import (
     CompatibleParams,
     OpenAIParams,
-    Preset,
+    ProviderPreset,
     RemoteParams,
     TokensField,
     presets,
 )
 from ktdeval_models.remote.served_context import MODELS, served_context
-from ktdeval_models.remote.streams.assembly import Assembler
+from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.chat import ChatAssembler
 from ktdeval_models.remote.streams.responses import ResponsesAssembler
 from ktdeval_models.remote.words import by_word, wire_words
@@ -144,7 +144,7 @@ class OpenAIAdapter(RemoteAdapter):
                 raise ConfigError(f"omit can't name {name!r}{hint}")
 
 
-def _usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
+def _token_usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
     """Return the counts of a reply of either API.
 
     `whole`: the names of the counts of input and output. `elsewhere`: names of the count of tokens
@@ -171,7 +171,9 @@ class ChatModel(OpenAIAdapter):
 
     path = "/chat/completions"
 
-    def __init__(self, preset: Preset, name: str, params: CompatibleParams | OpenAIParams) -> None:
+    def __init__(
+        self, preset: ProviderPreset, name: str, params: CompatibleParams | OpenAIParams
+    ) -> None:
         if not (params.base_url or preset.base_url):
             raise ConfigError(
                 f"{preset.provider} needs the server's address: --base-url, such as"
@@ -192,9 +194,9 @@ class ChatModel(OpenAIAdapter):
         self._json_mode = options.json_mode or preset.json_mode
         longest_text = options.longest_text or preset.longest_text
         grammar = options.grammar or preset.grammar
-        self._bounds = Bounds(longest_text, options.longest_list, grammar)
+        self._bounds = SchemaBounds(longest_text, options.longest_list, grammar)
         self._extra_body = {**preset.extra_body, **params.extra_body}
-        self.forms = Forms(self._ladders(options))
+        self.forms = RequestForms(self._ladders(options))
 
         if isinstance(params, OpenAIParams) and params.service_tier is not None:
             self._extra_body["service_tier"] = params.service_tier
@@ -243,7 +245,7 @@ class ChatModel(OpenAIAdapter):
             ),
         }
 
-    def assembler(self, hear: Listener) -> Assembler:
+    def assembler(self, hear: Listener) -> StreamAssembler:
         """Return what adds up the chunks of one reply."""
         return ChatAssembler(hear, self.loads)
 
@@ -442,7 +444,7 @@ class ChatModel(OpenAIAdapter):
     def _counted(self, usage: Any) -> Usage:
         # The last two names are those of StepFun and Moonshot, and of DeepSeek.
         if isinstance(usage, dict):
-            return _usage(
+            return _token_usage(
                 usage,
                 ("prompt_tokens", "completion_tokens"),
                 "cached_tokens",
@@ -473,7 +475,7 @@ class ResponsesModel(OpenAIAdapter):
             params, ("temperature", "store", "tool_choice", "text", "reasoning", "service_tier")
         )
 
-    def assembler(self, hear: Listener) -> Assembler:
+    def assembler(self, hear: Listener) -> StreamAssembler:
         """Return what reads the events of one response."""
         return ResponsesAssembler(hear, self.loads)
 
@@ -539,7 +541,9 @@ class ResponsesModel(OpenAIAdapter):
         thoughts: list[str] = []
         calls: list[ToolCall] = []
 
-        usage = _usage(part(answer, "usage", dict, self.caller), ("input_tokens", "output_tokens"))
+        usage = _token_usage(
+            part(answer, "usage", dict, self.caller), ("input_tokens", "output_tokens")
+        )
         served_by = text_of(answer.get("model"))
         if answer.get("output") in (None, []) and word == "completed":
             return base.empty_reply(usage, served_by, "output", self.caller)

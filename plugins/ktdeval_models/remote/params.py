@@ -79,7 +79,7 @@ class RemoteParams:
             )
 
         for own in dataclasses.fields(self):
-            words = " ".join(_texts(getattr(self, own.name))).split()
+            words = " ".join(_nested_texts(getattr(self, own.name))).split()
             if any(_KEY_LIKE.fullmatch(word) or _KEY_IN_PATH.fullmatch(word) for word in words):
                 raise ConfigError(
                     f"{own.name} looks like an API key; set the key in the environment or the"
@@ -92,15 +92,15 @@ def looks_like_key(text: str) -> bool:
     return any(_SURE_KEY.fullmatch(word) for word in text.split())
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _nested_texts(value: Any) -> Iterator[str]:
     """Every text inside a parameter's value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        yield from _texts([*value.keys(), *value.values()])
+        yield from _nested_texts([*value.keys(), *value.values()])
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _texts(item)
+            yield from _nested_texts(item)
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def check_part(name: str, value: str | None, form: re.Pattern[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Preset:
+class ProviderPreset:
     """A provider: where it is, what it speaks, and its differences from others. A parameter of
     `--model-args` overrides these (`CompatibleParams`).
 
@@ -350,7 +350,7 @@ class Preset:
 
 
 @cache
-def presets() -> Mapping[str, Preset]:
+def presets() -> Mapping[str, ProviderPreset]:
     """Return all providers of `presets.yaml` by name, OpenAI first."""
     path = Path(__file__).with_name("presets.yaml")
     by_provider = {}
@@ -361,7 +361,9 @@ def presets() -> Mapping[str, Preset]:
             for code in codes
         }
         by_provider[provider] = build(
-            Preset, {"provider": provider, **entry, "meanings": codes}, f"{path}: {provider}"
+            ProviderPreset,
+            {"provider": provider, **entry, "meanings": codes},
+            f"{path}: {provider}",
         )
 
     return by_provider

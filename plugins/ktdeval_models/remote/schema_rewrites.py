@@ -52,13 +52,13 @@ class InexpressibleError(Exception):
         super().__init__(f"{where or 'the whole'}: {what}")
 
 
-def _mapping(schema: Schema, word: str) -> Schema:
+def _schemas_by_name(schema: Schema, word: str) -> Schema:
     """Return a word's schemas by name, such as `properties`; none if it is absent."""
     value = schema.get(word)
     return value if isinstance(value, Mapping) else {}
 
 
-def _list(schema: Schema, word: str) -> Sequence[JsonValue]:
+def _keyword_list(schema: Schema, word: str) -> Sequence[JsonValue]:
     """Return a word's list, such as `required`; an empty one if it is absent."""
     value = schema.get(word)
     return value if isinstance(value, list) else ()
@@ -103,7 +103,7 @@ def _closed(schema: JsonValue, where: str) -> Body:
     for word in _DEFINITIONS:
         if word in schema:
             closed[word] = {}
-            for name, part in _mapping(schema, word).items():
+            for name, part in _schemas_by_name(schema, word).items():
                 closed[word][name] = _closed(part, f"{where}.{word}.{name}")
 
     branches = _alternatives(schema)
@@ -138,12 +138,12 @@ def _closed_object(schema: Schema, where: str) -> Body:
     if schema.get("additionalProperties") is not False or "patternProperties" in schema:
         raise InexpressibleError(where, "an object with names of the writer's own")
 
-    parts = _mapping(schema, "properties")
+    parts = _schemas_by_name(schema, "properties")
     properties = {}
     for name, part in parts.items():
         properties[name] = _closed(part, f"{where}.{name}".lstrip("."))
 
-    required = [name for name in _list(schema, "required") if name in parts]
+    required = [name for name in _keyword_list(schema, "required") if name in parts]
     return {"properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -165,7 +165,7 @@ def readable_schema(schema: Schema) -> Body:
     """
     if "$ref" in schema:  # no other word may be next to it
         target = str(schema["$ref"]).replace("#/definitions/", "#/$defs/")
-        return {"$ref": target, **_definitions(schema)}
+        return {"$ref": target, **_all_definitions(schema)}
 
     readable: Body = {}
     for word, value in schema.items():
@@ -173,7 +173,7 @@ def readable_schema(schema: Schema) -> Body:
         if word in _READ_WORDS and not isinstance(value, Mapping | bool):
             readable[word] = value
 
-    readable |= _definitions(schema)
+    readable |= _all_definitions(schema)
     readable |= _readable_parts(schema)
     branches = _alternatives(schema)
     if branches:
@@ -182,15 +182,15 @@ def readable_schema(schema: Schema) -> Body:
     if "const" in schema:
         return _readable_enum(readable, [schema["const"]])
     if "enum" in schema:
-        return _readable_enum(readable, _list(schema, "enum"))
+        return _readable_enum(readable, _keyword_list(schema, "enum"))
     return readable
 
 
-def _definitions(schema: Schema) -> Body:
+def _all_definitions(schema: Schema) -> Body:
     """Return all definitions of a schema under one word."""
     definitions = {}
     for word in _DEFINITIONS:
-        for name, part in _mapping(schema, word).items():
+        for name, part in _schemas_by_name(schema, word).items():
             definitions[name] = _readable_part(part)
 
     return {"$defs": definitions} if definitions else {}
@@ -205,11 +205,13 @@ def _readable_parts(schema: Schema) -> Body:
     """Return the words of an object or list whose values are schemas."""
     parts: Body = {}
     if "properties" in schema:
-        properties = _mapping(schema, "properties")
+        properties = _schemas_by_name(schema, "properties")
         parts["properties"] = {name: _readable_part(part) for name, part in properties.items()}
 
     if "prefixItems" in schema:
-        parts["prefixItems"] = [_readable_part(part) for part in _list(schema, "prefixItems")]
+        parts["prefixItems"] = [
+            _readable_part(part) for part in _keyword_list(schema, "prefixItems")
+        ]
 
     items = schema.get("items")
     if isinstance(items, Mapping):
@@ -262,7 +264,7 @@ def _is_text_or_number(value: JsonValue) -> bool:
 def _alternatives(schema: Schema) -> list[Schema]:
     """Return the alternatives of a schema, if all of them are whole types, not mere conditions."""
     for word in _ALTERNATIVES:
-        branches = _list(schema, word)
+        branches = _keyword_list(schema, word)
         types = [part for part in branches if isinstance(part, Mapping) and _is_typed(part)]
         if types and len(types) == len(branches):
             return types

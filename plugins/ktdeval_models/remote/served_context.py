@@ -25,12 +25,12 @@ _FIELDS = (
 
 def served_context(get: Get, name: str) -> Context | None:
     """Return the context of the model `name`, or None if its server does not state it."""
-    entry = _entry(get(MODELS), name)
+    entry = _model_entry(get(MODELS), name)
     if entry.get("owned_by") == "llamacpp" or "meta" in entry:
         return _of_llama_cpp(get("/props"), entry)
 
     # OpenRouter states the context of the provider that it asks first.
-    tokens = _first(_mapping(entry.get("top_provider")), _FIELDS)
+    tokens = _first(_mapping_or_empty(entry.get("top_provider")), _FIELDS)
     if tokens is None:
         tokens = _first(entry, _FIELDS)
 
@@ -45,20 +45,20 @@ def _outside_the_list(get: Get, name: str) -> Context | None:
     if context is not None:
         return context
 
-    loaded = _entry(get("/api/v0/models"), name)
+    loaded = _model_entry(get("/api/v0/models"), name)
     tokens = _first(loaded, _FIELDS)
     if tokens is not None:
         return Context(tokens, "(LM Studio's list of models)")
 
     # text-generation-inference
-    tokens = _first(_mapping(get("/info")), ("max_total_tokens",))
+    tokens = _first(_mapping_or_empty(get("/info")), ("max_total_tokens",))
     if tokens is not None:
         return Context(tokens, "(its server's /info)")
 
     return None
 
 
-def _entry(models: Any, name: str) -> Mapping[str, Any]:
+def _model_entry(models: Any, name: str) -> Mapping[str, Any]:
     """Return the model's entry in a list of models: by its name, or the only one there is."""
     entries = list(_items(models, "data"))
     named = [entry for entry in entries if entry.get("id") == name]
@@ -72,12 +72,12 @@ def _of_llama_cpp(props: Any, entry: Mapping[str, Any]) -> Context | None:
 
     It is a limit of the prompt: a reply uses what the prompt leaves.
     """
-    settings = _mapping(_mapping(props).get("default_generation_settings"))
+    settings = _mapping_or_empty(_mapping_or_empty(props).get("default_generation_settings"))
     tokens = _first(settings, ("n_ctx",))
     if tokens is not None:
         return Context(tokens, "(n_ctx of its server's /props)", holds_reply=False)
 
-    tokens = _first(_mapping(entry.get("meta")), ("n_ctx", "n_ctx_train"))
+    tokens = _first(_mapping_or_empty(entry.get("meta")), ("n_ctx", "n_ctx_train"))
     if tokens is not None:
         return Context(tokens, "(its server's list of models)", holds_reply=False)
 
@@ -97,7 +97,7 @@ def _of_ollama(running: Any, name: str) -> Context | None:
 
 def _items(answer: Any, field: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a list in an answer."""
-    found = _mapping(answer).get(field)
+    found = _mapping_or_empty(answer).get(field)
     if not isinstance(found, list):
         return
 
@@ -106,7 +106,7 @@ def _items(answer: Any, field: str) -> Iterator[Mapping[str, Any]]:
             yield entry
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
     """Return a value that is an object, or an empty one: servers answer anything."""
     if isinstance(value, Mapping):
         return value

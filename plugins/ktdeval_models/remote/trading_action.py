@@ -90,7 +90,7 @@ class TradingActionModel(RemoteAdapter):
         if not conversation.is_submission:
             return Reply("This agent answers with a decision alone.")
         if self._problem(conversation) is None and _last_price(conversation) is None:
-            return _submission(
+            return _submission_reply(
                 conversation, "HOLD", "The asset has no price yet, so the agent was not asked."
             )
 
@@ -155,13 +155,13 @@ class TradingActionModel(RemoteAdapter):
         body = {
             "date": state["day"],
             "price": {symbol: price},
-            "news": {symbol: "\n".join(_texts(other_news))},
+            "news": {symbol: "\n".join(_document_texts(other_news))},
             "symbol": [symbol],
             "model": self.name,
         }
         for field, filings in filings_of.items():
             if filings:
-                body[field] = {symbol: _texts(filings)}
+                body[field] = {symbol: _document_texts(filings)}
 
         # Today's price is sent above. When the exchange is closed today, all bars are earlier ones.
         earlier = []
@@ -201,10 +201,10 @@ class TradingActionModel(RemoteAdapter):
             )
 
         text = shorten(reasoning.strip(), MOST_REASON)
-        return _submission(conversation, decision, text or "The agent gave no reasoning.")
+        return _submission_reply(conversation, decision, text or "The agent gave no reasoning.")
 
 
-def _submission(conversation: Conversation, decision: str, text: str) -> Reply:
+def _submission_reply(conversation: Conversation, decision: str, text: str) -> Reply:
     """Return the submission of a decision on the one asset that the request shows."""
     stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
     reason = conversation.reason(text)
@@ -241,7 +241,7 @@ def _last_price(conversation: Conversation) -> float | None:
     return None
 
 
-def _texts(documents: Sequence[Row]) -> list[str]:
+def _document_texts(documents: Sequence[Row]) -> list[str]:
     """Return title and text of each document in one line, and its sentiment as InvestorBench's
     texts end on it.
     """

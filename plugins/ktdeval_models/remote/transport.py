@@ -42,7 +42,7 @@ Sign = Callable[[str, str, bytes], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Outgoing:
+class _OutgoingRequest:
     """A request to send. `take`: reads the body of an answer that is a stream of events; None: it is
     read whole. `kind`: type of the content, where it is not that of all requests. `most_bytes`: of
     the answer; 0: as of any.
@@ -57,7 +57,7 @@ class _Outgoing:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """A response. Names of `headers` are in lower case. `content` is empty where the body was
     streamed.
     """
@@ -94,7 +94,7 @@ class Transport:
         self._headers = [(b"Host", host.encode()), (b"Accept-Encoding", b"gzip, deflate")]
         self._headers += [(name.encode(), value.encode()) for name, value in headers.items()]
         self._url: Callable[[str], Any] = lru_cache(self._httpcore.URL)
-        self._free: deque[_Lane] = deque()
+        self._free: deque[_ConnectionLane] = deque()
         names = ("NetworkError", "ProtocolError", "ProxyError", "UnsupportedProtocol")
         self._failures: tuple[type[Exception], ...] = tuple(
             getattr(self._httpcore, name) for name in names
@@ -102,40 +102,44 @@ class Transport:
 
     def post(
         self, url: str, body: Mapping[str, JsonValue], timeout_s: float, caller: Caller
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send one request and read the whole response.
 
         `timeout_s` limits all of it: connecting, TLS, sending, waiting, reading to the last byte.
         Only the look-up of the host's name has the system's own limit. Raises ModelError:
         `timeout`, `connection` or `bad_response`.
         """
-        return self._exchange(_Outgoing("POST", url, _content(body)), timeout_s, caller)
+        return self._exchange(_OutgoingRequest("POST", url, _encoded_body(body)), timeout_s, caller)
 
     def stream(
         self, url: str, body: Mapping[str, JsonValue], take: Take, timeout_s: float, caller: Caller
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send one request, and give `take` the body of a success that is a stream of events, as it
         comes; any other body is read whole. Limit and errors as of `post`; a BodyError of `take` is a
         `bad_response`.
         """
-        return self._exchange(_Outgoing("POST", url, _content(body), take), timeout_s, caller)
+        return self._exchange(
+            _OutgoingRequest("POST", url, _encoded_body(body), take), timeout_s, caller
+        )
 
-    def get(self, url: str, timeout_s: float, caller: Caller) -> Answer:
+    def get(self, url: str, timeout_s: float, caller: Caller) -> HttpAnswer:
         """Send a GET request; limit and errors as of `post`."""
-        return self._exchange(_Outgoing("GET", url, b""), timeout_s, caller)
+        return self._exchange(_OutgoingRequest("GET", url, b""), timeout_s, caller)
 
-    def send(self, url: str, content: bytes, kind: str, timeout_s: float, caller: Caller) -> Answer:
+    def send(
+        self, url: str, content: bytes, kind: str, timeout_s: float, caller: Caller
+    ) -> HttpAnswer:
         """Send a POST request whose content is of another type than JSON, such as a file; limit and
         errors as of `post`.
         """
-        return self._exchange(_Outgoing("POST", url, content, kind=kind), timeout_s, caller)
+        return self._exchange(_OutgoingRequest("POST", url, content, kind=kind), timeout_s, caller)
 
-    def load(self, url: str, most_bytes: int, timeout_s: float, caller: Caller) -> Answer:
+    def load(self, url: str, most_bytes: int, timeout_s: float, caller: Caller) -> HttpAnswer:
         """Get a file of at most so many bytes; limit and errors as of `post`."""
-        outgoing = _Outgoing("GET", url, b"", most_bytes=most_bytes)
+        outgoing = _OutgoingRequest("GET", url, b"", most_bytes=most_bytes)
         return self._exchange(outgoing, timeout_s, caller)
 
-    def _exchange(self, outgoing: _Outgoing, timeout_s: float, caller: Caller) -> Answer:
+    def _exchange(self, outgoing: _OutgoingRequest, timeout_s: float, caller: Caller) -> HttpAnswer:
         own: Mapping[str, str] = {}
         if self._sign is not None:
             own = self._sign(outgoing.method, outgoing.url, outgoing.content)
@@ -143,7 +147,7 @@ class Transport:
         try:
             lane = self._free.pop()
         except IndexError:
-            lane = _Lane(self._httpcore, self._proxy, self._ssl_context)
+            lane = _ConnectionLane(self._httpcore, self._proxy, self._ssl_context)
 
         lane.clock.until = time.monotonic() + timeout_s
         lane.clock.is_sent = False
@@ -162,7 +166,9 @@ class Transport:
 
         raise failure
 
-    def _send(self, lane: _Lane, outgoing: _Outgoing, own: Mapping[str, str]) -> Answer:
+    def _send(
+        self, lane: _ConnectionLane, outgoing: _OutgoingRequest, own: Mapping[str, str]
+    ) -> HttpAnswer:
         content = outgoing.content
         headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
         if outgoing.kind:
@@ -184,11 +190,11 @@ class Transport:
             is_events = received.get("content-type", "").lower().startswith(_EVENTS)
             if outgoing.take is not None and is_events and 200 <= response.status < 300:
                 self._pass_on(response, encoding, outgoing.take)
-                return Answer(response.status, received, b"", is_streamed=True)
+                return HttpAnswer(response.status, received, b"", is_streamed=True)
 
             most = outgoing.most_bytes or MAX_REPLY_BYTES
             content = _unpacked(self._read(response, most), encoding, most)
-            return Answer(response.status, received, content)
+            return HttpAnswer(response.status, received, content)
         finally:
             response.close()
 
@@ -220,7 +226,7 @@ class Transport:
             raise BodyError("the reply ends early") from error
 
 
-def _content(body: Mapping[str, JsonValue]) -> bytes:
+def _encoded_body(body: Mapping[str, JsonValue]) -> bytes:
     return dumps_compact(body).encode("utf-8", "surrogatepass")
 
 
@@ -268,7 +274,7 @@ def http_libraries() -> tuple[ModuleType, ModuleType]:
     return import_module("httpx"), import_module("httpcore")
 
 
-class _Clock:
+class _CallClock:
     """Deadline of the current call, and whether sending its request has begun."""
 
     until = 0.0
@@ -279,7 +285,7 @@ class _Clock:
         return max(self.until - time.monotonic(), 1e-3)
 
 
-class _Stream:
+class _TimedStream:
     """Network stream for httpcore whose waits end at the clock's deadline; the timeouts that it is
     called with have no effect.
 
@@ -287,7 +293,7 @@ class _Stream:
     That is half the packets, which on a busy machine saves a good part of a call's time.
     """
 
-    def __init__(self, stream: Any, clock: _Clock, httpcore: ModuleType) -> None:
+    def __init__(self, stream: Any, clock: _CallClock, httpcore: ModuleType) -> None:
         self._stream = stream
         self._clock = clock
         self._httpcore = httpcore
@@ -310,9 +316,9 @@ class _Stream:
         ssl_context: Any,
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ARG002
-    ) -> _Stream:
+    ) -> _TimedStream:
         encrypted = self._stream.start_tls(ssl_context, server_hostname, self._clock.left())
-        return _Stream(encrypted, self._clock, self._httpcore)
+        return _TimedStream(encrypted, self._clock, self._httpcore)
 
     def _send(self) -> None:
         data = b"".join(self._unsent)
@@ -323,10 +329,10 @@ class _Stream:
             self._stream.write(data, self._clock.left())
 
 
-class _Backend:
+class _TimedBackend:
     """Network backend for httpcore, whose streams end at the clock's deadline."""
 
-    def __init__(self, httpcore: ModuleType, clock: _Clock) -> None:
+    def __init__(self, httpcore: ModuleType, clock: _CallClock) -> None:
         self._httpcore = httpcore
         self._plain = httpcore.SyncBackend()
         self._clock = clock
@@ -337,21 +343,21 @@ class _Backend:
         port: int,
         timeout: float | None = None,  # noqa: ARG002
         **options: Any,
-    ) -> _Stream:
+    ) -> _TimedStream:
         stream = self._plain.connect_tcp(host, port, timeout=self._clock.left(), **options)
-        return _Stream(stream, self._clock, self._httpcore)
+        return _TimedStream(stream, self._clock, self._httpcore)
 
     def sleep(self, seconds: float) -> None:
         self._plain.sleep(seconds)
 
 
-class _Lane:
+class _ConnectionLane:
     """One connection with its clock, used by one call at a time. A pool of httpcore is used only to
     make the connection, directly or through a proxy.
     """
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
-        self.clock = _Clock()
+        self.clock = _CallClock()
         self._connection: Any = None
         options = {}
         if proxy is not None:
@@ -360,7 +366,7 @@ class _Lane:
         self._maker = httpcore.ConnectionPool(
             ssl_context=ssl_context,
             keepalive_expiry=_KEEPALIVE_S,
-            network_backend=_Backend(httpcore, self.clock),
+            network_backend=_TimedBackend(httpcore, self.clock),
             **options,
         )
 

@@ -27,16 +27,16 @@ from ktdeval_deanon.certificate.control import control_tally
 from ktdeval_deanon.certificate.evidence import FIELDS, Field, read_payload
 from ktdeval_deanon.certificate.history import PublicHistory
 from ktdeval_deanon.certificate.matching import (
+    AttackerGuess,
     Evidence,
-    Guess,
     RandomAttacker,
     field_sets,
     weigh,
 )
 from ktdeval_deanon.certificate.questions import (
     Entry,
-    Question,
-    Questions,
+    ProbeQuestion,
+    ProbeSet,
     attacker_entry,
     blank_answer,
     tally,
@@ -51,7 +51,7 @@ _NEAR = 0.3  # decades: noise of the mask moves a median by less, and another un
 
 
 def attack_questions(
-    questions: Questions, control: Questions, on_probe: Callable[[int], None]
+    questions: ProbeSet, control: ProbeSet, on_probe: Callable[[int], None]
 ) -> tuple[list[Entry], Entry]:
     """Put every question to the exact matcher, the date matcher and chance, and every unmasked
     question of the control without its labels.
@@ -127,7 +127,7 @@ def _shown_fields(mask: MaskConfig) -> list[Field]:
 
 
 def _attack_control(
-    control: Questions,
+    control: ProbeSet,
     history: PublicHistory,
     random: RandomAttacker,
     on_probe: Callable[[int], None],
@@ -155,7 +155,7 @@ def _attack_control(
     return read
 
 
-def _answer(attacker: str, guess: Guess) -> Answer:
+def _answer(attacker: str, guess: AttackerGuess) -> Answer:
     return {
         **blank_answer(attacker),
         "tickers": list(guess.tickers),
@@ -173,7 +173,7 @@ def _date_answer(evidence: Evidence, number: int) -> Answer:
     return {**blank_answer(DATE_MATCHER), "date": day}
 
 
-def _records(questions: Questions, answers: Sequence[Answer]) -> list[AnswerRecord]:
+def _records(questions: ProbeSet, answers: Sequence[Answer]) -> list[AnswerRecord]:
     pairs = zip(questions.all, answers, strict=True)
     return [question.record(answer) for question, answer in pairs]
 
@@ -193,7 +193,7 @@ def _anonymity(counts: Sequence[int]) -> Entry:
 
 
 def _units(
-    questions: Questions, panel: Mapping[str, np.ndarray]
+    questions: ProbeSet, panel: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, float], set[str]]:
     """Return the unit in which payloads show each factor (1, or 100 for per cent), and the names of
     all shown figures.
@@ -249,7 +249,7 @@ _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
 
 
 def read_attacks(
-    paths: Sequence[Path], questions: Questions, control: Questions
+    paths: Sequence[Path], questions: ProbeSet, control: ProbeSet
 ) -> tuple[list[Entry], dict[str, str]]:
     """Return the models' entries of a certificate's `attackers`, each under a name of its own, and
     SHA-256 of answers and transcripts by path.
@@ -288,7 +288,7 @@ def read_attacks(
     return entries, artefacts
 
 
-def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Questions) -> Entry:
+def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: ProbeSet) -> Entry:
     records: list[AnswerRecord] = []
     for spec in specs:
         records += _checked_records(folder, spec, questions)
@@ -306,14 +306,14 @@ def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Que
     return attacker_entry(questions, first.model, records, facts)
 
 
-def _control_specs(folder: RunFolder, control: Questions) -> list[EpisodeSpec]:
+def _control_specs(folder: RunFolder, control: ProbeSet) -> list[EpisodeSpec]:
     """Episodes of a run that ask the control, in its order; empty where the run asks none of it."""
     if all(spec.task != control.task.name for spec in folder.manifest.specs):
         return []
     return _matched(folder, control)
 
 
-def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: Questions) -> Entry:
+def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: ProbeSet) -> Entry:
     """Positive control of a model, before shares are worked out."""
     if not specs:
         return {"value": None, "reason": f"the run did not ask {control.task.name}"}
@@ -325,7 +325,7 @@ def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: Que
     return {"value": dict(control_tally(control, records))}
 
 
-def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:
+def _matched(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]:
     """Return a run's episodes in the order of the probe set. Raises StoreError as `read_attacks`."""
     manifest = folder.manifest
     task = questions.task
@@ -353,7 +353,7 @@ def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:
 
 
 def _checked_records(
-    folder: RunFolder, spec: EpisodeSpec, questions: Questions
+    folder: RunFolder, spec: EpisodeSpec, questions: ProbeSet
 ) -> list[AnswerRecord]:
     """Return the records of one window. Raises StoreError: one does not answer its question."""
     asked = questions.of(spec)
@@ -367,14 +367,16 @@ def _checked_records(
         )
 
     for question, record, entry in zip(asked, records, transcript, strict=True):
-        problem = _problem(question, record, entry)
+        problem = _answer_problem(question, record, entry)
         if problem:
             raise StoreError(f"{where}: {question.sample.id}: {problem}")
 
     return records
 
 
-def _problem(question: Question, record: AnswerRecord, entry: TranscriptEntry) -> str | None:
+def _answer_problem(
+    question: ProbeQuestion, record: AnswerRecord, entry: TranscriptEntry
+) -> str | None:
     """Return why a record is not an answer to a question; None when it is."""
     if (record.step, record.sample) != (question.number, question.sample.id):
         return "its record is not that of an answer to this probe"
@@ -414,7 +416,7 @@ class _Call(Struct):
     sent: list[_Message]
 
 
-def _was_asked(question: Question, entry: TranscriptEntry) -> bool:
+def _was_asked(question: ProbeQuestion, entry: TranscriptEntry) -> bool:
     """Whether the first call of a transcript holds the question as it stands."""
     try:
         call = converted(entry.exchanges[0], _Call)

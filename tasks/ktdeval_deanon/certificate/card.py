@@ -126,11 +126,11 @@ def share(successes: int, n: int, baseline: float | None) -> dict[str, JsonValue
 def derive_certificate(certificate: Certificate) -> Certificate:
     """Return the certificate with bound and labels derived again from its other fields."""
     return msgspec.structs.replace(
-        certificate, bound=_bound(certificate), labels=_labels(certificate)
+        certificate, bound=_certified_bound(certificate), labels=_labels(certificate)
     )
 
 
-def _bound(certificate: CertificateFacts) -> Bound:
+def _certified_bound(certificate: CertificateFacts) -> Bound:
     """Return, for each thing to recover, the largest upper bound of any model that counts for it;
     null with a reason where none does.
     """
@@ -225,7 +225,7 @@ def build_certificate(parts: Mapping[str, Any]) -> Certificate:
     facts = decode_strict(whole, CertificateFacts)
     fields = {name: getattr(facts, name) for name in facts.__struct_fields__}
 
-    return Certificate(**fields, bound=_bound(facts), labels=_labels(facts))  # type: ignore[arg-type]  # the labels of the type
+    return Certificate(**fields, bound=_certified_bound(facts), labels=_labels(facts))  # type: ignore[arg-type]  # the labels of the type
 
 
 def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
@@ -459,7 +459,7 @@ def coverage_difference(covered: Mapping[str, Any], certified: Mapping[str, Any]
             ours = covered[name].get(key)
             theirs = certified[name].get(key)
             if ours != theirs:
-                return f"{words} ({key} is {_short(theirs)}, the card's is {_short(ours)})"
+                return f"{words} ({key} is {_shortened_value(theirs)}, the card's is {_shortened_value(ours)})"
 
     for name in ("task_family", "task_version", "mode"):
         ours = covered[name]
@@ -470,7 +470,7 @@ def coverage_difference(covered: Mapping[str, Any], certified: Mapping[str, Any]
     return None
 
 
-def _short(value: JsonValue) -> str:
+def _shortened_value(value: JsonValue) -> str:
     if value is None:
         return "none"
     return str(value)[:12]

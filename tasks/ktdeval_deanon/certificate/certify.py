@@ -35,7 +35,7 @@ from ktdeval_deanon.certificate.passing import LEAST_READ, LEVEL, needs_of
 from ktdeval_deanon.certificate.questions import (
     Entry,
     ProbeChoice,
-    Questions,
+    ProbeSet,
     find_scoring_task,
     open_questions,
     per_window,
@@ -63,7 +63,7 @@ class CertifyConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class CertifiedMask:
     """A valid certificate, and its probe set: name of a file -> text, with the true answers in a
     file of their own.
     """
@@ -72,7 +72,7 @@ class Certified:
     files: Mapping[str, str]
 
 
-def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certified:
+def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> CertifiedMask:
     """Draw the probe set, attack it, and build the certificate.
 
     Raises KtdevalError: the config can't work, or the model of a run was asked something else.
@@ -86,7 +86,7 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
     questions = open_questions(task, plugins, snapshot, choice)
     control = open_control(questions, plugins, choice)
     attacks = read_attacks(config.runs, questions, control)
-    parts = _parts(Asked(questions, control), plugins, attacks, on_probe)
+    parts = _parts(ProbeQuestions(questions, control), plugins, attacks, on_probe)
     provenance = {
         **describe_environment(time.perf_counter() - began),
         "data": lasting_data(config.data),
@@ -95,7 +95,7 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
     certificate = build_certificate({**parts, "provenance": provenance})
     validate_card(certificate.plain, "certificate")
 
-    return Certified(certificate, questions.files)
+    return CertifiedMask(certificate, questions.files)
 
 
 def _mask_key_of_runs(runs: Sequence[Path]) -> str | None:
@@ -174,7 +174,7 @@ def verify_certificate(
 
         attacks = ([to_object(attacker) for attacker in recorded.models], of_models)
 
-    parts = _parts(Asked(questions, control), plugins, attacks, on_probe)
+    parts = _parts(ProbeQuestions(questions, control), plugins, attacks, on_probe)
     again = build_certificate({**parts, "provenance": to_plain(where)})
     return card_difference(recorded.plain, again.plain, read_plain(path).decode())
 
@@ -199,15 +199,18 @@ def _record_difference(
     return None
 
 
-class Asked(NamedTuple):
+class ProbeQuestions(NamedTuple):
     """Questions behind the mask, and the unmasked ones about the same windows."""
 
-    questions: Questions
-    control: Questions
+    questions: ProbeSet
+    control: ProbeSet
 
 
 def _parts(
-    asked: Asked, plugins: Plugins, attacks: tuple[list[Entry], dict[str, str]], on_probe: OnProbe
+    asked: ProbeQuestions,
+    plugins: Plugins,
+    attacks: tuple[list[Entry], dict[str, str]],
+    on_probe: OnProbe,
 ) -> Entry:
     """Return the parts of a certificate that depend on neither time nor machine."""
     models, artefacts = attacks
@@ -271,7 +274,7 @@ def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
     }
 
 
-def _check_mask(questions: Questions, stated: Mapping[str, Any]) -> None:
+def _check_mask(questions: ProbeSet, stated: Mapping[str, Any]) -> None:
     """Raise ConfigError if a probe has another mask than the task's description states: the
     certificate would name the wrong one.
     """

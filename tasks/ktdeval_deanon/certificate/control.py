@@ -15,8 +15,8 @@ from ktdeval_deanon.answer import days_off
 from ktdeval_deanon.certificate.questions import (
     Entry,
     ProbeChoice,
-    Question,
-    Questions,
+    ProbeQuestion,
+    ProbeSet,
     blank_answer,
     open_questions,
 )
@@ -27,7 +27,7 @@ _DEFAULT_CONTROL = "deanon_probe_bright"
 _SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}
 
 
-def open_control(questions: Questions, plugins: Plugins, choice: ProbeChoice) -> Questions:
+def open_control(questions: ProbeSet, plugins: Plugins, choice: ProbeChoice) -> ProbeSet:
     """Return the unmasked questions of the same windows, as many in each; of a task without a mask,
     its own.
 
@@ -56,11 +56,11 @@ def open_control(questions: Questions, plugins: Plugins, choice: ProbeChoice) ->
     return control
 
 
-def _probes_by_window(questions: Questions) -> list[tuple[Window, int]]:
+def _probes_by_window(questions: ProbeSet) -> list[tuple[Window, int]]:
     return [(spec.span, len(questions.of(spec))) for spec in questions.specs]
 
 
-def control_tally(control: Questions, records: Sequence[AnswerRecord]) -> dict[str, Entry]:
+def control_tally(control: ProbeSet, records: Sequence[AnswerRecord]) -> dict[str, Entry]:
     """Return successes, n and baseline over all unmasked probes for each thing that was to be read.
     A probe without a valid answer counts as not read.
     """
@@ -83,7 +83,7 @@ def control_tally(control: Questions, records: Sequence[AnswerRecord]) -> dict[s
     return tallies
 
 
-def _names_the_day(control: Questions, question: Question, record: AnswerRecord) -> bool:
+def _names_the_day(control: ProbeSet, question: ProbeQuestion, record: AnswerRecord) -> bool:
     """Whether an answer names exactly the day of its question."""
     if record.answer is None:
         return False
@@ -93,12 +93,12 @@ def _names_the_day(control: Questions, question: Question, record: AnswerRecord)
     return days_off(record.answer, days, row) == 0
 
 
-def _has_sector(question: Question) -> bool:
+def _has_sector(question: ProbeQuestion) -> bool:
     """Whether the data have an industry for a question's stock."""
     return question.sample.facts.get("sector") is not None
 
 
-def _baselines(control: Questions) -> dict[str, float]:
+def _baselines(control: ProbeSet) -> dict[str, float]:
     """Return the share that chance or the best constant answer reads, whichever is more."""
     # An answer that names nothing has no hit, but the summary of such answers has the chances.
     blank = [question.record(blank_answer("nothing")) for question in control.all]

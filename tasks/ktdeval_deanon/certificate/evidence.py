@@ -35,7 +35,7 @@ _DAY_HANDLE = re.compile(r"day_([+-][0-9]{1,6})")
 
 
 @dataclass(frozen=True)
-class Bar:
+class ShownBar:
     """One shown bar."""
 
     offset: int  #: trading days from the payload's day; 0 is that day, -1 the one before
@@ -43,7 +43,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPayload:
     """One payload, read."""
 
     stock_id: str  #: the asset's label as shown: a code or a handle
@@ -53,42 +53,46 @@ class Shown:
     board: str
     member: bool  #: whether the payload calls the stock a member of the index
     figures: Numbers  #: the snapshot's returns, turnover and factor values, by name
-    bars: tuple[Bar, ...]  #: oldest first
+    bars: tuple[ShownBar, ...]  #: oldest first
     indices: tuple[Numbers, ...]  #: the figures of each index, the benchmark first
     breadth: Numbers  #: the counts and sums over all members
 
 
-def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> Shown:
+def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> ShownPayload:
     """Read a payload.
 
     `rows`: ISO date -> row of the public calendar. Raises DataError: a part is missing, or not what
     the tools give; the message names it.
     """
-    snapshot = _part(payload, "snapshot", Mapping)
-    context = _part(payload, "market_context", Mapping)
-    number, is_handle = _day_number(_part(snapshot, "day", str, "snapshot."), rows, "snapshot.day")
-    step = _part(context, "calendar", Mapping, "market_context.").get("step")
+    snapshot = _payload_field(payload, "snapshot", Mapping)
+    context = _payload_field(payload, "market_context", Mapping)
+    number, is_handle = _day_number(
+        _payload_field(snapshot, "day", str, "snapshot."), rows, "snapshot.day"
+    )
+    step = _payload_field(context, "calendar", Mapping, "market_context.").get("step")
     since_start: int | None = None
     if isinstance(step, int):
         since_start = step
     elif is_handle:
         since_start = number  # a handle counts from day_+0
 
-    bars: list[Bar] = []
-    for row in _table(snapshot, "bars", "snapshot."):
+    bars: list[ShownBar] = []
+    for row in _payload_table(snapshot, "bars", "snapshot."):
         day, _ = _day_number(row.get("day"), rows, "snapshot.bars: day")
-        bars.append(Bar(day - number, _numbers(row)))
+        bars.append(ShownBar(day - number, _numbers(row)))
 
-    return Shown(
-        stock_id=_part(snapshot, "stock_id", str, "snapshot."),
+    return ShownPayload(
+        stock_id=_payload_field(snapshot, "stock_id", str, "snapshot."),
         row=None if is_handle else number,
         since_start=since_start,
-        board=_part(snapshot, "board", str, "snapshot."),
+        board=_payload_field(snapshot, "board", str, "snapshot."),
         member=snapshot.get("index_member") is True,
-        figures=_numbers(_part(snapshot, "factors", Mapping, "snapshot.")),
+        figures=_numbers(_payload_field(snapshot, "factors", Mapping, "snapshot.")),
         bars=tuple(bars),
-        indices=tuple(_numbers(row) for row in _table(context, "indices", "market_context.")),
-        breadth=_numbers(_part(context, "breadth", Mapping, "market_context.")),
+        indices=tuple(
+            _numbers(row) for row in _payload_table(context, "indices", "market_context.")
+        ),
+        breadth=_numbers(_payload_field(context, "breadth", Mapping, "market_context.")),
     )
 
 
@@ -116,7 +120,7 @@ def _numbers(row: Mapping[str, Any]) -> Numbers:
     return numbers
 
 
-def _part(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
+def _payload_field(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
     """Return a field of a payload. Raises DataError: it is absent, or of another kind."""
     value = of.get(name)
     if not isinstance(value, kind):
@@ -125,9 +129,9 @@ def _part(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
     return value
 
 
-def _table(of: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+def _payload_table(of: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
     """Return the rows of `{"columns": […], "rows": [[…], …]}` as mappings."""
-    table = _part(of, name, Mapping, where)
+    table = _payload_field(of, name, Mapping, where)
     columns = table.get("columns")
     rows = table.get("rows")
     if not isinstance(columns, list) or not isinstance(rows, list):
@@ -173,7 +177,7 @@ _FIELD_OF: Mapping[str, Field] = {"return_": "returns", "drawdown_": "returns", 
 _SMALLEST_UNIT = 1e-5  # numbers below 1 are rendered with five decimals
 
 
-class Comparison(NamedTuple):
+class ShownComparison(NamedTuple):
     """One shown number next to the same number of every asset and day."""
 
     values: SingleArray  #: [T, N] or [T, 1], by the day that the number is of
@@ -186,10 +190,10 @@ class Comparison(NamedTuple):
     minus_offset: int = 0  #: days from the payload's day to that one's
 
 
-class Comparisons:
+class PayloadComparisons:
     """Evidence in a payload, as numbers to compare and as conditions to meet."""
 
-    def __init__(self, shown: Shown, history: PublicHistory, mask: MaskConfig) -> None:
+    def __init__(self, shown: ShownPayload, history: PublicHistory, mask: MaskConfig) -> None:
         self.shown = shown
         self.history = history
         self.mask = mask
@@ -200,12 +204,12 @@ class Comparisons:
             self.start = shown.since_start
 
         # The last bar with a close; without one there is nothing to compare the others with.
-        self.last: Bar | None = None
+        self.last: ShownBar | None = None
         for bar in shown.bars:
             if bar.numbers.get("close_cny", 0.0) > 0.0:
                 self.last = bar
 
-    def by_field(self) -> Iterator[tuple[Field, list[Comparison]]]:
+    def by_field(self) -> Iterator[tuple[Field, list[ShownComparison]]]:
         """Yield the numbers to compare, by field."""
         returns = [*self._changes(), *self._ratios(), *self._absences()]
         yield "price_level", list(self._level())
@@ -243,7 +247,7 @@ class Comparisons:
 
             yield "labels", allowed
 
-    def _level(self) -> Iterator[Comparison]:
+    def _level(self) -> Iterator[ShownComparison]:
         if self.last is None:
             return
 
@@ -252,18 +256,18 @@ class Comparisons:
         shown = _pack(self._price(self.last.numbers["close_cny"]), _LOG_SLACK, self.noise)
 
         if not self.mask.rebase_prices:
-            yield Comparison(closes, offset, *shown)
+            yield ShownComparison(closes, offset, *shown)
         elif self.start is not None:
-            yield Comparison(closes, offset, *shown, self.history.log_base, -self.start)
+            yield ShownComparison(closes, offset, *shown, self.history.log_base, -self.start)
 
-    def _changes(self) -> Iterator[Comparison]:
+    def _changes(self) -> Iterator[ShownComparison]:
         for bar in self.shown.bars:
             change = bar.numbers.get("return_pct")
             if change is not None:
                 noise = self._change_noise(change)
                 yield self._number(self.history.change_pct, bar.offset, change, noise)
 
-    def _ratios(self) -> Iterator[Comparison]:
+    def _ratios(self) -> Iterator[ShownComparison]:
         """Yield all shown prices over the last shown close: what prices show beyond their level."""
         if self.last is None:
             return
@@ -279,37 +283,39 @@ class Comparisons:
                 shift, spread = _NOISE_OF.get(part, (0.0, 1.0))
                 ratio = self._price(price).over(reference).shifted(-shift * self.noise)
                 shown = _pack(ratio, _LOG_SLACK, self.noise * math.hypot(spread, 1.0))
-                yield Comparison(logs[part], bar.offset, *shown, logs["close"], self.last.offset)
+                yield ShownComparison(
+                    logs[part], bar.offset, *shown, logs["close"], self.last.offset
+                )
 
-    def _absences(self) -> Iterator[Comparison]:
+    def _absences(self) -> Iterator[ShownComparison]:
         """Yield the days without a bar between the first shown bar and the payload's day."""
         shown = {bar.offset for bar in self.shown.bars}
         for offset in range(min(shown, default=1), 1):
             if offset not in shown:
-                yield Comparison(self.history.absence, offset, 1.0, 0.5, _CERTAIN)
+                yield ShownComparison(self.history.absence, offset, 1.0, 0.5, _CERTAIN)
 
-    def _volumes(self) -> Iterator[Comparison]:
+    def _volumes(self) -> Iterator[ShownComparison]:
         history = self.history
         for bar in self.shown.bars:
             volume = bar.numbers.get("volume_shares", 0.0)
             amount = bar.numbers.get("amount_cny", 0.0)
             if volume > 0.0 and not self.mask.rebase_prices:
                 shown = _pack(self._figure(volume).log(), _LOG_SLACK, self.noise)
-                yield Comparison(history.log_volume, bar.offset, *shown)
+                yield ShownComparison(history.log_volume, bar.offset, *shown)
             elif volume > 0.0 and self.start is not None:
                 # The tool's own four digits come before the rescaling, so which number lost how
                 # much does not show.
                 span = self._price(volume).widened(math.log(stands_for(1.0, FIGURE_DIGITS).high))
                 shown = _pack(span, _LOG_SLACK, self.noise)
-                yield Comparison(
+                yield ShownComparison(
                     history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start
                 )
 
             if amount > 0.0:
                 shown = _pack(self._figure(amount).log(), _LOG_SLACK, self.noise)
-                yield Comparison(history.log_amount, bar.offset, *shown)
+                yield ShownComparison(history.log_amount, bar.offset, *shown)
 
-    def _figures(self, field: Field) -> Iterator[Comparison]:
+    def _figures(self, field: Field) -> Iterator[ShownComparison]:
         for name, value in self.shown.figures.items():
             values = self.history.figure(name)
             if values is not None and _field_of(name) == field:
@@ -319,7 +325,7 @@ class Comparisons:
 
                 yield self._number(values, 0, value, noise)
 
-    def _indices(self) -> Iterator[Comparison]:
+    def _indices(self) -> Iterator[ShownComparison]:
         # If names are hidden, the mask's key draws the order of all indices but the first, so only
         # the first is compared.
         indices = self.shown.indices
@@ -342,27 +348,29 @@ class Comparisons:
                 and level > 0.0
             ):
                 since = self._price(level).shifted(-math.log(REBASE_LEVEL))
-                yield Comparison(logs, 0, *_pack(since, _LOG_SLACK, 0.0), logs, -self.start)
+                yield ShownComparison(logs, 0, *_pack(since, _LOG_SLACK, 0.0), logs, -self.start)
 
-    def _breadth(self) -> Iterator[Comparison]:
+    def _breadth(self) -> Iterator[ShownComparison]:
         for name, value in self.shown.breadth.items():
             values = self.history.breadth.get(name)
             if values is None:
                 continue
 
             if name in COUNTS:  # the mask rounds no counts
-                yield Comparison(values, 0, value, 0.5, _CERTAIN)
+                yield ShownComparison(values, 0, value, 0.5, _CERTAIN)
             else:
                 yield self._number(values, 0, value, 0.0)
 
-    def _number(self, values: SingleArray, offset: int, shown: float, noise: float) -> Comparison:
+    def _number(
+        self, values: SingleArray, offset: int, shown: float, noise: float
+    ) -> ShownComparison:
         slack = _SLACK * abs(shown) + 1e-9
-        return Comparison(values, offset, *_pack(self._figure(shown), slack, noise))
+        return ShownComparison(values, offset, *_pack(self._figure(shown), slack, noise))
 
-    def _figure(self, shown: float) -> Span:
+    def _figure(self, shown: float) -> NumberSpan:
         return figure_span(shown, self.mask.round_digits)
 
-    def _price(self, shown: float) -> Span:
+    def _price(self, shown: float) -> NumberSpan:
         """Return the logarithms of what a positive number may stand for that only the mask
         rounds.
         """
@@ -383,39 +391,39 @@ def _field_of(figure: str) -> Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class NumberSpan:
     """Numbers that a shown one may stand for."""
 
     low: float
     high: float
 
-    def log(self) -> Span:
+    def log(self) -> NumberSpan:
         """Their natural logarithms."""
-        return Span(math.log(self.low), math.log(self.high))
+        return NumberSpan(math.log(self.low), math.log(self.high))
 
-    def over(self, other: Span) -> Span:
+    def over(self, other: NumberSpan) -> NumberSpan:
         """Of logarithms: the ratios to what another one may stand for."""
-        return Span(self.low - other.high, self.high - other.low)
+        return NumberSpan(self.low - other.high, self.high - other.low)
 
-    def shifted(self, by: float) -> Span:
+    def shifted(self, by: float) -> NumberSpan:
         """All of them, this much higher."""
-        return Span(self.low + by, self.high + by)
+        return NumberSpan(self.low + by, self.high + by)
 
-    def widened(self, by: float) -> Span:
+    def widened(self, by: float) -> NumberSpan:
         """This much further to both sides."""
-        return Span(self.low - by, self.high + by)
+        return NumberSpan(self.low - by, self.high + by)
 
 
-def stands_for(shown: float, digits: int) -> Span:
+def stands_for(shown: float, digits: int) -> NumberSpan:
     """Return the numbers that are rendered as `shown` at so many significant digits (and five
     decimals below 1).
     """
     if shown < 0.0:
         mirrored = stands_for(-shown, digits)
-        return Span(-mirrored.high, -mirrored.low)
+        return NumberSpan(-mirrored.high, -mirrored.low)
 
     if shown == 0.0:
-        return Span(-_SMALLEST_UNIT / 2.0, _SMALLEST_UNIT / 2.0)
+        return NumberSpan(-_SMALLEST_UNIT / 2.0, _SMALLEST_UNIT / 2.0)
 
     exponent = math.floor(math.log10(shown))
     above = 10.0 ** (exponent - digits + 1)
@@ -427,10 +435,10 @@ def stands_for(shown: float, digits: int) -> Span:
         above = max(above, _SMALLEST_UNIT)
         below = max(below, _SMALLEST_UNIT)
 
-    return Span(shown - below / 2.0, shown + above / 2.0)
+    return NumberSpan(shown - below / 2.0, shown + above / 2.0)
 
 
-def figure_span(shown: float, round_digits: int | None) -> Span:
+def figure_span(shown: float, round_digits: int | None) -> NumberSpan:
     """Return the numbers that a figure may stand for: tools round it to four digits, then the mask
     rounds to its own, and rendering to five decimals.
     """
@@ -455,7 +463,7 @@ def _rounding_error(value: float, digits: int) -> float:
     return 0.5 * 10.0 ** (math.floor(math.log10(value)) - digits + 1)
 
 
-def _pack(span: Span, slack: float, noise: float) -> tuple[float, float, float]:
+def _pack(span: NumberSpan, slack: float, noise: float) -> tuple[float, float, float]:
     """Return `shown`, `bound` and `scale` of a comparison."""
     shown = (span.low + span.high) / 2.0
     reach = (span.high - span.low) / 2.0 + slack

@@ -19,7 +19,13 @@ from ktdeval.masking import MaskConfig
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.seeds import derive_seed
-from ktdeval_deanon.certificate.evidence import FIELDS, Comparison, Comparisons, Field, read_payload
+from ktdeval_deanon.certificate.evidence import (
+    FIELDS,
+    Field,
+    PayloadComparisons,
+    ShownComparison,
+    read_payload,
+)
 from ktdeval_deanon.certificate.history import PublicHistory, SingleArray
 
 TOP = 5
@@ -36,7 +42,7 @@ _IMPOSSIBLE = np.float32(1e6)
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class AttackerGuess:
     """An attacker's answer."""
 
     tickers: tuple[str, ...]  #: codes, best first, at most five
@@ -55,10 +61,10 @@ class Evidence:
     #: field -> whether all its numbers agree to the shown precision, of the same shape
     agrees: Mapping[Field, BoolArray]
 
-    def guess(self, fields: Collection[Field] = FIELDS, seed: int = 0) -> Guess:
+    def guess(self, fields: Collection[Field] = FIELDS, seed: int = 0) -> AttackerGuess:
         """Nearest assets and day by some of the fields; what ties is drawn by `seed`."""
         total = np.where(self.history.is_listed, np.float32(0.0), 2 * _IMPOSSIBLE)
-        for field in _known(fields):
+        for field in _known_fields(fields):
             total += self.misfit.get(field, np.float32(0.0))
 
         total += 1e-3 * np.random.default_rng(derive_seed(seed, "ties")).random(
@@ -75,15 +81,15 @@ class Evidence:
         is 1 (under noise, a number beyond `NOISE_BOUND` can shut it out).
         """
         agrees = self.history.is_listed.copy()
-        for field in _known(fields):
+        for field in _known_fields(fields):
             agrees &= self.agrees.get(field, True)
         return int(agrees.sum())
 
 
-def _guess_of(history: PublicHistory, assets: Sequence[int], day: int) -> Guess:
+def _guess_of(history: PublicHistory, assets: Sequence[int], day: int) -> AttackerGuess:
     first = assets[0]
     codes = tuple(history.market.codes[asset] for asset in assets)
-    return Guess(
+    return AttackerGuess(
         codes, history.days[day], str(history.industries[first]), str(history.boards[first])
     )
 
@@ -101,8 +107,10 @@ def weigh(
     `mask`: the options of the mask, which are no secret; the default is the plain one. Raises
     DataError: the payload is not what the tools give, or a field does not exist.
     """
-    chosen = _known(fields)
-    evidence = Comparisons(read_payload(payload, history.rows), history, mask or MaskConfig())
+    chosen = _known_fields(fields)
+    evidence = PayloadComparisons(
+        read_payload(payload, history.rows), history, mask or MaskConfig()
+    )
     misfit: dict[Field, SingleArray] = {}
     agrees: dict[Field, BoolArray] = {}
 
@@ -117,7 +125,7 @@ def weigh(
     return Evidence(history, misfit, agrees)
 
 
-def _known(fields: Collection[Field]) -> Sequence[Field]:
+def _known_fields(fields: Collection[Field]) -> Sequence[Field]:
     for field in fields:
         if field not in FIELDS:
             raise DataError(
@@ -126,7 +134,7 @@ def _known(fields: Collection[Field]) -> Sequence[Field]:
     return [field for field in FIELDS if field in fields]
 
 
-def _compare(evidence: Sequence[Comparison]) -> tuple[SingleArray, BoolArray]:
+def _compare(evidence: Sequence[ShownComparison]) -> tuple[SingleArray, BoolArray]:
     """Misfit and agreement of all days and assets with the evidence, block by block of days."""
     shape = evidence[0].values.shape
     misfit = np.zeros(shape, dtype=np.float32)
@@ -142,7 +150,7 @@ def _compare(evidence: Sequence[Comparison]) -> tuple[SingleArray, BoolArray]:
 
 
 def _compare_block(
-    evidence: Sequence[Comparison], block: slice, misfit: SingleArray, agrees: BoolArray
+    evidence: Sequence[ShownComparison], block: slice, misfit: SingleArray, agrees: BoolArray
 ) -> None:
     product = np.ones(misfit.shape, dtype=np.float32)
     for number, comparison in enumerate(evidence, start=1):
@@ -158,7 +166,7 @@ def _compare_block(
             product.fill(1.0)
 
 
-def _squared_distance(comparison: Comparison, block: slice) -> npt.NDArray[np.float32]:
+def _squared_distance(comparison: ShownComparison, block: slice) -> npt.NDArray[np.float32]:
     """[days, N] squared difference in units of the comparison's scale; NaN where the history has no
     number to compare.
     """
@@ -192,7 +200,7 @@ class RandomAttacker:
         self.rows = range(len(history.days)) if rows is None else rows
         self._ever_member = history.market.member.any(axis=0)
 
-    def guess(self, payload: Mapping[str, JsonValue], seed: int) -> Guess:
+    def guess(self, payload: Mapping[str, JsonValue], seed: int) -> AttackerGuess:
         """An answer; equal seeds give equal answers to equal payloads. Raises DataError: the
         payload is not what the tools give.
         """

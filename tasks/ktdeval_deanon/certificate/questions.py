@@ -40,7 +40,7 @@ _NOBODY = "builtin/hold"  # plans name a model, questions need none
 
 
 @dataclass(frozen=True)
-class Question:
+class ProbeQuestion:
     """One question of a probe set."""
 
     spec: EpisodeSpec  #: the episode that it stands in
@@ -82,7 +82,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Questions:
+class ProbeSet:
     """A probe set."""
 
     task: ScoringTask  #: the scoring task that asks
@@ -90,7 +90,7 @@ class Questions:
     snapshot: MarketSnapshot
     #: one episode a window, in order; model and agent in them stand for nobody
     specs: tuple[EpisodeSpec, ...]
-    all: tuple[Question, ...]  #: the questions in order
+    all: tuple[ProbeQuestion, ...]  #: the questions in order
 
     @cached_property
     def period(self) -> range:
@@ -130,7 +130,7 @@ class Questions:
 
         return tuple(found)
 
-    def of(self, spec: EpisodeSpec) -> list[Question]:
+    def of(self, spec: EpisodeSpec) -> list[ProbeQuestion]:
         """Questions of one window."""
         return [question for question in self.all if question.spec.span == spec.span]
 
@@ -230,7 +230,7 @@ class ProbeChoice:
 
 def open_questions(
     task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot, choice: ProbeChoice
-) -> Questions:
+) -> ProbeSet:
     """Draw a probe set.
 
     Raises UsageError: an unknown window, or more probes than a window has; ConfigError: the task
@@ -266,14 +266,14 @@ def open_questions(
     if all(len(samples) == choice.per_window for samples in drawn):
         specs = tuple(replace(spec, limit=None) for spec in specs)
 
-    asked: list[Question] = []
+    asked: list[ProbeQuestion] = []
     for spec, samples in zip(specs, drawn, strict=True):
         asked_here = len(samples) if spec.limit is None else spec.limit
         for number in range(asked_here):
             sample = samples.sample(number)
-            asked.append(Question(spec, number, samples, sample, _payload_of(task, sample)))
+            asked.append(ProbeQuestion(spec, number, samples, sample, _payload_of(task, sample)))
 
-    return Questions(task, target_task, snapshot, specs, tuple(asked))
+    return ProbeSet(task, target_task, snapshot, specs, tuple(asked))
 
 
 def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
@@ -320,7 +320,7 @@ def blank_answer(reasoning: str) -> dict[str, JsonValue]:
 
 
 def attacker_entry(
-    questions: Questions, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]
+    questions: ProbeSet, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]
 ) -> Entry:
     """Return an attacker's entry in a certificate, with what it recovered; `facts`: its kind and
     control, and for a model its card, model, agent and call.
@@ -344,7 +344,7 @@ def attacker_entry(
     }
 
 
-def tally(questions: Questions, records: Sequence[AnswerRecord]) -> dict[str, dict[str, JsonValue]]:
+def tally(questions: ProbeSet, records: Sequence[AnswerRecord]) -> dict[str, dict[str, JsonValue]]:
     """Return how often each thing was recovered: score -> successes, n and baseline.
 
     Records without an answer, and scores of null (the true answer is not known), don't count.

@@ -32,22 +32,22 @@ _HASH = 12  # characters of a hash that are shown
 _EMPTY_CELLS = ("",) * 5  # of a failed control, after attacker and reason
 
 
-def _report(certificate: Certificate) -> Report:
+def _certificate_report(certificate: Certificate) -> Report:
     bound = certificate.bound
     ranking = SCOPE if bound.value is not None else f"certifies nothing: {bound.reason}"
     return Report(
         title=clean(f"mask of {certificate.covers.task_name} on {certificate.snapshot.name}"),
         labels=tuple(certificate.labels),
         ranking=clean(ranking),
-        facts=word_grid("", list(_facts(certificate))),
+        facts=word_grid("", list(_certificate_facts(certificate))),
         grids=(
-            _bound(certificate),
+            _bound_grid(certificate),
             _controls(certificate),
             _attackers(certificate),
             _ablation(certificate),
         ),
         activity=word_grid("", []),
-        notes=tuple(_notes(certificate)),
+        notes=tuple(_certificate_notes(certificate)),
     )
 
 
@@ -74,19 +74,19 @@ def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "mask bound", "; ".join(bounds)
 
     found = value["exact_matcher"]
-    shares = [f"{name} {_percent(found[name])} %" for name in _SHOWN if name in found]
+    shares = [f"{name} {_percent_text(found[name])} %" for name in _SHOWN if name in found]
     yield "", f"bounds a model, not a database: with the price history at hand {', '.join(shares)}"
 
 
 def _bound_words(name: str, entry: Mapping[str, Any]) -> str:
     """`ticker_top1 at most 1.20 % (chance 0.30 %)`."""
-    words = f"{name} at most {_percent(entry['upper'])} %"
+    words = f"{name} at most {_percent_text(entry['upper'])} %"
     if entry["baseline"] is None:
         return words
-    return f"{words} (chance {_percent(entry['baseline'])} %)"
+    return f"{words} (chance {_percent_text(entry['baseline'])} %)"
 
 
-def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
+def _certificate_facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
     covers = certificate.covers
     probes = certificate.probes
     snapshot = certificate.snapshot
@@ -111,7 +111,7 @@ def _mask_words(mask: MaskOptions) -> str:
     return ", ".join(words)
 
 
-def _bound(certificate: Certificate) -> Grid:
+def _bound_grid(certificate: Certificate) -> Grid:
     """Return the bound of each score, next to the exact matcher's recovery."""
     bounds = certificate.bound.value or {}
     exact = certificate.scores_of(EXACT_MATCHER)
@@ -125,10 +125,10 @@ def _bound(certificate: Certificate) -> Grid:
             (
                 clean(name),
                 clean(bound.attacker),
-                _percent(bound.upper),
-                _percent(bound.value),
-                _percent(bound.baseline),
-                _percent(exact[name].value if name in exact else None),
+                _percent_text(bound.upper),
+                _percent_text(bound.value),
+                _percent_text(bound.baseline),
+                _percent_text(exact[name].value if name in exact else None),
                 f"{bound.n:,}",
             )
         )
@@ -152,9 +152,9 @@ def _controls(certificate: Certificate) -> Grid:
                 (
                     clean(attacker.name),
                     clean(name.replace("_", " ")),
-                    _percent(read.value),
+                    _percent_text(read.value),
                     _interval_words(read.interval),
-                    _percent(read.needed),
+                    _percent_text(read.needed),
                     f"{read.n:,}",
                     "passed" if read.passed else "failed",
                 )
@@ -181,10 +181,10 @@ def _attackers(certificate: Certificate) -> Grid:
             rows.append(
                 (
                     clean(name),
-                    _percent(score.value),
+                    _percent_text(score.value),
                     _interval_words(score.interval),
-                    _percent(score.upper),
-                    _percent(score.baseline),
+                    _percent_text(score.upper),
+                    _percent_text(score.baseline),
                     f"{score.n:,}",
                 )
             )
@@ -231,9 +231,9 @@ def _ablation(certificate: Certificate) -> Grid:
         cells = [clean(entry.name)]
         for name in names:
             score = entry.scores.get(name)
-            cells.append(_percent(None if score is None else score.value))
+            cells.append(_percent_text(None if score is None else score.value))
 
-        rows.append((*cells, f"{entry.k.median:,.0f}", _percent(entry.k.alone)))
+        rows.append((*cells, f"{entry.k.median:,.0f}", _percent_text(entry.k.alone)))
 
     title = (
         "With the price history at hand (exact matcher, in %; k: pairs of stock and day that agree)"
@@ -241,7 +241,7 @@ def _ablation(certificate: Certificate) -> Grid:
     return Grid(title, ("fields", *names, "median k", "k = 1"), tuple(rows))
 
 
-def _notes(certificate: Certificate) -> Iterator[str]:
+def _certificate_notes(certificate: Certificate) -> Iterator[str]:
     yield (
         "bounds hold for the attackers that are named, each at its own 95 %; they say nothing of"
         " models to come"
@@ -285,7 +285,7 @@ def _notes(certificate: Certificate) -> Iterator[str]:
         yield clean(f"shown, but not compared by the exact matcher: {', '.join(others)}")
 
 
-def _percent(value: float | None) -> str:
+def _percent_text(value: float | None) -> str:
     if value is None:
         return UNDEFINED
     return f"{100 * value:.2f}"
@@ -297,7 +297,7 @@ CERTIFICATE = CardKind(
     schema=SCHEMA_FILE,
     problems=certificate_problems,
     derive=derive_certificate,
-    report=_report,
+    report=_certificate_report,
     content=lambda card: f"probes: {card.probes.count}, attackers: {len(card.attackers)}",
     attach=certificate_block,
     attached_rows=certificate_rows,

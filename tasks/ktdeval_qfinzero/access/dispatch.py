@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from ktdeval.values.http_requests import ambiguity
 from ktdeval.values.jsonio import JsonValue, loads_untrusted
-from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Held, Workspaces
+from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, HeldWorkspace, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.operations import Operation
 
@@ -39,7 +39,7 @@ DEFECT: dict[str, JsonValue] = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class CallAnswer:
     """Outcome of a call."""
 
     status: int  # as of HTTP: 200, or that of the error
@@ -61,23 +61,23 @@ class Answer:
         return self.status >= HTTPStatus.BAD_REQUEST
 
 
-def answer_of(status: int, payload: JsonValue) -> Answer:
+def answer_of(status: int, payload: JsonValue) -> CallAnswer:
     """An answer with its text; raises ValueError if the payload holds NaN or infinity."""
-    return Answer(
+    return CallAnswer(
         status,
         payload,
         json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":")),
     )
 
 
-def error_answer(error: ServiceError) -> Answer:
+def error_answer(error: ServiceError) -> CallAnswer:
     """Answer to a refused call."""
     return answer_of(error.status, error.to_json())
 
 
 async def dispatch(
     workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue
-) -> Answer:
+) -> CallAnswer:
     """Run an operation for a client. Calls of one workspace go one after the other, those of
     several side by side.
 
@@ -97,7 +97,7 @@ async def dispatch(
         return answer_of(HTTPStatus.INTERNAL_SERVER_ERROR, DEFECT)
 
 
-async def _take_turn(held: Held, operation: Operation, given: JsonValue) -> Answer:
+async def _take_turn(held: HeldWorkspace, operation: Operation, given: JsonValue) -> CallAnswer:
     held.check_room()
     held.waiting += 1
     try:
@@ -107,7 +107,7 @@ async def _take_turn(held: Held, operation: Operation, given: JsonValue) -> Answ
         held.waiting -= 1
 
 
-def _carry_out(held: Held, operation: Operation, given: JsonValue) -> Answer:
+def _carry_out(held: HeldWorkspace, operation: Operation, given: JsonValue) -> CallAnswer:
     try:
         return answer_of(HTTPStatus.OK, operation.call(held.workspace, given))
     finally:
@@ -121,7 +121,7 @@ _PORT: Final = re.compile(r":\d*$")
 
 
 @dataclass(frozen=True, repr=False)
-class Security:
+class AccessRules:
     """Who may call. `hosts`: names that a request may be sent to, which keeps a web page from
     reaching a server on the reader's own machine by a name of its own (DNS rebinding); None: any,
     as where a token is asked for, which such a page does not have.
@@ -131,13 +131,13 @@ class Security:
     token: str | None = None  # what every request for data carries; None: nothing is asked for
 
 
-class Guard:
+class ClientGuard:
     """Middleware that refuses requests of clients that may not call, and forbids browsers to guess
     types of content. `security`: who may call it; `is_public`: which requests need no token.
     """
 
     def __init__(
-        self, app: ASGIApp, security: Security, is_public: Callable[[Scope], bool]
+        self, app: ASGIApp, security: AccessRules, is_public: Callable[[Scope], bool]
     ) -> None:
         self._app = app
         self._security = security
@@ -172,7 +172,7 @@ class Guard:
         await self._app(scope, receive, send_marked)
 
 
-def _check_source(headers: Headers, security: Security) -> None:
+def _check_source(headers: Headers, security: AccessRules) -> None:
     host = headers.get("host", "")
     if security.hosts is not None and _PORT.sub("", host).strip("[]").lower() not in security.hosts:
         raise invalid("Host", f"this server answers to {', '.join(sorted(security.hosts))} only")
@@ -196,14 +196,17 @@ def is_json(headers: Headers) -> bool:
     return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
-class Bodies:
+class BoundedBodyReader:
     """Middleware that reads a body before anything is done with it, for HTTP and MCP alike: bounded
     in size and time, strict JSON. A client that breaks off is left alone. `limit_s`: seconds in
     which a body has to come; `refusal`: path, body as far as it was read, and error -> answer.
     """
 
     def __init__(
-        self, app: ASGIApp, limit_s: float, refusal: Callable[[str, bytes, ServiceError], Answer]
+        self,
+        app: ASGIApp,
+        limit_s: float,
+        refusal: Callable[[str, bytes, ServiceError], CallAnswer],
     ) -> None:
         self._app = app
         self._limit_s = limit_s

@@ -28,10 +28,10 @@ from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.access.dispatch import (
     DEFECT,
-    Answer,
-    Bodies,
-    Guard,
-    Security,
+    AccessRules,
+    BoundedBodyReader,
+    CallAnswer,
+    ClientGuard,
     answer_of,
     error_answer,
 )
@@ -54,7 +54,7 @@ MCP_PATH: Final = "/mcp"
 def server_app(
     catalogue: Catalogue,
     workspaces: Workspaces,
-    security: Security,
+    security: AccessRules,
     pages: PageSettings = DEFAULT_PAGES,
 ) -> Starlette:
     """Make the application. `workspaces`: what calls act on; HTTP and MCP clients share their
@@ -91,8 +91,8 @@ def server_app(
             *terminal_routes(workspaces),
         ],
         middleware=[
-            Middleware(Guard, security, is_public),
-            Middleware(Bodies, workspaces.limits.body_s, _refusal),
+            Middleware(ClientGuard, security, is_public),
+            Middleware(BoundedBodyReader, workspaces.limits.body_s, _refusal),
         ],
         exception_handlers={
             HTTPException: _on_http_error,
@@ -134,7 +134,7 @@ def _workspace_routes(workspaces: Workspaces) -> list[Route]:
     ]
 
 
-def _refusal(path: str, body: bytes, error: ServiceError) -> Answer:
+def _refusal(path: str, body: bytes, error: ServiceError) -> CallAnswer:
     """Answer to a refused request in the form of what stands at its path. `body`: as far as it was
     read.
     """
@@ -257,7 +257,7 @@ def _operation(operation: Operation, is_guarded: bool) -> JsonObject:
             *(_parameter(operation, name, "query") for name in in_query),
         ],
         "responses": {
-            "201" if opens else "200": _content("The answer.", operation.result),
+            "201" if opens else "200": _json_content("The answer.", operation.result),
             **_errors(is_guarded),
         },
     }
@@ -299,11 +299,11 @@ def _errors(is_guarded: bool) -> JsonObject:
         code: status for code, status in STATUS.items() if is_guarded or code != "unauthorized"
     }
     responses = {
-        str(status): _content(_TEXTS["errors"][code], schema) for code, status in kinds.items()
+        str(status): _json_content(_TEXTS["errors"][code], schema) for code, status in kinds.items()
     }
 
-    return {**responses, "500": _content("A defect of the service.", schema)}
+    return {**responses, "500": _json_content("A defect of the service.", schema)}
 
 
-def _content(description: str, schema: Schema) -> JsonObject:
+def _json_content(description: str, schema: Schema) -> JsonObject:
     return {"description": description, "content": {"application/json": {"schema": dict(schema)}}}

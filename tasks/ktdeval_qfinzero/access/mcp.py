@@ -27,8 +27,14 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from ktdeval_qfinzero.access.dispatch import Answer, check_json, check_size, dispatch, error_answer
-from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, Limits, Workspaces
+from ktdeval_qfinzero.access.dispatch import (
+    CallAnswer,
+    check_json,
+    check_size,
+    dispatch,
+    error_answer,
+)
+from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.operations import Catalogue, Operation
@@ -55,7 +61,7 @@ def mcp_server(
     """A server of the catalogue's tools. `workspaces`: what calls act on; `workspace_of`: gives the
     workspace that a request acts on; `versions_for`: gives what `server/discover` answers.
     """
-    tools = [_tool(operation) for operation in catalogue.operations]
+    tools = [_mcp_tool(operation) for operation in catalogue.operations]
     schemas = {tool.name: tool.input_schema for tool in tools}
 
     async def list_tools(
@@ -95,7 +101,7 @@ def mcp_server(
 
 
 async def serve_stdio(
-    catalogue: Catalogue, dataset: Dataset, limits: Limits, logs: Path | None = None
+    catalogue: Catalogue, dataset: Dataset, limits: WorkspaceLimits, logs: Path | None = None
 ) -> None:
     """Serve one client over this process's stdin and stdout, until it closes one of them. It has
     one workspace as long as it stays. Raises ServiceError if the clock can't start there.
@@ -167,7 +173,7 @@ def refused(message: bytes | str, error: ServiceError) -> types.JSONRPCError:
     )
 
 
-def _tool(operation: Operation) -> types.Tool:
+def _mcp_tool(operation: Operation) -> types.Tool:
     return types.Tool(
         name=operation.wire_name,
         title=operation.name,
@@ -180,7 +186,7 @@ def _tool(operation: Operation) -> types.Tool:
     )
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: CallAnswer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
     if answer.is_error:
         # Structured content has to follow the tool's output schema, also in the eyes of clients

@@ -22,7 +22,7 @@ from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, summary_of, typed
 from ktdeval_qfinzero.pmb.arguments import MOST_CASH
 from ktdeval_qfinzero.pmb.commands import MOST_ACCOUNTS
-from ktdeval_qfinzero.pmb.log import Entry
+from ktdeval_qfinzero.pmb.log import BrokerLogEntry
 from ktdeval_qfinzero.pmb.values import AccountType, Rules
 from ktdeval_qfinzero.schemas import Arguments, Paged
 from ktdeval_qfinzero.workspace import Workspace
@@ -62,7 +62,7 @@ def load_rules(path: Path) -> MarketRules:
     return from_plain(load_yaml(path), MarketRules, str(path), ConfigError)
 
 
-def check_rules(entries: list[Entry], rules: MarketRules, where: str) -> None:
+def check_rules(entries: list[BrokerLogEntry], rules: MarketRules, where: str) -> None:
     """Raise VerificationError if an account or a session of a log was not opened under these
     rules.
     """

@@ -27,7 +27,7 @@ _MOST_WAITING = 64
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkspaceLimits:
     """Limits of a server's workspaces. `as_of_ns`: where clocks start, and the latest that any may
     start; None: at the dataset's default, and as late as its end.
     """
@@ -39,7 +39,7 @@ class Limits:
     as_of_ns: int | None = None
 
 
-class Held:
+class HeldWorkspace:
     """A workspace, and whose turn it is to use it. `log`: file that its broker's log goes to, made
     with the first command.
     """
@@ -89,7 +89,7 @@ class Workspaces:
     def __init__(
         self,
         dataset: Dataset,
-        limits: Limits,
+        limits: WorkspaceLimits,
         clock_s: Callable[[], float],
         logs: Path | None = None,
     ) -> None:
@@ -97,7 +97,7 @@ class Workspaces:
         self._logs = logs
         self.limits = limits
         self._clock_s = clock_s
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldWorkspace] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -120,7 +120,7 @@ class Workspaces:
         self.make_room()
         name = secrets.token_urlsafe(_ID_BYTES)
         log = None if self._logs is None else self._logs / log_name(name)
-        self._held[name] = Held(workspace, self._clock_s(), log)
+        self._held[name] = HeldWorkspace(workspace, self._clock_s(), log)
 
         return name
 
@@ -139,7 +139,7 @@ class Workspaces:
                 f" {min(self.limits.idle_s, self.limits.yield_s):g} s and gives way",
             )
 
-    def find(self, name: str) -> Held:
+    def find(self, name: str) -> HeldWorkspace:
         """A workspace, which now is in use; raises ServiceError `not_found`."""
         self._forget_idle(self.limits.idle_s)
         held = self._held.get(name)
@@ -154,7 +154,7 @@ class Workspaces:
         self.touch(held)
         return held
 
-    def touch(self, held: Held) -> None:
+    def touch(self, held: HeldWorkspace) -> None:
         """Count a workspace's idle time from now."""
         held.used_s = self._clock_s()
 
@@ -183,7 +183,7 @@ def log_name(name: str) -> str:
     return f"{sha256_hex(name)[:32]}.jsonl"
 
 
-def first_moment(dataset: Dataset, limits: Limits, as_of_ts: str | None) -> int:
+def first_moment(dataset: Dataset, limits: WorkspaceLimits, as_of_ts: str | None) -> int:
     """Where a clock starts; raises ServiceError `invalid_argument`."""
     info = dataset.info
     if as_of_ts is None:

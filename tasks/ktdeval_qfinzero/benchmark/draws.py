@@ -24,19 +24,19 @@ from ktdeval_qfinzero.data.rows import (
     ContractRow,
     EventRow,
     EventType,
+    MomentSpan,
     NewsRow,
-    Page,
-    Span,
+    PageBounds,
     SymbolRow,
-    Tags,
+    TagFilters,
 )
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 _RECENT_SESSIONS = 5
-_MANY = Page(100_000)
+_MANY = PageBounds(100_000)
 T = TypeVar("T")
 
 
@@ -48,16 +48,16 @@ def needed(values: Sequence[T], least: int = 1) -> Sequence[T]:
 
 
 @dataclass(frozen=True)
-class Facts:
+class MomentFacts:
     """Facts of a dataset as of a moment; later data are hidden."""
 
     dataset: Dataset
     as_of_ns: int
 
     @cached_property
-    def view(self) -> View:
+    def view(self) -> DatasetView:
         """Dataset without what became public after the moment."""
-        return View(self.dataset, self.as_of_ns)
+        return DatasetView(self.dataset, self.as_of_ns)
 
     # -- days
 
@@ -100,7 +100,7 @@ class Facts:
     def stocks(self) -> tuple[SymbolRow, ...]:
         """Stocks that traded in each of the last five sessions, by symbol."""
         first_day = self.session(1 - _RECENT_SESSIONS)
-        span = Span(day_start(first_day), day_start(self.last_day) + DAY)
+        span = MomentSpan(day_start(first_day), day_start(self.last_day) + DAY)
         traded: list[SymbolRow] = []
         for row in self.view.symbols():
             if row.asset_class != "stock":
@@ -134,9 +134,9 @@ class Facts:
         return int(bars.close_e4[-1]) / E4
 
     @property
-    def _last_day_span(self) -> Span:
+    def _last_day_span(self) -> MomentSpan:
         start_ns = day_start(self.last_day)
-        return Span(start_ns, start_ns + DAY)
+        return MomentSpan(start_ns, start_ns + DAY)
 
     # -- options
 
@@ -194,14 +194,14 @@ class Facts:
 
     # -- events
 
-    def events(self, first: date, last: date, tags: Tags) -> Sequence[EventRow]:
+    def events(self, first: date, last: date, tags: TagFilters) -> Sequence[EventRow]:
         """Calendar events from `first` to `last`, both included (UTC)."""
-        span = Span(day_start(first), day_start(last) + DAY)
+        span = MomentSpan(day_start(first), day_start(last) + DAY)
         return self.view.events(span, tags, _MANY)
 
-    def news(self, first: date, tags: Tags) -> Sequence[NewsRow]:
+    def news(self, first: date, tags: TagFilters) -> Sequence[NewsRow]:
         """Articles from `first` (UTC) to the moment, both included."""
-        span = Span(day_start(first), self.as_of_ns + 1)
+        span = MomentSpan(day_start(first), self.as_of_ns + 1)
         return self.view.news(span, tags, _MANY)
 
 
@@ -218,11 +218,11 @@ _TWO_WEEKS = 9  #: Sessions; an expiry after them is at least two weeks ahead
 _QUARTER_MINUTES = 15
 _IN_NEWS: tuple[EventType, ...] = ("breaking_news", "daily_news", "analyst_action")
 _BORROWABLE = 1_000
-_ALL = Tags()
+_ALL = TagFilters()
 
 
 @dataclass(frozen=True, slots=True)
-class Days:
+class DayRange:
     """A range of days, both included."""
 
     first: date
@@ -230,7 +230,7 @@ class Days:
 
 
 @dataclass(frozen=True, slots=True)
-class Strikes:
+class StrikeRange:
     """A range of strikes, in dollars, both included."""
 
     low: float
@@ -238,7 +238,7 @@ class Strikes:
 
 
 @dataclass(frozen=True, slots=True)
-class Legs:
+class SpreadContracts:
     """Two contracts of a debit spread."""
 
     bought: OptionContract
@@ -250,20 +250,20 @@ def pick(chance: Random, values: Sequence[T]) -> T:
     return needed(values)[int(chance.integers(len(values)))]
 
 
-def whole(chance: Random, _: Facts, low: int, high: int, step: int = 1) -> int:
+def whole(chance: Random, _: MomentFacts, low: int, high: int, step: int = 1) -> int:
     """Draw a whole number from `low` to `high`, both included, in steps of `step`."""
     steps = int(chance.integers((high - low) // step + 1))
     return low + step * steps
 
 
-def stocks(chance: Random, facts: Facts, low: int, high: int | None = None) -> list[str]:
+def stocks(chance: Random, facts: MomentFacts, low: int, high: int | None = None) -> list[str]:
     """Draw the symbols of `low` (or of `low` to `high`) different stocks, in a random order."""
-    count = _count(chance, facts, low, high)
+    count = _draw_count(chance, facts, low, high)
     rows = needed(facts.stocks, count)
     return [rows[index].symbol for index in chance.permutation(len(rows))[:count]]
 
 
-def lendable(chance: Random, facts: Facts) -> str:
+def lendable(chance: Random, facts: MomentFacts) -> str:
     """Draw a stock with at least 1,000 shares to borrow."""
     rows: list[SymbolRow] = []
     for row in facts.stocks:
@@ -274,27 +274,27 @@ def lendable(chance: Random, facts: Facts) -> str:
     return pick(chance, rows).symbol
 
 
-def past_days(chance: Random, facts: Facts) -> Days:
+def past_days(chance: Random, facts: MomentFacts) -> DayRange:
     """Draw two past trading days that are 3 to 20 sessions apart."""
     last = -whole(chance, facts, 0, 25)
     first = last - whole(chance, facts, 3, 20)
-    return Days(facts.session(first), facts.session(last))
+    return DayRange(facts.session(first), facts.session(last))
 
 
-def month_of(_: Random, _facts: Facts, day: date) -> Days:
+def month_of(_: Random, _facts: MomentFacts, day: date) -> DayRange:
     """First and last day of a day's month."""
     first = day.replace(day=1)
     first_of_next = (first + timedelta(days=32)).replace(day=1)
-    return Days(first, first_of_next - timedelta(days=1))
+    return DayRange(first, first_of_next - timedelta(days=1))
 
 
-def week_of(_: Random, _facts: Facts, day: date) -> Days:
+def week_of(_: Random, _facts: MomentFacts, day: date) -> DayRange:
     """Monday and Friday of a day's week."""
     monday = day - timedelta(days=day.weekday())
-    return Days(monday, monday + timedelta(days=4))
+    return DayRange(monday, monday + timedelta(days=4))
 
 
-def next_expiry(_: Random, facts: Facts, underlying: str, *, monthly: bool = False) -> date:
+def next_expiry(_: Random, facts: MomentFacts, underlying: str, *, monthly: bool = False) -> date:
     """First (monthly) expiry at least two weeks ahead."""
     days = facts.expiries(underlying)
     if monthly:
@@ -304,7 +304,7 @@ def next_expiry(_: Random, facts: Facts, underlying: str, *, monthly: bool = Fal
     return needed([day for day in days if day > soonest])[0]
 
 
-def near_strikes(_: Random, facts: Facts, underlying: str, day: date) -> Strikes:
+def near_strikes(_: Random, facts: MomentFacts, underlying: str, day: date) -> StrikeRange:
     """Third listed strike below the last close and third above it, or the outermost ones."""
     strikes = needed(facts.strikes(underlying, day))
     spot = facts.close(underlying)
@@ -313,10 +313,10 @@ def near_strikes(_: Random, facts: Facts, underlying: str, day: date) -> Strikes
     low = below[-min(3, len(below))]
     high = above[min(2, len(above) - 1)]
 
-    return Strikes(low, high)
+    return StrikeRange(low, high)
 
 
-def near_contract(chance: Random, facts: Facts, underlying: str) -> OptionContract:
+def near_contract(chance: Random, facts: MomentFacts, underlying: str) -> OptionContract:
     """Draw a contract of one of the next four expiries, with a strike near the last close."""
     day = pick(chance, facts.expiries(underlying)[:4])
     near = near_strikes(chance, facts, underlying, day)
@@ -327,7 +327,7 @@ def near_contract(chance: Random, facts: Facts, underlying: str) -> OptionContra
 
 
 def at_the_money(
-    _: Random, facts: Facts, underlying: str, right: str, away: int = 0
+    _: Random, facts: MomentFacts, underlying: str, right: str, away: int = 0
 ) -> OptionContract:
     """Contract of the next expiry with the strike nearest to the last close, or `away` strikes
     above it.
@@ -343,7 +343,7 @@ def at_the_money(
 
 
 def five_contracts(
-    _: Random, facts: Facts, underlying: str, day: date, right: str
+    _: Random, facts: MomentFacts, underlying: str, day: date, right: str
 ) -> list[OptionContract]:
     """Five contracts of an expiry with the strikes nearest to the last close, by strike."""
     spot_e4 = facts.close(underlying) * E4
@@ -354,42 +354,44 @@ def five_contracts(
     return sorted(rows[:5], key=lambda row: row.strike_e4)
 
 
-def publisher(chance: Random, facts: Facts, days: int) -> str:
+def publisher(chance: Random, facts: MomentFacts, days: int) -> str:
     """Draw a publisher of an article of the last `days` days."""
-    articles = facts.news(facts.last_day - timedelta(days=days), Tags())
+    articles = facts.news(facts.last_day - timedelta(days=days), TagFilters())
     names = {row.publisher["name"] for row in articles}
     return pick(chance, sorted(names))
 
 
-def stock_in_news(chance: Random, facts: Facts, first: date) -> str:
+def stock_in_news(chance: Random, facts: MomentFacts, first: date) -> str:
     """Draw a stock that an article since `first` mentions."""
     tradable = {row.symbol for row in facts.stocks}
     mentioned: set[str] = set()
-    for row in facts.news(first, Tags(types=_IN_NEWS)):
+    for row in facts.news(first, TagFilters(types=_IN_NEWS)):
         mentioned.update(row.tickers)
 
     return pick(chance, sorted(mentioned & tradable))
 
 
-def event(chance: Random, facts: Facts, low: int, high: int, tags: Tags = _ALL) -> EventRow:
+def event(
+    chance: Random, facts: MomentFacts, low: int, high: int, tags: TagFilters = _ALL
+) -> EventRow:
     """Draw a calendar event `low` to `high` days after the last day (before it if negative)."""
     first = facts.last_day + timedelta(days=low)
     last = facts.last_day + timedelta(days=high)
     return pick(chance, facts.events(first, last, tags))
 
 
-def _expired_contract(chance: Random, facts: Facts, underlying: str) -> str:
+def _expired_contract(chance: Random, facts: MomentFacts, underlying: str) -> str:
     rows = facts.view.contracts(underlying)
     expired = [row for row in rows if row.expiry < facts.last_day]
     return pick(chance, expired).symbol
 
 
-def _other_stock(chance: Random, facts: Facts, symbol: str) -> str:
+def _other_stock(chance: Random, facts: MomentFacts, symbol: str) -> str:
     others = [row.symbol for row in facts.stocks if row.symbol != symbol]
     return pick(chance, others)
 
 
-def _count(chance: Random, facts: Facts, low: int, high: int | None = None) -> int:
+def _draw_count(chance: Random, facts: MomentFacts, low: int, high: int | None = None) -> int:
     """Draw a number from `low` to `high`; without `high` it is `low`, and nothing is drawn."""
     if high is None:
         return low
@@ -438,16 +440,16 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         ),
         "past_days": past_days,
         # `count` sessions in a row, which end `back` sessions before the last one that is over
-        "sessions_up_to": lambda _, facts, count, back: Days(
+        "sessions_up_to": lambda _, facts, count, back: DayRange(
             facts.session(1 - back - count), facts.session(-back)
         ),
         "days_after": lambda chance, facts, day, *reach: (
-            day + timedelta(days=_count(chance, facts, *reach))
+            day + timedelta(days=_draw_count(chance, facts, *reach))
         ),
         "days_before": lambda chance, facts, day, *reach: (
-            day - timedelta(days=_count(chance, facts, *reach))
+            day - timedelta(days=_draw_count(chance, facts, *reach))
         ),
-        "days_between": lambda _, _facts, first, last: Days(first, last),
+        "days_between": lambda _, _facts, first, last: DayRange(first, last),
         "month_of": month_of,
         "week_of": week_of,
         "weeks_before": lambda chance, facts, day, low, high: (
@@ -477,7 +479,7 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         ),
         # legs of a vertical spread: bull of calls, bear of puts
         "debit_legs": lambda _, _facts, right, low, high: (
-            Legs(low, high) if right == "C" else Legs(high, low)
+            SpreadContracts(low, high) if right == "C" else SpreadContracts(high, low)
         ),
         "half_between": lambda _, _facts, low, high: round(
             (high.strike_e4 - low.strike_e4) / (2 * E4), 2
@@ -492,7 +494,7 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "stock_in_news": stock_in_news,
         "event": event,
         "macro_event": lambda chance, facts, low, high, least="low": event(
-            chance, facts, low, high, Tags(types=("macro_calendar",), least=least)
+            chance, facts, low, high, TagFilters(types=("macro_calendar",), least=least)
         ),
     }
 )

@@ -31,7 +31,7 @@ SESSION = "sess-000001"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ItemCall:
     """Call of a tool."""
 
     tool: str  #: dotted name
@@ -40,38 +40,38 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GoldStep:
     """An expected call."""
 
-    call: Call
+    call: ItemCall
     times: tuple[str, ...] = ()  #: names of the arguments that the score TA compares as times
     tolerance: Tolerance = "exact"  #: of the times
     may_be_empty: bool = False  #: whether its answer may have no content
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ItemDraft:
     """A `templates.Template` with all slots filled; an item that has no id and no moment yet."""
 
     instruction: str
-    steps: tuple[Step, ...] = ()
-    setup: tuple[Call, ...] = ()
-    attempt: Call | None = None
+    steps: tuple[GoldStep, ...] = ()
+    setup: tuple[ItemCall, ...] = ()
+    attempt: ItemCall | None = None
     notes: str = ""
 
 
 @dataclass(frozen=True)
-class Item:
+class BenchmarkItem:
     """One question of the benchmark."""
 
     task: GoldTask  #: instruction and expected calls, as they are scored
     template: str  #: name of its template
     as_of_ns: int  #: start of its workspace's clock
-    setup: tuple[Call, ...]  #: calls made before the agent starts
-    gold: tuple[Call, ...]  #: expected calls as they are executed
+    setup: tuple[ItemCall, ...]  #: calls made before the agent starts
+    gold: tuple[ItemCall, ...]  #: expected calls as they are executed
     #: indices of the calls in `gold` whose answers may have no content
     free_empty: frozenset[int] = frozenset()
-    attempt: Call | None = None  #: for items to refuse: a call that must fail
+    attempt: ItemCall | None = None  #: for items to refuse: a call that must fail
 
 
 _REFERENCE = re.compile(r"<s(\d+)\.([A-Za-z_0-9.\[\]]+)>")
@@ -82,7 +82,7 @@ _SHOWN = 200  #: Characters of a message
 _NOT_CONTENT = frozenset({"unknown", "adjustments", "nearest_expiries", "tickers", "releases"})
 
 
-def open_workspace(item: Item, dataset: Dataset) -> Workspace:
+def open_workspace(item: BenchmarkItem, dataset: Dataset) -> Workspace:
     """Open a workspace and make the calls of the item's setup in it. Raises DataError if one is
     refused, which is a defect of the item.
     """
@@ -96,7 +96,7 @@ def open_workspace(item: Item, dataset: Dataset) -> Workspace:
     return workspace
 
 
-def run_calls(workspace: Workspace, calls: Sequence[Call]) -> list[JsonValue]:
+def run_calls(workspace: Workspace, calls: Sequence[ItemCall]) -> list[JsonValue]:
     """Make calls in order and return their answers. References are replaced by values of earlier
     answers. A refused call or a reference to nothing gives an error envelope.
     """
@@ -215,17 +215,19 @@ def end_state(workspace: Workspace, *, whole: bool = False) -> EndState:
 
     accounts: list[AccountState] = []
     for account_id in sorted(state.accounts):
-        accounts.append(_account(state, state.accounts[account_id], hours))
+        accounts.append(_account_state(state, state.accounts[account_id], hours))
 
     return EndState(as_of_ts=moment_text(workspace.clock.as_of_ns), accounts=tuple(accounts))
 
 
-def _account(state: BrokerState, account: Account, hours: TradingHours | None) -> AccountState:
+def _account_state(
+    state: BrokerState, account: Account, hours: TradingHours | None
+) -> AccountState:
     """Return the state of an account; with trading hours, the whole state."""
     positions = {
         name: position.qty for name, position in sorted(account.positions.items()) if position.qty
     }
-    orders = [_order(each) for each in state.orders.values() if each.account_id == account.id]
+    orders = [_order_state(each) for each in state.orders.values() if each.account_id == account.id]
     sessions = [each for each in state.sessions.values() if each.account_id == account.id]
     not_exercised: list[str] = []
     if hours is not None:
@@ -262,7 +264,7 @@ def _session(each: Session, hours: TradingHours | None) -> SessionState:
     )
 
 
-def _order(order: Any) -> OrderState:
+def _order_state(order: Any) -> OrderState:
     derived = {
         "instrument": order.instrument.id,
         "in_spread": bool(order.spread_id),
@@ -274,7 +276,7 @@ def _order(order: Any) -> OrderState:
     return OrderState(**copied, **derived)
 
 
-def prove(item: Item, dataset: Dataset) -> EndState:
+def prove(item: BenchmarkItem, dataset: Dataset) -> EndState:
     """Make the expected calls of an item; return the state after them. Raises DataError if one is
     refused or finds nothing, or if the attempt of an item to refuse succeeds.
     """

@@ -17,7 +17,7 @@ from ktdeval.errors import DataError
 from ktdeval.values.addresses import Arguments
 from ktdeval.values.jsonio import JsonValue, read_plain, sha256_hex
 from ktdeval.values.typed import Value, decode_json
-from ktdeval_qfinzero.benchmark.items import Item
+from ktdeval_qfinzero.benchmark.items import BenchmarkItem
 from ktdeval_qfinzero.benchmark.literals import wording_problem
 from ktdeval_qfinzero.scoring.types import Suite
 
@@ -54,7 +54,9 @@ def load_wordings(path: Path, name: str) -> tuple[Wordings, str]:
     return decode_json(text, Wordings, name, DataError), sha256_hex(text)
 
 
-def reworded(items: Sequence[Item], wordings: Wordings, suite: Suite, where: str) -> list[Item]:
+def reworded(
+    items: Sequence[BenchmarkItem], wordings: Wordings, suite: Suite, where: str
+) -> list[BenchmarkItem]:
     """Return the items that have a wording, with it as their instruction, in the items' order.
 
     Raises DataError: a wording is of another suite, of no item, of another instruction, or changes
@@ -80,7 +82,7 @@ def reworded(items: Sequence[Item], wordings: Wordings, suite: Suite, where: str
     return changed
 
 
-def _with_wording(item: Item, wording: ItemWording, where: str) -> Item:
+def _with_wording(item: BenchmarkItem, wording: ItemWording, where: str) -> BenchmarkItem:
     original = item.task.instruction
     if sha256_hex(original) != wording.original_sha256:
         raise DataError(

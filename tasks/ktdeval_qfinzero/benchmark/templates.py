@@ -22,19 +22,19 @@ from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_qfinzero.benchmark.draws import DRAWS, Facts, Random
+from ktdeval_qfinzero.benchmark.draws import DRAWS, MomentFacts, Random
 from ktdeval_qfinzero.benchmark.items import (
     ACCOUNT,
     SESSION,
-    Call,
+    BenchmarkItem,
     Difficulty,
-    Draft,
-    Item,
-    Step,
+    GoldStep,
+    ItemCall,
+    ItemDraft,
     is_empty,
     run_calls,
 )
-from ktdeval_qfinzero.benchmark.wordings import Wording
+from ktdeval_qfinzero.benchmark.wordings import SlotWording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.moments import MINUTE, moment_text
@@ -48,14 +48,14 @@ _CASH = 250_000.0
 _SESSIONS_AHEAD = 15
 
 
-def order(fields: dict[str, JsonValue]) -> Call:
+def order(fields: dict[str, JsonValue]) -> ItemCall:
     """Return the call that places an order for the prepared account."""
-    return Call("PMB.order.place", {**IDS, "order": fields})
+    return ItemCall("PMB.order.place", {**IDS, "order": fields})
 
 
 def opening(
-    facts: Facts, stocks: Sequence[str], options: Sequence[str] = (), held: int = 0
-) -> tuple[Call, ...]:
+    facts: MomentFacts, stocks: Sequence[str], options: Sequence[str] = (), held: int = 0
+) -> tuple[ItemCall, ...]:
     """Return the calls that open an account and a daily session with a universe. With `held`, they
     also buy so many shares of each stock and step the session by a day.
     """
@@ -72,8 +72,8 @@ def opening(
         "universe": universe,
     }
     calls = [
-        Call("PMB.account.create", {"account_type": "MARGIN", "initial_cash": _CASH}),
-        Call("PMB.session.create", session),
+        ItemCall("PMB.account.create", {"account_type": "MARGIN", "initial_cash": _CASH}),
+        ItemCall("PMB.session.create", session),
     ]
     if not held:
         return tuple(calls)
@@ -85,7 +85,7 @@ def opening(
         )
 
     # A market order is filled at the next open: only after a step are the shares in the account.
-    calls.append(Call("PMB.session.step", {"session_id": SESSION, "step": 1}))
+    calls.append(ItemCall("PMB.session.step", {"session_id": SESSION, "step": 1}))
 
     return tuple(calls)
 
@@ -104,7 +104,7 @@ class Chosen(Value, frozen=True):
 
 
 class CallPattern(Value, frozen=True):
-    """A call whose arguments have slots. `Step` explains `times`, `tolerance`, `may_be_empty`."""
+    """A call whose arguments have slots. `GoldStep` explains `times`, `tolerance`, `may_be_empty`."""
 
     tool: str = ""  #: dotted name
     #: arguments, or one slot whose fact has all of them
@@ -115,15 +115,15 @@ class CallPattern(Value, frozen=True):
     tolerance: Tolerance = "exact"
     may_be_empty: bool = False
 
-    def call(self, wording: Wording) -> Call:
+    def call(self, wording: SlotWording) -> ItemCall:
         """Fill the slots."""
         if self.order is not None:
             return order(wording.fill(self.order))
-        return Call(wording.fill(self.tool), wording.fill(self.args))
+        return ItemCall(wording.fill(self.tool), wording.fill(self.args))
 
-    def step(self, wording: Wording) -> Step:
+    def step(self, wording: SlotWording) -> GoldStep:
         """Fill the slots of an expected call."""
-        return Step(self.call(wording), self.times, self.tolerance, self.may_be_empty)
+        return GoldStep(self.call(wording), self.times, self.tolerance, self.may_be_empty)
 
 
 class SetupPattern(Value, frozen=True):
@@ -135,12 +135,12 @@ class SetupPattern(Value, frozen=True):
     held: int | str = 0
     calls: tuple[CallPattern, ...] = ()  #: further calls, made last
 
-    def filled(self, wording: Wording, facts: Facts) -> tuple[Call, ...]:
+    def filled(self, wording: SlotWording, facts: MomentFacts) -> tuple[ItemCall, ...]:
         """Fill the slots."""
         stocks = wording.fill(self.stocks)
         options = wording.fill(self.options)
         held = wording.fill(self.held)
-        opened: tuple[Call, ...] = ()
+        opened: tuple[ItemCall, ...] = ()
         if stocks:
             opened = opening(facts, stocks, options, held)
 
@@ -173,7 +173,7 @@ class TemplateFile(Value, frozen=True):
     phrases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     calls: dict[str, CallPattern] = field(default_factory=dict)
 
-    def draft(self, template: Template, chance: Random, facts: Facts) -> Draft:
+    def draft(self, template: Template, chance: Random, facts: MomentFacts) -> ItemDraft:
         """Draw an item from one of the templates. Raises DataError if the template names an unknown
         fact, draw or call, or if the dataset lacks what it draws.
         """
@@ -183,28 +183,28 @@ class TemplateFile(Value, frozen=True):
             "last_day": facts.last_day,
             "stocks": facts.stocks,
         }
-        wording = Wording(chance, self.phrases, initial_facts)
+        wording = SlotWording(chance, self.phrases, initial_facts)
         try:
             return self._fill(template, wording, facts)
         except KtdevalError as error:
             raise DataError(f"template {template.name}: {error}") from error
 
-    def _fill(self, template: Template, wording: Wording, facts: Facts) -> Draft:
+    def _fill(self, template: Template, wording: SlotWording, facts: MomentFacts) -> ItemDraft:
         """Draw and fill the parts of a template. Their order decides what is drawn."""
         for name, drawn in template.draw.items():
             wording.facts[name] = _drawn(drawn, wording, facts)
 
         instruction = wording.say(template.say)
         steps = tuple(self._pattern(step).step(wording) for step in template.steps)
-        setup: tuple[Call, ...] = ()
+        setup: tuple[ItemCall, ...] = ()
         if template.setup is not None:
             setup = template.setup.filled(wording, facts)
 
-        attempt: Call | None = None
+        attempt: ItemCall | None = None
         if template.attempt is not None:
             attempt = template.attempt.call(wording)
 
-        return Draft(instruction, steps, setup, attempt, template.notes)
+        return ItemDraft(instruction, steps, setup, attempt, template.notes)
 
     def _pattern(self, step: CallPattern | str) -> CallPattern:
         if isinstance(step, CallPattern):
@@ -225,10 +225,10 @@ def load_templates(suite: Suite) -> tuple[TemplateFile, ...]:
     return tuple(files)
 
 
-def _drawn(drawn: str | Chosen, wording: Wording, facts: Facts) -> Any:
+def _drawn(drawn: str | Chosen, wording: SlotWording, facts: MomentFacts) -> Any:
     """Draw a fact: one of listed values, or the result of a function of `DRAWS`."""
     if isinstance(drawn, Chosen):
-        return _chosen(drawn, wording)
+        return _chosen_value(drawn, wording)
 
     name, *arguments = drawn.split()
     if name not in DRAWS:
@@ -241,7 +241,7 @@ def _drawn(drawn: str | Chosen, wording: Wording, facts: Facts) -> Any:
         raise DataError(f"{drawn}: {error}") from error
 
 
-def _chosen(chosen: Chosen, wording: Wording) -> Any:
+def _chosen_value(chosen: Chosen, wording: SlotWording) -> Any:
     values = [wording.fill(value) for value in chosen.one_of]
     index = 0
     if len(values) > 1:
@@ -254,7 +254,7 @@ def _chosen(chosen: Chosen, wording: Wording) -> Any:
     return value
 
 
-def _argument(text: str, wording: Wording) -> Any:
+def _argument(text: str, wording: SlotWording) -> Any:
     """Read an argument of a draw: a number, a word in quotes, or the name of a fact."""
     for number in (int, float):
         try:
@@ -278,7 +278,9 @@ have placeholders, as in the public tasks.
 """
 
 
-def item_of(draft: Draft, template: Template, suite: Suite, item_id: str, as_of_ns: int) -> Item:
+def item_of(
+    draft: ItemDraft, template: Template, suite: Suite, item_id: str, as_of_ns: int
+) -> BenchmarkItem:
     """Turn a draft into an item with an id. `as_of_ns` is the moment of the draft's facts."""
     calls: list[GoldCall] = []
     for number, step in enumerate(draft.steps, 1):
@@ -299,7 +301,7 @@ def item_of(draft: Draft, template: Template, suite: Suite, item_id: str, as_of_
     empty = frozenset(number for number, step in enumerate(draft.steps) if step.may_be_empty)
     gold = tuple(step.call for step in draft.steps)
 
-    return Item(task, template.name, as_of_ns, draft.setup, gold, empty, draft.attempt)
+    return BenchmarkItem(task, template.name, as_of_ns, draft.setup, gold, empty, draft.attempt)
 
 
 def _step_id(suite: Suite, number: int) -> str | None:
@@ -309,7 +311,7 @@ def _step_id(suite: Suite, number: int) -> str | None:
     return f"s{number}"
 
 
-def _gold_call(step: Step, step_id: str | None) -> GoldCall:
+def _gold_call(step: GoldStep, step_id: str | None) -> GoldCall:
     operation = catalogue().find(step.call.tool)
     required = dict(step.call.args)
     for (name, own_id), placeholder in _OWN_IDS.items():
@@ -333,13 +335,13 @@ _AFTER_CLOSE = (0, 30, 60)  #: Minutes
 _TRIES = 20
 
 
-def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[Item, ...]:
+def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[BenchmarkItem, ...]:
     """Make the items of a suite, in random order. Raises DataError if the dataset has too few weeks
     of minutes and options, or if a template gives no new instruction.
     """
-    moments = _moments(dataset, derive_seed(seed, suite, "moments"))
-    facts = {ns: Facts(dataset, ns) for ns in moments}
-    drafts: list[tuple[Template, Draft, int]] = []
+    moments = _draw_moments(dataset, derive_seed(seed, suite, "moments"))
+    facts = {ns: MomentFacts(dataset, ns) for ns in moments}
+    drafts: list[tuple[Template, ItemDraft, int]] = []
     instructions: set[str] = set()
 
     for file in load_templates(suite):
@@ -364,9 +366,9 @@ def _new_draft(
     file: TemplateFile,
     template: Template,
     chance: np.random.Generator,
-    facts: Mapping[int, Facts],
+    facts: Mapping[int, MomentFacts],
     instructions: set[str],
-) -> tuple[Draft, int]:
+) -> tuple[ItemDraft, int]:
     """Draw until the instruction is new and the expected calls find something; return the draft and
     its moment.
     """
@@ -384,7 +386,7 @@ def _new_draft(
     )
 
 
-def _finds_something(draft: Draft, facts: Facts) -> bool:
+def _finds_something(draft: ItemDraft, facts: MomentFacts) -> bool:
     """Whether each expected call has a content in its answer, if it must have one."""
     if draft.setup:
         # These calls read what the setup has placed: nothing depends on the market.
@@ -399,7 +401,7 @@ def _finds_something(draft: Draft, facts: Facts) -> bool:
     return True
 
 
-def _moments(dataset: Dataset, seed: int) -> Sequence[int]:
+def _draw_moments(dataset: Dataset, seed: int) -> Sequence[int]:
     """Draw moments shortly after closes, with enough minute bars before and after them."""
     hours = trading_hours()
     info = dataset.info

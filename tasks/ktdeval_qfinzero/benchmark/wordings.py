@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from ktdeval.errors import DataError
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_qfinzero.benchmark.draws import Days, Random, pick
+from ktdeval_qfinzero.benchmark.draws import DayRange, Random, pick
 from ktdeval_qfinzero.moments import SECOND, moment_text
 
 _NEW_YORK: Final = ZoneInfo("America/New_York")
@@ -47,14 +47,14 @@ def _spoken(chance: Random, day: date) -> str:
     return pick(chance, forms)
 
 
-def _range(chance: Random, days: Days) -> str:
+def _range(chance: Random, days: DayRange) -> str:
     form = pick(chance, _RANGES)
     first = _spoken(chance, days.first)
     last = _spoken(chance, days.last)
     return form.format(a=first, b=last)
 
 
-def _listed(_: Random, names: Sequence[str]) -> str:
+def _listed_names(_: Random, names: Sequence[str]) -> str:
     """Write `A`, `A and B`, or `A, B and C`."""
     if len(names) == 1:
         return names[0]
@@ -72,7 +72,7 @@ FORMATTERS: Final[Mapping[str, Callable[[Random, Any], str]]] = MappingProxyType
     {
         "spoken": _spoken,
         "range": _range,
-        "listed": _listed,
+        "listed": _listed_names,
         "joined": lambda _, names: ",".join(names),
         "commas": lambda _, names: ", ".join(names),
         "ands": lambda _, names: " and ".join(names),
@@ -92,7 +92,7 @@ or one of several stocks (`one`, `one_name`).
 """
 
 
-class Wording(Formatter):
+class SlotWording(Formatter):
     """Fills slots with facts, and with phrases (`{name:phrase}`), whose own slots are filled too.
     `facts` may grow as an item's facts are drawn.
     """
@@ -126,7 +126,7 @@ class Wording(Formatter):
                 return self.format(value)
 
             fact, _ = self.get_field(slot[1], (), {})
-            return _plain(fact)
+            return _plain_fact(fact)
 
         if isinstance(value, Mapping):
             return {name: self.fill(part) for name, part in value.items()}
@@ -149,7 +149,7 @@ class Wording(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         """Write a fact with a formatter of `FORMATTERS`, or with a form of Python's `format`."""
         if not format_spec:
-            return format(_plain(value))
+            return format(_plain_fact(value))
         if format_spec == "phrase":
             return self.say(value)
 
@@ -163,7 +163,7 @@ class Wording(Formatter):
         return format(value, format_spec)
 
 
-def _plain(value: Any) -> JsonValue:
+def _plain_fact(value: Any) -> JsonValue:
     """Return a fact as JSON: a day in ISO form, a contract or an instrument as its symbol."""
     if isinstance(value, date):
         return value.isoformat()

@@ -12,7 +12,7 @@ from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.chat.question import turn_question
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset
-from ktdeval_qfinzero.live.config import Conversation, LiveConfig
+from ktdeval_qfinzero.live.config import ChatHistory, LiveConfig
 from ktdeval_qfinzero.live.scores import mean_of_all, share_score
 from ktdeval_qfinzero.live.task import LiveTask
 from ktdeval_qfinzero.suite.samples import embedded_dataset
@@ -54,7 +54,7 @@ class ChatTask(LiveTask):
         return dataset
 
     @property
-    def _conversation(self) -> Conversation:
+    def _conversation(self) -> ChatHistory:
         assert self._config.conversation is not None
         return self._config.conversation
 

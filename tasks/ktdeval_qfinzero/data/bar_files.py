@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from ktdeval.values.bounded import check_parquet, open_parquet
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.parquet_footer import read_footer
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, Span, empty_bars
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, MomentSpan, empty_bars
 from ktdeval_qfinzero.moments import day_of, day_start
 
 ROWS_OF_GROUP = 16_384
@@ -36,7 +36,7 @@ _ENCODINGS = {**dict.fromkeys(BAR_COLUMNS, "DELTA_BINARY_PACKED"), _VOLUME: "BYT
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class BarBlock:
     """Bars of several instruments, sorted by symbol and start."""
 
     symbols: tuple[str, ...]  #: [m] ascending
@@ -48,7 +48,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroupRange:
     """Range of symbols and starts in a row group, both ends included."""
 
     first_symbol: str
@@ -56,7 +56,7 @@ class Group:
     first_ns: int
     last_ns: int
 
-    def overlaps(self, span: Span) -> bool:
+    def overlaps(self, span: MomentSpan) -> bool:
         """Whether the group may have bars that start in the span."""
         return self.first_ns < span.end_ns and self.last_ns >= span.start_ns
 
@@ -66,16 +66,16 @@ class FileIndex:
     """Row groups of a file, and its metadata, which reading a group needs."""
 
     metadata: pq.FileMetaData
-    groups: tuple[Group, ...]
+    groups: tuple[RowGroupRange, ...]
 
 
-def block_of(series: Mapping[str, Bars]) -> Block:
+def block_of(series: Mapping[str, Bars]) -> BarBlock:
     """Return bars by symbol as one block, without symbols that have no bars."""
     symbols = [symbol for symbol in sorted(series) if len(series[symbol])]
     pieces = [series[symbol] for symbol in symbols]
     offsets = np.zeros(len(pieces) + 1, np.int64)
     offsets[1:] = np.cumsum([len(bars) for bars in pieces], dtype=np.int64)
-    return Block(tuple(symbols), offsets, join(pieces))
+    return BarBlock(tuple(symbols), offsets, join(pieces))
 
 
 def by_year(bars: Bars) -> Iterator[tuple[int, Bars]]:
@@ -90,7 +90,7 @@ def by_year(bars: Bars) -> Iterator[tuple[int, Bars]]:
         return
 
     for year in range(first, last + 1):
-        piece = cut(bars, Span(day_start(date(year, 1, 1)), day_start(date(year + 1, 1, 1))))
+        piece = cut(bars, MomentSpan(day_start(date(year, 1, 1)), day_start(date(year + 1, 1, 1))))
         if len(piece):
             yield year, piece
 
@@ -120,13 +120,13 @@ def _immutable(bars: Bars) -> Bars:
     return bars
 
 
-def cut(bars: Bars, span: Span) -> Bars:
+def cut(bars: Bars, span: MomentSpan) -> Bars:
     """Return the bars that start in the span."""
     first, stop = np.searchsorted(bars.start_ns, within_int64(span))
     return bars.take(slice(int(first), int(stop)))
 
 
-def within_int64(span: Span) -> IntArray:
+def within_int64(span: MomentSpan) -> IntArray:
     """Return [2] the ends of a span, limited to 64-bit integers."""
     ends = [_within_int64(span.start_ns), _within_int64(span.end_ns)]
     return np.array(ends, np.int64)
@@ -136,7 +136,7 @@ def _within_int64(moment: int) -> int:
     return min(max(moment, int(_INT64.min)), int(_INT64.max))
 
 
-def content_of(block: Block) -> str:
+def content_of(block: BarBlock) -> str:
     """Return the SHA-256 over the bars of a block, which does not depend on their file."""
     head = dumps_canonical({"symbols": block.symbols, "columns": BAR_COLUMNS})
     digest = hashlib.sha256(head.encode())
@@ -151,7 +151,7 @@ def content_of(block: Block) -> str:
     return digest.hexdigest()
 
 
-def write_block(path: Path, block: Block) -> None:
+def write_block(path: Path, block: BarBlock) -> None:
     """Write a file of bars. Raises OSError if it can't be written."""
     codes = np.repeat(np.arange(len(block.symbols), dtype=np.int32), np.diff(block.offsets))
     symbols = pa.array(block.symbols, pa.string())
@@ -188,12 +188,12 @@ def read_index(path: Path) -> FileIndex:
             raise pa.ArrowInvalid("no statistics")
 
         with decoding():
-            groups.append(Group(symbols.min, symbols.max, starts.min, starts.max))
+            groups.append(RowGroupRange(symbols.min, symbols.max, starts.min, starts.max))
 
     return FileIndex(metadata, tuple(groups))
 
 
-def read_group(path: Path, index: FileIndex, number: int) -> Block:
+def read_group(path: Path, index: FileIndex, number: int) -> BarBlock:
     """Decode a row group; the arrays are immutable. Raises OSError or pa.ArrowException if it is
     unreadable.
     """
@@ -202,7 +202,7 @@ def read_group(path: Path, index: FileIndex, number: int) -> Block:
     return _decoded(table)
 
 
-def read_block(path: Path) -> Block:
+def read_block(path: Path) -> BarBlock:
     """Decode a whole file, in its order. Raises OSError or pa.ArrowException if the file is
     unreadable or not one of bars.
     """
@@ -231,7 +231,7 @@ def decoding() -> Iterator[None]:
         raise pa.ArrowInvalid(f"a cell that can't be read: {error}") from error
 
 
-def _decoded(table: pa.Table) -> Block:
+def _decoded(table: pa.Table) -> BarBlock:
     if any(column.null_count for column in table.columns):
         raise pa.ArrowInvalid("a cell that is empty")
 
@@ -250,4 +250,4 @@ def _decoded(table: pa.Table) -> Block:
     offsets = np.append(begins, len(codes)).astype(np.int64)
     columns = [table[name].to_numpy() for name in BAR_COLUMNS]
 
-    return Block(symbols_in_order, offsets, _immutable(Bars(*columns)))
+    return BarBlock(symbols_in_order, offsets, _immutable(Bars(*columns)))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
-from ktdeval_qfinzero.data.bar_files import Block, block_of, by_year
+from ktdeval_qfinzero.data.bar_files import BarBlock, block_of, by_year
 from ktdeval_qfinzero.data.layout import BarFile, TableName
 from ktdeval_qfinzero.data.rows import (
     BAR_COLUMNS,
@@ -39,7 +39,7 @@ STEP: Mapping[Resolution, int] = {"day": DAY, "minute": MINUTE}  #: Length of a 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Broken:
+class BrokenRule:
     """A rule, and the bars that break it."""
 
     field: str  #: column
@@ -47,7 +47,7 @@ class Broken:
     bad: npt.NDArray[np.bool_]  #: [n] whether a bar breaks it
 
 
-def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) -> list[Broken]:
+def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) -> list[BrokenRule]:
     """Return the broken rules among those on single bars."""
     start = bars.start_ns
     volume = bars.volume
@@ -72,24 +72,24 @@ def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) ->
     bad_volume = ~((volume >= 0) & (volume <= LARGEST_COUNT))
     bad_transactions = _outside(bars.transactions, 0, LARGEST_COUNT)
     rules = [
-        Broken("time", start_rule, bad_start),
-        Broken("open", price_rule, _outside(opened, 1, LARGEST_E4)),
-        Broken("close", price_rule, _outside(closed, 1, LARGEST_E4)),
-        Broken("high", "the highest price of the bar, up to 10^10", bad_high),
-        Broken("low", "the lowest price of the bar, above 0", bad_low),
-        Broken("volume", "a number from 0 to 10^15", bad_volume),
-        Broken("transactions", "a whole number from 0 to 10^15", bad_transactions),
+        BrokenRule("time", start_rule, bad_start),
+        BrokenRule("open", price_rule, _outside(opened, 1, LARGEST_E4)),
+        BrokenRule("close", price_rule, _outside(closed, 1, LARGEST_E4)),
+        BrokenRule("high", "the highest price of the bar, up to 10^10", bad_high),
+        BrokenRule("low", "the lowest price of the bar, above 0", bad_low),
+        BrokenRule("volume", "a number from 0 to 10^15", bad_volume),
+        BrokenRule("transactions", "a whole number from 0 to 10^15", bad_transactions),
     ]
 
     # Coins trade in fractions.
     if asset_class != "crypto":
         is_fraction = np.isfinite(volume) & (volume != np.floor(volume))
-        rules.append(Broken("volume", "a whole number", is_fraction))
+        rules.append(BrokenRule("volume", "a whole number", is_fraction))
 
     return [rule for rule in rules if rule.bad.any()]
 
 
-def block_problems(bar_file: BarFile, block: Block) -> list[str]:
+def block_problems(bar_file: BarFile, block: BarBlock) -> list[str]:
     """Return the problems of a file's bars: a line for each broken rule, with the number of bars
     and the first of them.
     """
@@ -101,10 +101,10 @@ def block_problems(bar_file: BarFile, block: Block) -> list[str]:
     within[block.offsets[:-1]] = False
     steps = np.diff(start, prepend=start[:1])
     years = start.astype("datetime64[ns]").astype("datetime64[Y]").astype(np.int64) + 1970
-    broken.append(Broken("time", "each bar once", within & (steps == 0)))
-    broken.append(Broken("time", "bars in the order of their starts", within & (steps < 0)))
-    broken.append(Broken("time", f"bars that start in {bar_file.year}", years != bar_file.year))
-    lines = [_line(block, rule) for rule in broken if rule.bad.any()]
+    broken.append(BrokenRule("time", "each bar once", within & (steps == 0)))
+    broken.append(BrokenRule("time", "bars in the order of their starts", within & (steps < 0)))
+    broken.append(BrokenRule("time", f"bars that start in {bar_file.year}", years != bar_file.year))
+    lines = [_broken_rule_line(block, rule) for rule in broken if rule.bad.any()]
 
     if list(block.symbols) != sorted(set(block.symbols)):
         lines.append("symbols are not in order, or one is repeated")
@@ -112,7 +112,7 @@ def block_problems(bar_file: BarFile, block: Block) -> list[str]:
     return lines
 
 
-def _line(block: Block, rule: Broken) -> str:
+def _broken_rule_line(block: BarBlock, rule: BrokenRule) -> str:
     """Describe the bars that break a rule."""
     rows = np.flatnonzero(rule.bad)
     first = rows[0]
@@ -153,7 +153,7 @@ class DatasetRefused(DataError):
 
 
 @dataclass(slots=True)
-class Problems:
+class ProblemList:
     """Collects problems, the first ones in full, and counts all."""
 
     lines: list[str] = field(default_factory=list)
@@ -190,7 +190,7 @@ def tables_of(prices: PriceRows) -> dict[TableName, Sequence[Any]]:
     return {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in own}
 
 
-def blocks_of(prices: PriceRows, problems: Problems) -> Iterator[tuple[BarFile, Block]]:
+def blocks_of(prices: PriceRows, problems: ProblemList) -> Iterator[tuple[BarFile, BarBlock]]:
     """Yield the bars of each file. Malformed series are reported as problems instead."""
     groups: dict[tuple[AssetClass, Resolution, str], list[str]] = {}
     for asset_class, symbol, resolution in sorted(prices.bar_table):
@@ -252,7 +252,7 @@ Instrument = tuple[AssetClass, str]
 Reaches = dict[Instrument, tuple[int, int]]
 
 
-def add_reach(reaches: Reaches, bar_file: BarFile, block: Block) -> None:
+def add_reach(reaches: Reaches, bar_file: BarFile, block: BarBlock) -> None:
     """Extend the reaches, in place, by the bars of a file."""
     if not len(block):
         return

@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from ktdeval.errors import DataError
 from ktdeval.values.jsonio import file_sha256
-from ktdeval_qfinzero.data.bar_files import Block, content_of, read_block
+from ktdeval_qfinzero.data.bar_files import BarBlock, content_of, read_block
 from ktdeval_qfinzero.data.blocks import SHOWN, Reaches, add_reach, block_problems
 from ktdeval_qfinzero.data.folder import file_problem, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
     SINGLE_TABLES,
     BarFile,
-    Manifest,
+    DatasetManifest,
     Part,
     TableName,
     bar_file_of,
@@ -40,7 +40,7 @@ _SILENT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DatasetFinding:
     """Error or warning about a dataset."""
 
     severity: Literal["error", "warning"]  #: errors make answers wrong; warnings may be intended
@@ -52,7 +52,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _LoadedTables:
     hours: TradingHours
     tables: dict[TableName, list[Any]] = field(
         default_factory=lambda: {name: [] for name in TABLES}
@@ -61,38 +61,38 @@ class _Read:
     outside: dict[str, int] = field(default_factory=dict)
 
 
-def check_dataset(folder: Path) -> tuple[Finding, ...]:
+def check_dataset(folder: Path) -> tuple[DatasetFinding, ...]:
     """Read all files of a dataset and return its findings, errors first; of each file and table, at
     most the first hundred.
     """
     try:
         manifest = load_manifest(folder)
     except DataError as error:
-        return (Finding("error", MANIFEST, str(error)),)
+        return (DatasetFinding("error", MANIFEST, str(error)),)
     return tuple(sorted(_findings(folder, manifest), key=lambda finding: finding.severity))
 
 
-def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
-    read = _Read(manifest.info.hours)
+def _findings(folder: Path, manifest: DatasetManifest) -> Iterator[DatasetFinding]:
+    read = _LoadedTables(manifest.info.hours)
     broken = 0
     for part in manifest.parts.values():
         for line in _part_problems(folder, part, read):
             broken += 1
-            yield Finding("error", part.file, line)
+            yield DatasetFinding("error", part.file, line)
 
     for key in map(table_key, SINGLE_TABLES):
         if key not in manifest.parts:
-            yield Finding("error", MANIFEST, f"names no {key}")
+            yield DatasetFinding("error", MANIFEST, f"names no {key}")
 
     yield from _manifest_findings(manifest)
     if not broken:
         for line in list(table_problems(read.tables, read.reaches))[:SHOWN]:
-            yield Finding("error", "tables", line)
+            yield DatasetFinding("error", "tables", line)
 
     yield from _symbol_warnings(read)
     for name in strays_of(folder, manifest):
         if (generation_of(name) or manifest.generation + 1) > manifest.generation:
-            yield Finding(
+            yield DatasetFinding(
                 "warning",
                 name,
                 "is left over from an update that did not end; the next one removes it",
@@ -102,12 +102,12 @@ def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
         words = (
             "no tick shows them in time (of minutes whose times are their ends, say `stamped: end`)"
         )
-        yield Finding(
+        yield DatasetFinding(
             "warning", file, f"{count} bars start outside the exchange's sessions: {words}"
         )
 
 
-def _part_problems(folder: Path, part: Part, read: _Read) -> list[str]:
+def _part_problems(folder: Path, part: Part, read: _LoadedTables) -> list[str]:
     """Return the problems of one file, and add its rows to `read`, for the checks of all tables."""
     problem = file_problem(folder, part)
     if problem:
@@ -127,7 +127,7 @@ def _part_problems(folder: Path, part: Part, read: _Read) -> list[str]:
         return [f"can't be read: {str(error)[:200]}"]
 
 
-def _bars_problems(path: Path, part: Part, bar_file: BarFile, read: _Read) -> list[str]:
+def _bars_problems(path: Path, part: Part, bar_file: BarFile, read: _LoadedTables) -> list[str]:
     block = read_block(path)
     if not len(block):
         return ["holds no bars"]
@@ -148,7 +148,7 @@ def _bars_problems(path: Path, part: Part, bar_file: BarFile, read: _Read) -> li
     return lines
 
 
-def _rows_problems(path: Path, part: Part, read: _Read) -> list[str]:
+def _rows_problems(path: Path, part: Part, read: _LoadedTables) -> list[str]:
     name, underlying = table_of(part.key)
     table = TABLES[name]
     rows = table.read(path)
@@ -179,19 +179,19 @@ def _recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> li
     return lines
 
 
-def _manifest_findings(manifest: Manifest) -> Iterator[Finding]:
+def _manifest_findings(manifest: DatasetManifest) -> Iterator[DatasetFinding]:
     try:
         info = described(manifest.info, manifest.generation, manifest.parts.values()).info
     except DataError as error:
-        yield Finding("error", MANIFEST, str(error))
+        yield DatasetFinding("error", MANIFEST, str(error))
         return
 
     if info != manifest.info:
-        yield Finding("error", MANIFEST, "its days are not those of its bars")
+        yield DatasetFinding("error", MANIFEST, "its days are not those of its bars")
 
     moment = info.default_as_of_ns
     if not day_start(info.first_day) <= moment <= day_start(info.last_day) + 7 * DAY:
-        yield Finding(
+        yield DatasetFinding(
             "warning", MANIFEST, "the clock starts outside the days that there are bars of"
         )
 
@@ -202,18 +202,18 @@ def _manifest_findings(manifest: Manifest) -> Iterator[Finding]:
             f"has days outside of its calendar, {info.hours.reach}, on which stocks, options and"
             " the broker are refused"
         )
-        yield Finding("warning", MANIFEST, message)
+        yield DatasetFinding("warning", MANIFEST, message)
 
 
-def _symbol_warnings(read: _Read) -> Iterator[Finding]:
+def _symbol_warnings(read: _LoadedTables) -> Iterator[DatasetFinding]:
     barred = {symbol for asset_class, symbol in read.reaches if asset_class != "option"}
     optioned = {row.underlying for row in read.tables["contracts"]}
     for row in read.tables["symbols"]:
         if row.symbol not in barred:
-            yield Finding("warning", "tables/symbols", f"{row.symbol} has no bars")
+            yield DatasetFinding("warning", "tables/symbols", f"{row.symbol} has no bars")
 
         if row.asset_class == "stock" and row.has_options != (row.symbol in optioned):
-            yield Finding(
+            yield DatasetFinding(
                 "warning",
                 "tables/symbols",
                 f"{row.symbol}: has_options is {row.has_options}, contracts say otherwise",
@@ -234,10 +234,10 @@ def _symbol_warnings(read: _Read) -> Iterator[Finding]:
 
         words = "no row says what a share became: the broker keeps what is held at its last price"
         message = f"{symbol} has no bars after {day}, and {words}"
-        yield Finding("warning", "tables/deals", message)
+        yield DatasetFinding("warning", "tables/deals", message)
 
 
-def _outside_sessions(block: Block, bar_file: BarFile, hours: TradingHours) -> int:
+def _outside_sessions(block: BarBlock, bar_file: BarFile, hours: TradingHours) -> int:
     """Count the bars outside the exchange's sessions, as far as the calendar reaches."""
     start = block.bars.start_ns
     start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval.values.jsonio import file_sha256, new_folder
-from ktdeval_qfinzero.data.bar_files import Block, content_of, write_block
+from ktdeval_qfinzero.data.bar_files import BarBlock, content_of, write_block
 from ktdeval_qfinzero.data.blocks import (
     STEP,
-    Problems,
+    ProblemList,
     Reaches,
     add_reach,
     block_problems,
@@ -35,7 +35,7 @@ from ktdeval_qfinzero.data.layout import (
     NEWS,
     SINGLE_TABLES,
     BarFile,
-    Manifest,
+    DatasetManifest,
     Part,
     TableName,
     bar_file_of,
@@ -61,7 +61,7 @@ class PartWriter:
     folder: Path  #: of the dataset
     generation: int  #: that the files belong to
 
-    def bars(self, bar_file: BarFile, block: Block) -> Part:
+    def bars(self, bar_file: BarFile, block: BarBlock) -> Part:
         """Write a file of bars, at least one."""
         write_block(self._path(bar_file.key), block)
         start_ns = block.bars.start_ns
@@ -199,7 +199,7 @@ def reaches_of(parts: Sequence[Part]) -> Reaches:
     return reaches
 
 
-def _held(folder: Path) -> Manifest | None:
+def _held(folder: Path) -> DatasetManifest | None:
     """Return the dataset that is there already; None where a new one can go."""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -216,8 +216,8 @@ def _write_all(
     prices: PriceRows,
     tables: Mapping[TableName, Sequence[Any]],
     info: DatasetInfo,
-) -> Manifest:
-    problems = Problems()
+) -> DatasetManifest:
+    problems = ProblemList()
     for name, rows in tables.items():
         problems.add_all(table_key(name), TABLES[name].problems(rows))
 

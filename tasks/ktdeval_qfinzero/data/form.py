@@ -17,7 +17,13 @@ from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
-from ktdeval_qfinzero.data.layout import FORMAT, MANIFEST, Manifest, bar_file_of, load_manifest
+from ktdeval_qfinzero.data.layout import (
+    FORMAT,
+    MANIFEST,
+    DatasetManifest,
+    bar_file_of,
+    load_manifest,
+)
 from ktdeval_qfinzero.data.providers import DATASET, FilesParams
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.market import generate
@@ -35,7 +41,7 @@ def generated(params: SyntheticParams, folder: Path) -> Iterator[str]:
     click.echo("generating the market: some seconds", err=True)
     market = generate(params)
     info = save_dataset(folder, market.prices, market.events, market.news, market.info)
-    yield from _described(folder, info)
+    yield from _dataset_lines(folder, info)
 
 
 def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
@@ -62,7 +68,7 @@ def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
         raise
 
     yield from _read_lines(report)
-    yield from _described(folder, info)
+    yield from _dataset_lines(folder, info)
 
 
 def _updated(params: FilesParams, folder: Path) -> Iterator[str]:
@@ -77,7 +83,7 @@ def _updated(params: FilesParams, folder: Path) -> Iterator[str]:
     for line in done.replaced:
         yield f"replaced: {line}"
 
-    yield from _described(folder, done.info)
+    yield from _dataset_lines(folder, done.info)
     if done.info.content_id == done.before:
         yield "nothing has changed"
 
@@ -111,16 +117,16 @@ def facts_of_folder(folder: Path) -> dict[str, Any]:
         "synthetic": info.synthetic,
         "currency": info.currency,
         "calendar": info.calendar,
-        "day_bars": _days(info.first_day, info.last_day),
-        "minute_bars": _days(info.minute_first_day, info.minute_last_day),
+        "day_bars": _day_range(info.first_day, info.last_day),
+        "minute_bars": _day_range(info.minute_first_day, info.minute_last_day),
         "clock_starts": moment_text(info.default_as_of_ns),
-        "rows": _rows(manifest),
+        "rows": _row_counts(manifest),
         "bytes": sum(part.bytes for part in parts),
         "files": len(parts),
     }
 
 
-def _rows(manifest: Manifest) -> dict[str, int]:
+def _row_counts(manifest: DatasetManifest) -> dict[str, int]:
     """Return the number of rows of each kind: `stock minute`, `events`, …"""
     rows: Counter[str] = Counter()
     for key, part in manifest.parts.items():
@@ -135,15 +141,15 @@ def _rows(manifest: Manifest) -> dict[str, int]:
     return dict(sorted(rows.items()))
 
 
-def _described(folder: Path, info: DatasetInfo) -> Iterator[str]:
+def _dataset_lines(folder: Path, info: DatasetInfo) -> Iterator[str]:
     kind = "synthetic market" if info.synthetic else "market"
     yield f"{folder}: {info.name}, {kind}, id {info.content_id}"
-    yield f"day bars     {_days(info.first_day, info.last_day)}"
-    yield f"minute bars  {_days(info.minute_first_day, info.minute_last_day)}"
+    yield f"day bars     {_day_range(info.first_day, info.last_day)}"
+    yield f"minute bars  {_day_range(info.minute_first_day, info.minute_last_day)}"
     yield f"clock        starts at {moment_text(info.default_as_of_ns)}"
 
 
-def _days(first: date, last: date) -> str:
+def _day_range(first: date, last: date) -> str:
     if first > last:
         return "none"
     return f"{first} … {last}"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.tables.rows import Number, Row, read_exact_json, read_rows
-from ktdeval_qfinzero.data.blocks import Problems
+from ktdeval.values.tables.rows import TableRow, WrittenNumber, read_exact_json, read_rows
+from ktdeval_qfinzero.data.blocks import ProblemList
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_files import (
@@ -37,20 +37,20 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     ContractRow,
     DatasetInfo,
+    EventRelease,
     Market,
     PriceRows,
     RateRow,
-    Release,
     SymbolRow,
 )
 from ktdeval_qfinzero.data.tables import TABLES
-from ktdeval_qfinzero.data.update import Addition, UpdateReport, update_dataset
+from ktdeval_qfinzero.data.update import DatasetAddition, UpdateReport, update_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import parse_day
 from ktdeval_qfinzero.trading_hours import trading_hours
 
-Read = Callable[[Any], Any]  #: Returns the value of a cell, or raises `_Wrong`
+Read = Callable[[Any], Any]  #: Returns the value of a cell, or raises `_MalformedCell`
 
 _WHOLE = re.compile(r"[0-9]{1,16}")
 _DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
@@ -59,29 +59,29 @@ _PUBLISHER = ("name", "homepage_url", "logo_url")
 _INSIGHT = ("ticker", "sentiment", "reasoning")
 
 
-class _Wrong(Exception):
+class _MalformedCell(Exception):
     """A malformed cell. The text of the error says what was expected."""
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or isinstance(value, Number) or not value:
-        raise _Wrong("text")
+def _text_cell(value: Any) -> str:
+    if not isinstance(value, str) or isinstance(value, WrittenNumber) or not value:
+        raise _MalformedCell("text")
     return value
 
 
 def _choice(among: tuple[str, ...], value: Any) -> str:
-    if _text(value) not in among:
-        raise _Wrong(f"one of {', '.join(among)}")
+    if _text_cell(value) not in among:
+        raise _MalformedCell(f"one of {', '.join(among)}")
     return str(value)
 
 
-def _read(parse: Callable[[str], Any], expected: str, value: Any) -> Any:
+def _parse_cell(parse: Callable[[str], Any], expected: str, value: Any) -> Any:
     """Return the parsed text of a cell. `parse` returns None if the text is malformed."""
     parsed = None
     if isinstance(value, str):
         parsed = parse(value)
     if parsed is None:
-        raise _Wrong(expected)
+        raise _MalformedCell(expected)
     return parsed
 
 
@@ -101,26 +101,28 @@ def _number_of(text: str) -> float | None:
 
 
 _moment = partial(
-    _read, moment_of, "a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970"
+    _parse_cell, moment_of, "a moment such as 2025-01-06T14:30:00Z, or nanoseconds since 1970"
 )
-_day = partial(_read, _day_of, "a day such as 2025-01-06")
-_whole = partial(_read, _whole_of, "a whole number from 0")
-_number = partial(_read, _number_of, "a number")
+_day = partial(_parse_cell, _day_of, "a day such as 2025-01-06")
+_whole = partial(_parse_cell, _whole_of, "a whole number from 0")
+_number = partial(_parse_cell, _number_of, "a number")
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, (bool, str)) or value not in _FLAGS:
-        raise _Wrong("true or false")
+        raise _MalformedCell("true or false")
     return _FLAGS[value]
 
 
 def _contract(value: Any) -> Any:
-    return _read(read_contract, "an OPRA symbol such as O:AVLN250221P00225000", _text(value))
+    return _parse_cell(
+        read_contract, "an OPRA symbol such as O:AVLN250221P00225000", _text_cell(value)
+    )
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a cell is a text; numbers of JSON are texts of the class `Number`."""
-    return isinstance(value, str) and not isinstance(value, Number)
+    """Whether a cell is a text; numbers of JSON are texts of the class `WrittenNumber`."""
+    return isinstance(value, str) and not isinstance(value, WrittenNumber)
 
 
 def _json(value: Any) -> Any:
@@ -130,19 +132,19 @@ def _json(value: Any) -> Any:
             value = read_exact_json(value)
         return plain_json(value)
     except ValueError as error:
-        raise _Wrong("JSON") from error
+        raise _MalformedCell("JSON") from error
 
 
 def _list_of(kind: type, expected: str, value: Any) -> list[Any]:
     items = _json(value)
     if not isinstance(items, list):
-        raise _Wrong(expected)
+        raise _MalformedCell(expected)
     if not all(isinstance(item, kind) for item in items):
-        raise _Wrong(expected)
+        raise _MalformedCell(expected)
     return items
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _text_list(value: Any) -> tuple[str, ...]:
     """Return a list of texts; in CSV they may have semicolons between them."""
     if _is_text(value) and not value.startswith("["):
         parts = [part.strip() for part in value.split(";")]
@@ -151,10 +153,10 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(_list_of(str, "a list of texts", value))
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _json_mapping(value: Any) -> dict[str, Any]:
     mapping = _json(value)
     if not isinstance(mapping, dict):
-        raise _Wrong("a JSON object")
+        raise _MalformedCell("a JSON object")
     return mapping
 
 
@@ -166,19 +168,19 @@ def _with_texts(keys: tuple[str, ...], mapping: dict[str, Any]) -> dict[str, str
     """Return an object with texts under some of these keys, and no others."""
     for key, text in mapping.items():
         if key not in keys or not isinstance(text, str):
-            raise _Wrong(f"texts under {', '.join(keys)}")
+            raise _MalformedCell(f"texts under {', '.join(keys)}")
     return mapping
 
 
 def _publisher(value: Any) -> dict[str, str]:
-    return _with_texts(_PUBLISHER, _mapping(value))
+    return _with_texts(_PUBLISHER, _json_mapping(value))
 
 
 def _insights(value: Any) -> tuple[dict[str, str], ...]:
     return tuple(_with_texts(_INSIGHT, insight) for insight in _mappings(value))
 
 
-def _releases(value: Any) -> tuple[Release, ...]:
+def _releases(value: Any) -> tuple[EventRelease, ...]:
     """Return a list of releases: objects with `available` and `values`, oldest first."""
     releases = []
     for item in _mappings(value):
@@ -186,15 +188,15 @@ def _releases(value: Any) -> tuple[Release, ...]:
         values = item.get("values")
         has_fields = item.keys() == {"available", "values"}
         if not has_fields or ns is None or not isinstance(values, dict):
-            raise _Wrong("objects of available (a moment) and values (a JSON object)")
+            raise _MalformedCell("objects of available (a moment) and values (a JSON object)")
 
-        releases.append(Release(ns, values))
+        releases.append(EventRelease(ns, values))
 
     return tuple(releases)
 
 
 @dataclass(frozen=True)
-class Form:
+class RowForm:
     """Form of a table's rows in files."""
 
     row: Callable[..., Any]  #: class of the rows, or a function that makes one
@@ -232,13 +234,13 @@ def _rate_row(day: date, available: int, **yields_pct: float | None) -> RateRow:
     return RateRow(day, curve, available)
 
 
-def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
+def _forms(rounded: bool, source: str) -> dict[TableName, RowForm]:
     """Return the form of each table. `rounded` allows prices of more than four decimals; `source`
     is the default of events and articles.
     """
-    text: tuple[Read, str] = (_text, "")
+    text: tuple[Read, str] = (_text_cell, "")
     amount = partial(
-        _read,
+        _parse_cell,
         partial(price_e4, rounded=rounded),
         "dollars with at most four decimals, such as 0.25",
     )
@@ -251,14 +253,14 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
     #: by table: required fields, and optional fields with their defaults
     cells: dict[TableName, tuple[Mapping[str, Read], Mapping[str, tuple[Read, Any]]]] = {
         "symbols": (
-            {"symbol": _text, "asset_class": kind, "name": _text, "listed": _moment},
+            {"symbol": _text_cell, "asset_class": kind, "name": _text_cell, "listed": _moment},
             {"sector": text, "has_options": (_flag, False)},
         ),
         "contracts": ({"symbol": _contract, "listed": _moment}, {"underlying": text}),
         "rates": ({"day": _day, "available": _moment}, dict.fromkeys(TENOR_YEARS, (_number, None))),
         "dividends": (
             {
-                "symbol": _text,
+                "symbol": _text_cell,
                 "ex_day": _day,
                 "pay_day": _day,
                 "amount": amount,
@@ -267,63 +269,74 @@ def _forms(rounded: bool, source: str) -> dict[TableName, Form]:
             {},
         ),
         "splits": (
-            {"symbol": _text, "ex_day": _day, "new": _whole, "old": _whole, "announced": _moment},
+            {
+                "symbol": _text_cell,
+                "ex_day": _day,
+                "new": _whole,
+                "old": _whole,
+                "announced": _moment,
+            },
             {},
         ),
         "borrow": (
-            {"symbol": _text, "available": _moment, "shares": _whole, "fee_bps_per_year": _whole},
+            {
+                "symbol": _text_cell,
+                "available": _moment,
+                "shares": _whole,
+                "fee_bps_per_year": _whole,
+            },
             {},
         ),
         "deals": (
-            {"symbol": _text, "day": _day, "announced": _moment},
+            {"symbol": _text_cell, "day": _day, "announced": _moment},
             {"cash": (amount, 0), "into": text, "new": (_whole, 1), "old": (_whole, 1)},
         ),
         "events": (
             {
-                "event_id": _text,
+                "event_id": _text_cell,
                 "event_type": event_type,
-                "title": _text,
+                "title": _text_cell,
                 "time": _moment,
                 "announced": _moment,
                 "importance": importance,
             },
             {
-                "tickers": (_texts, ()),
-                "country": (_text, "US"),
+                "tickers": (_text_list, ()),
+                "country": (_text_cell, "US"),
                 "market": market,
-                "expected": (_mapping, {}),
+                "expected": (_json_mapping, {}),
                 "releases": (_releases, ()),
-                "source": (_text, source),
+                "source": (_text_cell, source),
             },
         ),
         "news": (
             {
-                "id": _text,
+                "id": _text_cell,
                 "event_type": news_type,
-                "title": _text,
+                "title": _text_cell,
                 "published": _moment,
                 "importance": importance,
             },
             {
-                "tickers": (_texts, ()),
+                "tickers": (_text_list, ()),
                 "description": text,
                 "body": text,
                 "article_url": text,
                 "author": text,
                 "publisher": (_publisher, {}),
                 "market": market,
-                "keywords": (_texts, ()),
+                "keywords": (_text_list, ()),
                 "image_url": text,
                 "insights": (_insights, ()),
-                "source": (_text, source),
+                "source": (_text_cell, source),
             },
         ),
     }
 
-    forms: dict[TableName, Form] = {}
+    forms: dict[TableName, RowForm] = {}
     for name, (required, optional) in cells.items():
         maker = makers.get(name, TABLES[name].row)
-        forms[name] = Form(maker, required, optional)
+        forms[name] = RowForm(maker, required, optional)
 
     return forms
 
@@ -333,7 +346,7 @@ class RowReader:
     `rounded` and `source` are those of `_forms`.
     """
 
-    def __init__(self, base: Path, problems: Problems, rounded: bool, source: str) -> None:
+    def __init__(self, base: Path, problems: ProblemList, rounded: bool, source: str) -> None:
         self.base = base
         self.problems = problems
         self.files: list[str] = []  #: names of the files read so far
@@ -356,7 +369,7 @@ class RowReader:
         """Return all rows of a table that were read."""
         return [row for row, _ in self._rows[name].values()]
 
-    def _take(self, name: TableName, where: str, read: Row) -> None:
+    def _take(self, name: TableName, where: str, read: TableRow) -> None:
         """Add a row, unless it is malformed or repeats another one."""
         table = TABLES[name]
         row = self._row(self._forms[name], where, read.cells)
@@ -380,7 +393,7 @@ class RowReader:
             f"{where}: row: expected each key once: {where} says something else than {known_where}"
         )
 
-    def _row(self, form: Form, where: str, cells: Mapping[str, Any]) -> Any:
+    def _row(self, form: RowForm, where: str, cells: Mapping[str, Any]) -> Any:
         """Return the row of some cells; None if a cell is malformed, which becomes a problem."""
         values = {}
         is_malformed = False
@@ -396,7 +409,7 @@ class RowReader:
 
             try:
                 values[attribute] = read(cell)
-            except _Wrong as expected:
+            except _MalformedCell as expected:
                 self.problems.add(f"{where}: {name}: expected {expected}, was {shown(str(cell))}")
                 is_malformed = True
 
@@ -420,7 +433,7 @@ class IngestReport:
 
 def read_files(
     spec: IngestSpec, base: Path, *, is_new: bool = False
-) -> tuple[Addition, IngestReport]:
+) -> tuple[DatasetAddition, IngestReport]:
     """Read the files of a spec, whose paths are relative to `base`; return their rows and a report.
     For a new dataset without symbols, these are made from the bars.
 
@@ -428,7 +441,7 @@ def read_files(
     missing or the spec contradicts itself.
     """
     moment = _default_as_of(spec)
-    problems = Problems()
+    problems = ProblemList()
     bars = BarReader(base, problems, spec.round)
 
     for source in spec.bars:
@@ -465,15 +478,15 @@ def read_files(
 
     report = IngestReport(
         files=(*bars.files, *rows.files),
-        rows=_counts(table_of_bars, rows),
+        rows=_row_counts(table_of_bars, rows),
         duplicates=bars.duplicates + rows.duplicates,
         notes=tuple(notes),
     )
 
-    return Addition(prices, rows.rows("events"), rows.rows("news"), moment), report
+    return DatasetAddition(prices, rows.rows("events"), rows.rows("news"), moment), report
 
 
-def _counts(table: Mapping[BarKey, Bars], rows: RowReader) -> Counter[str]:
+def _row_counts(table: Mapping[BarKey, Bars], rows: RowReader) -> Counter[str]:
     """Count the rows by kind, bars by class and resolution."""
     counts = Counter[str]()
     for (asset_class, _, resolution), series in table.items():

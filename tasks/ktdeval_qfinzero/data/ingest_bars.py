@@ -19,9 +19,9 @@ import pandas as pd
 import pyarrow as pa
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.tables.blocks import Block, read_blocks
+from ktdeval.values.tables.blocks import TextBlock, read_blocks
 from ktdeval_qfinzero.data.bar_files import join
-from ktdeval_qfinzero.data.blocks import SHOWN, Problems, broken_rules
+from ktdeval_qfinzero.data.blocks import SHOWN, ProblemList, broken_rules
 from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, shown, table_of
 from ktdeval_qfinzero.data.ingest_spec import BarSource
 from ktdeval_qfinzero.data.rows import (
@@ -34,7 +34,7 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.data.text_columns import (
     BoolArray,
-    Texts,
+    TextColumn,
     as_e4,
     as_floats,
     as_instants,
@@ -68,7 +68,9 @@ _QUOTIENT_ERROR = 4 * np.finfo(np.float64).eps
 _EPOCH_ORDINAL = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 
-def prices_e4(texts: Texts, rounded: bool, unit: float = 1.0) -> tuple[IntArray, BoolArray, int]:
+def prices_e4(
+    texts: TextColumn, rounded: bool, unit: float = 1.0
+) -> tuple[IntArray, BoolArray, int]:
     """[n] decimal dollars, of `unit` of what the file is about, in ten-thousandths, which are
     malformed, and how many were rounded; more decimals are malformed, or `rounded`, halves to even.
     """
@@ -98,13 +100,13 @@ def price_e4(text: str, *, rounded: bool) -> int | None:
     return None
 
 
-def volumes(texts: Texts) -> tuple[FloatArray, BoolArray]:
+def volumes(texts: TextColumn) -> tuple[FloatArray, BoolArray]:
     """Numbers from 0, and which texts are malformed."""
     good = matches(texts, _VOLUME)
     return as_floats(where(good, texts, "0")), ~good
 
 
-def whole_numbers(texts: Texts, *, missing: int | None = None) -> tuple[IntArray, BoolArray]:
+def whole_numbers(texts: TextColumn, *, missing: int | None = None) -> tuple[IntArray, BoolArray]:
     """Whole numbers from 0, and which texts are malformed; an empty text is `missing` where that is
     given.
     """
@@ -115,7 +117,7 @@ def whole_numbers(texts: Texts, *, missing: int | None = None) -> tuple[IntArray
     return as_integers(where(good, texts, "0")), ~good
 
 
-def moments(texts: Texts, zone: str = "UTC") -> tuple[IntArray, BoolArray, BoolArray]:
+def moments(texts: TextColumn, zone: str = "UTC") -> tuple[IntArray, BoolArray, BoolArray]:
     """[n] moments (nanoseconds since 1970, ISO texts, of `zone` without an offset, or days), which
     are days, which malformed.
     """
@@ -130,7 +132,7 @@ def moments(texts: Texts, zone: str = "UTC") -> tuple[IntArray, BoolArray, BoolA
     return values, days, bad
 
 
-def _spelled(texts: Texts) -> Texts:
+def _spelled(texts: TextColumn) -> TextColumn:
     """Times as vendors write them in the form of ISO 8601: a blank before the hour, ` UTC` after
     it, offsets without a colon.
     """
@@ -149,12 +151,12 @@ def _from_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
     return np.where(bad, 0, moments_ns), bad
 
 
-def _read_moments(texts: Texts) -> tuple[IntArray, BoolArray]:
+def _read_moments(texts: TextColumn) -> tuple[IntArray, BoolArray]:
     """[n] moments, and which texts are malformed: all at once where they have one form."""
     for pattern, read in ((_NANOSECONDS, as_integers), (f"{_DATE}|{_ISO}", _instants)):
         if matches(texts, pattern).all():
             with suppress(pa.ArrowException):  # one of them is malformed: read each by itself
-                return _checked(read(texts)), np.zeros(len(texts), bool)
+                return _checked_moments(read(texts)), np.zeros(len(texts), bool)
 
     words, rows = distinct(texts)
     values = np.zeros(len(words), np.int64)
@@ -169,11 +171,11 @@ def _read_moments(texts: Texts) -> tuple[IntArray, BoolArray]:
     return values[rows], bad[rows]
 
 
-def _instants(texts: Texts) -> IntArray:
+def _instants(texts: TextColumn) -> IntArray:
     return as_instants(replaced(texts, "Z$", ""))
 
 
-def _checked(values: IntArray) -> IntArray:
+def _checked_moments(values: IntArray) -> IntArray:
     """Moments as they are. Raises pa.ArrowInvalid: one of them is out of range."""
     if (values < 0).any() or (values >= _MOST_NS).any():
         raise pa.ArrowInvalid("out of range")
@@ -230,7 +232,7 @@ _EXPECTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Series:
+class _CollectedBars:
     codes: dict[str, int] = field(default_factory=dict)
     symbols: list[npt.NDArray[np.int32]] = field(default_factory=list)
     bars: list[Bars] = field(default_factory=list)
@@ -242,14 +244,14 @@ class BarReader:
     """Collects the bars of all files."""
 
     base: Path  #: folder that paths are relative to
-    problems: Problems  #: where bad rows go
+    problems: ProblemList  #: where bad rows go
     rounded: bool  #: whether prices of more than four decimals are rounded
     files: list[str] = field(default_factory=list)  #: names of the files read so far
     duplicates: int = 0  #: rows that repeat another one
     #: `unit` of each instrument
     units: dict[tuple[AssetClass, str], float] = field(default_factory=dict)
     rounded_prices: int = 0  #: prices that had more than four decimals
-    _series: dict[tuple[AssetClass, Resolution], _Series] = field(default_factory=dict)
+    _series: dict[tuple[AssetClass, Resolution], _CollectedBars] = field(default_factory=dict)
     _rows: int = 0
 
     def read(self, spec: BarSource) -> None:
@@ -296,7 +298,7 @@ class BarReader:
 
         return table
 
-    def _take(self, spec: BarSource, name: str, columns: Block) -> None:
+    def _take(self, spec: BarSource, name: str, columns: TextBlock) -> None:
         """Add the rows of some columns; rows with a malformed cell become problems."""
         texts = columns.texts
         lines = columns.lines
@@ -306,9 +308,9 @@ class BarReader:
             self._report(name, lines, wrong, column_name, (expected, texts.get(column_name)))
             np.logical_or(bad, wrong, out=bad)
 
-        series = self._series.setdefault((spec.asset_class, spec.resolution), _Series())
+        series = self._series.setdefault((spec.asset_class, spec.resolution), _CollectedBars())
         symbols, rows = _symbols_of(spec, columns)
-        codes, wrong = _codes(spec, symbols, series.codes)
+        codes, wrong = _symbol_numbers(spec, symbols, series.codes)
         mark(wrong[rows], "symbol", _EXPECTED[_kind_of_symbol(spec)])
         self._check_units(spec, name, symbols)
 
@@ -362,7 +364,7 @@ class BarReader:
         lines: IntArray,
         wrong: BoolArray,
         field_name: str,
-        reason: tuple[str, Texts | None],
+        reason: tuple[str, TextColumn | None],
     ) -> None:
         """Report rows with a wrong cell; `reason`: (what was expected, the column's texts)."""
         rows = np.flatnonzero(wrong)
@@ -426,14 +428,14 @@ def _kind_of_symbol(spec: BarSource) -> str:
     return "option" if spec.asset_class == "option" else "ticker"
 
 
-def _symbols_of(spec: BarSource, columns: Block) -> tuple[list[str], IntArray]:
+def _symbols_of(spec: BarSource, columns: TextBlock) -> tuple[list[str], IntArray]:
     """Distinct symbols of some rows, and [n] the index of each row's symbol."""
     if spec.symbol is not None:
         return [spec.symbol], np.zeros(len(columns.lines), np.int64)
     return distinct(columns.texts["symbol"])
 
 
-def _codes(
+def _symbol_numbers(
     spec: BarSource, symbols: Sequence[str], codes: dict[str, int]
 ) -> tuple[npt.NDArray[np.int32], BoolArray]:
     """Return the number of each symbol, and which symbols are malformed; new symbols get the next
@@ -452,7 +454,7 @@ def _codes(
     return numbers, bad
 
 
-def _starts(spec: BarSource, texts: Texts) -> tuple[IntArray, BoolArray]:
+def _starts(spec: BarSource, texts: TextColumn) -> tuple[IntArray, BoolArray]:
     """[n] starts of the bars, and which texts are malformed."""
     zone = spec.zone or "UTC"
     start_ns, days, bad = moments(texts, zone)

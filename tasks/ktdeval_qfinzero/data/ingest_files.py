@@ -13,8 +13,8 @@ from pathlib import Path
 from ktdeval.errors import ConfigError
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.tables.rows import Fault, Number, Report, Shape, Table
-from ktdeval_qfinzero.data.blocks import Problems
+from ktdeval.values.tables.rows import Report, TableFault, TableFile, TableShape, WrittenNumber
+from ktdeval_qfinzero.data.blocks import ProblemList
 from ktdeval_qfinzero.data.ingest_spec import TableSource
 
 ALIASES = {
@@ -29,7 +29,7 @@ _ADVICE = "map it under columns, or name it under ignore"
 
 def table_of(
     file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableSource
-) -> Table:
+) -> TableFile:
     """Return a file (path, name in messages) with its spec. Raises ConfigError: the user maps an
     unknown field.
     """
@@ -39,7 +39,7 @@ def table_of(
             near = near_matches(field, fields) or f"; fields: {', '.join(fields)}"
             raise ConfigError(f"{name}: columns: {field[:40]!r} is no field{near}")
 
-    shape = Shape(
+    shape = TableShape(
         fields,
         required,
         renamed={column: field for field, column in spec.columns.items()},
@@ -48,7 +48,7 @@ def table_of(
         advice=_ADVICE,
         exact=True,
     )
-    return Table(path, shape, name)
+    return TableFile(path, shape, name)
 
 
 def files_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
@@ -80,12 +80,12 @@ def _name_of(path: Path, base: Path) -> str:
     return str(path)
 
 
-def as_problem(name: str, problems: Problems) -> Report:
+def as_problem(name: str, problems: ProblemList) -> Report:
     """Return what makes a problem of each fault of a file."""
     return partial(_add, name, problems)
 
 
-def _add(name: str, problems: Problems, fault: Fault) -> None:
+def _add(name: str, problems: ProblemList, fault: TableFault) -> None:
     place = name
     if fault.line:
         place = f"{name}:{fault.line}"
@@ -104,7 +104,7 @@ def plain_json(value: JsonValue) -> JsonValue:
     """Return a JSON value with its numbers as numbers. Raises ValueError: a number too large for
     any.
     """
-    if isinstance(value, Number):
+    if isinstance(value, WrittenNumber):
         is_whole = not set(value) & set(".eE")
         number = int(value) if is_whole else float(value)
         if not math.isfinite(number) or abs(number) > 1e300:

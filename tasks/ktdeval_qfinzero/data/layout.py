@@ -92,7 +92,7 @@ class Part(Value, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class DatasetManifest:
     """Manifest of a folder."""
 
     info: DatasetInfo  #: description of the dataset
@@ -206,7 +206,7 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
     return content_hash(identity)
 
 
-def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Manifest:
+def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> DatasetManifest:
     """Return the manifest of parts. Its days and its identity follow from the parts; those in
     `info` are replaced. Days are those of stocks if there are stocks, else of all bars; without
     minute bars, their first day is set after their last.
@@ -240,7 +240,7 @@ def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> Mani
         minute_last_day=minute_last_day,
     )
 
-    return Manifest(complete, generation, by_key)
+    return DatasetManifest(complete, generation, by_key)
 
 
 def _reach(parts: Mapping[str, Part], resolution: Resolution) -> tuple[date, date] | None:
@@ -293,7 +293,7 @@ class _ManifestFile(Value, frozen=True, kw_only=True):
     parts: list[Part]
 
 
-def manifest_text(manifest: Manifest) -> str:
+def manifest_text(manifest: DatasetManifest) -> str:
     """Return the text of a manifest's file."""
     values = {field.name: getattr(manifest.info, field.name) for field in fields(DatasetInfo)}
     default_as_of = moment_text(values.pop("default_as_of_ns"))
@@ -304,7 +304,7 @@ def manifest_text(manifest: Manifest) -> str:
     return dumps_pretty(to_plain(file))
 
 
-def load_manifest(folder: Path) -> Manifest:
+def load_manifest(folder: Path) -> DatasetManifest:
     """Read a folder's manifest. Raises DataError if it is missing, malformed, changed, or of
     another version.
     """
@@ -336,7 +336,7 @@ def load_manifest(folder: Path) -> Manifest:
         raise DataError(f"{path}: malformed, make the dataset again: a part is named twice")
 
     info = DatasetInfo(**values, default_as_of_ns=moment)
-    manifest = Manifest(info, file.generation, parts)
+    manifest = DatasetManifest(info, file.generation, parts)
     if content_id(manifest.info, parts.values()) != manifest.info.content_id:
         raise DataError(
             f"{path}: its content_id is not that of its parts: it was changed; make the dataset"

@@ -22,9 +22,9 @@ import pyarrow as pa
 from cachetools import LRUCache, cachedmethod
 
 from ktdeval_qfinzero.data.bar_files import (
-    Block,
+    BarBlock,
     FileIndex,
-    Group,
+    RowGroupRange,
     cut,
     join,
     read_group,
@@ -33,7 +33,7 @@ from ktdeval_qfinzero.data.bar_files import (
 )
 from ktdeval_qfinzero.data.blocks import owner_of
 from ktdeval_qfinzero.data.layout import (
-    Manifest,
+    DatasetManifest,
     Part,
     TableName,
     load_manifest,
@@ -49,9 +49,9 @@ from ktdeval_qfinzero.data.rows import (
     DealRow,
     DividendRow,
     IntArray,
+    MomentSpan,
     RateRow,
     Resolution,
-    Span,
     SplitRow,
     SymbolRow,
 )
@@ -67,7 +67,7 @@ _LOCK = attrgetter("_lock")
 
 
 @dataclass(frozen=True, eq=False)
-class _Contracts:
+class _ContractIndex:
     """Contracts on an underlying, by symbol."""
 
     rows: tuple[ContractRow, ...]
@@ -82,7 +82,7 @@ class ParquetPrices:
     """
 
     def __init__(
-        self, folder: Path, manifest: Manifest | None = None, cache_bytes: int = CACHE_BYTES
+        self, folder: Path, manifest: DatasetManifest | None = None, cache_bytes: int = CACHE_BYTES
     ) -> None:
         self._folder = folder
         manifest = manifest or load_manifest(folder)
@@ -105,10 +105,10 @@ class ParquetPrices:
         self._indices: LRUCache[Any, FileIndex] = LRUCache(
             cache_bytes // 8, lambda index: _BYTES_OF_GROUP * len(index.groups)
         )
-        self._blocks: LRUCache[Any, Block] = LRUCache(
+        self._blocks: LRUCache[Any, BarBlock] = LRUCache(
             cache_bytes, lambda block: _BYTES_OF_BAR * len(block)
         )
-        self._contracts: LRUCache[Any, _Contracts] = LRUCache(
+        self._contracts: LRUCache[Any, _ContractIndex] = LRUCache(
             cache_bytes // 4, lambda held: _BYTES_OF_CONTRACT * len(held.rows)
         )
         self._tables: dict[Any, Mapping[str, Sequence[Any]]] = {}
@@ -118,7 +118,7 @@ class ParquetPrices:
         return [row for row in self._of("symbols", _ALL) if row.listed_ns <= as_of_ns]
 
     def bars(
-        self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span
+        self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: MomentSpan
     ) -> Bars:
         """Return the bars that start in the span; none for an unknown symbol. They may lie after
         the caller's moment: only `View` and the broker's engine may call this. Raises ServiceError
@@ -134,7 +134,9 @@ class ParquetPrices:
 
         return join(pieces)
 
-    def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
+    def chain_bars(
+        self, underlying: str, resolution: Resolution, span: MomentSpan
+    ) -> Mapping[str, Bars]:
         """Return the bars of all options on an underlying that start in the span, by OPRA symbol in
         order. As with `bars`, they may lie after the caller's moment.
         """
@@ -196,11 +198,11 @@ class ParquetPrices:
 
         return last
 
-    def _blocks_of(self, part: Part, span: Span, symbol: str = "") -> Iterator[Block]:
+    def _blocks_of(self, part: Part, span: MomentSpan, symbol: str = "") -> Iterator[BarBlock]:
         """Yield the row groups of a file that may have bars in the span, of one symbol or of
         all.
         """
-        if not Group("", "", part.first_ns, part.last_ns).overlaps(span):
+        if not RowGroupRange("", "", part.first_ns, part.last_ns).overlaps(span):
             return
 
         index = self._index(part.file)
@@ -216,17 +218,17 @@ class ParquetPrices:
             return read_index(self._folder / file)
 
     @cachedmethod(attrgetter("_blocks"), lock=_LOCK)
-    def _block(self, file: str, number: int) -> Block:
+    def _block(self, file: str, number: int) -> BarBlock:
         index = self._index(file)
         with _reading(file):
             return read_group(self._folder / file, index, number)
 
     @cachedmethod(attrgetter("_contracts"), lock=_LOCK)
-    def _contracts_of(self, file: str) -> _Contracts:
+    def _contracts_of(self, file: str) -> _ContractIndex:
         rows = self._rows(file, "contracts")
         listed_ns = np.array([row.listed_ns for row in rows], np.int64)
         roots = frozenset(row.root for row in rows)
-        return _Contracts(tuple(rows), listed_ns, roots)
+        return _ContractIndex(tuple(rows), listed_ns, roots)
 
     @cachedmethod(attrgetter("_tables"), lock=_LOCK)
     def _table(self, name: TableName) -> Mapping[str, Sequence[Any]]:
@@ -253,7 +255,7 @@ class ParquetPrices:
             return TABLES[name].read(self._folder / file)
 
 
-def _bars_of(block: Block, symbol: str, span: Span) -> Bars:
+def _bars_of(block: BarBlock, symbol: str, span: MomentSpan) -> Bars:
     """Return the bars of a symbol that start in the span."""
     index = bisect_left(block.symbols, symbol)
     rows = slice(0, 0)
@@ -263,7 +265,7 @@ def _bars_of(block: Block, symbol: str, span: Span) -> Bars:
     return cut(block.bars.take(rows), span)
 
 
-def _in_span(block: Block, span: Span) -> Iterator[tuple[str, Bars]]:
+def _in_span(block: BarBlock, span: MomentSpan) -> Iterator[tuple[str, Bars]]:
     """Yield each symbol with bars in the span, and these bars."""
     start_ns = block.bars.start_ns
     first, end = within_int64(span)

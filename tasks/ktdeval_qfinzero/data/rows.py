@@ -2,7 +2,7 @@
 
 Each row knows from when on it may be seen. Every query takes `as_of_ns` and must give nothing that
 became known later; where a store can, it cuts in the query, so that limits count only what may be
-seen; services read through `ktdeval_qfinzero.view.View`.
+seen; services read through `ktdeval_qfinzero.view.DatasetView`.
 
 Prices and amounts are whole ten-thousandths of a dollar (`_e4`), so that sums are exact; moments
 are nanoseconds in UTC. Stores are immutable while they are read.
@@ -223,7 +223,7 @@ class BorrowRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class EventRelease:
     """Values of a calendar event that become known at a moment (the outcome, later a revision)."""
 
     available_ns: int
@@ -245,7 +245,7 @@ class EventRow:
     market: Market = "us"
     #: what is known before: estimates, consensus, previous value, fiscal period, description
     expected: Mapping[str, JsonValue] = field(default_factory=dict)
-    releases: tuple[Release, ...] = ()  #: what becomes known later, oldest first
+    releases: tuple[EventRelease, ...] = ()  #: what becomes known later, oldest first
     source: str = "synthetic"
 
 
@@ -316,7 +316,7 @@ class PriceRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MomentSpan:
     """Moments [start, end), both in nanoseconds."""
 
     start_ns: int
@@ -324,7 +324,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Tags:
+class TagFilters:
     """Filters of events and articles; an empty one lets everything pass."""
 
     types: tuple[EventType, ...] = ()  #: event types
@@ -338,7 +338,7 @@ class Tags:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageBounds:
     """Part of a sorted result: rows after the key `(time, id)`, at most `limit`."""
 
     limit: int

@@ -21,12 +21,12 @@ from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,
     IMPORTANCE,
     NEWS_TYPES,
+    EventRelease,
     EventRow,
+    MomentSpan,
     NewsRow,
-    Page,
-    Release,
-    Span,
-    Tags,
+    PageBounds,
+    TagFilters,
     as_known,
     known_moments,
 )
@@ -53,7 +53,7 @@ Text = TypeVar("Text", EventRow, NewsRow)
 
 def record_of(row: EventRow | NewsRow) -> dict[str, JsonValue]:
     """Return the record of a row: its fields, releases as [[available_ns, values], …]."""
-    return {name: _plain(getattr(row, name)) for name in row.__slots__}
+    return {name: _plain_value(getattr(row, name)) for name in row.__slots__}
 
 
 def checked_record(row: EventRow | NewsRow) -> dict[str, JsonValue]:
@@ -61,7 +61,7 @@ def checked_record(row: EventRow | NewsRow) -> dict[str, JsonValue]:
     releases out of order.
     """
     record = record_of(row)
-    problem = _problem(row, record)
+    problem = _row_problem(row, record)
     if problem:
         kind, row_id = ("event", row.event_id) if isinstance(row, EventRow) else ("article", row.id)
         raise DataError(f"{kind} {str(row_id)[:200]!a}: {problem}")
@@ -69,18 +69,18 @@ def checked_record(row: EventRow | NewsRow) -> dict[str, JsonValue]:
     return record
 
 
-def _plain(value: Any) -> JsonValue:
+def _plain_value(value: Any) -> JsonValue:
     if isinstance(value, (str, int)):
         return value
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Release):
+        return [_plain_value(item) for item in value]
+    if isinstance(value, EventRelease):
         return [value.available_ns, dict(value.values)]
 
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _problem(row: EventRow | NewsRow, record: Mapping[str, JsonValue]) -> str:
+def _row_problem(row: EventRow | NewsRow, record: Mapping[str, JsonValue]) -> str:
     """Return why a row can't be stored; empty where it can."""
     types: Sequence[str]
     if isinstance(row, EventRow):
@@ -130,7 +130,7 @@ _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StoreLayout:
     """Tables of a kind of file. `tickers, text`: conditions of the filters by ticker and by
     words.
     """
@@ -145,7 +145,7 @@ class Layout:
 
 
 @contextmanager
-def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
+def writing(path: Path, layout: StoreLayout) -> Iterator[sqlite3.Connection]:
     """Open or make a file for one transaction. Raises DataError: it can't be written, or is of
     another kind.
     """
@@ -160,7 +160,7 @@ def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
                 connection.execute(f"PRAGMA application_id = {layout.application_id}")
                 connection.execute(f"PRAGMA user_version = {layout.version}")
 
-            _check(connection, layout)
+            _check_header(connection, layout)
             yield connection
             connection.execute("COMMIT")
     except _UNREADABLE as error:
@@ -169,7 +169,7 @@ def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
         raise DataError(f"{path}: {error}") from error
 
 
-def check_file(path: Path, layout: Layout) -> None:
+def check_file(path: Path, layout: StoreLayout) -> None:
     """Raise DataError unless a file is there, can be read and is of a kind."""
     if not path.is_file():
         raise DataError(
@@ -179,13 +179,13 @@ def check_file(path: Path, layout: Layout) -> None:
 
     try:
         with closing(_open(path)) as connection:
-            _check(connection, layout)
+            _check_header(connection, layout)
     except (*_UNREADABLE, DataError) as error:
         raise DataError(f"{path}: {error}") from error
 
 
 @contextmanager
-def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
+def reading(path: Path, layout: StoreLayout) -> Iterator[sqlite3.Connection]:
     """Open a read-only connection for one call. Raises ServiceError: `unavailable`: the file is
     gone or damaged.
     """
@@ -197,7 +197,13 @@ def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
 
 
 def query(
-    layout: Layout, columns: str, table: str, order: str, tags: Tags, page: Page, *conditions: str
+    layout: StoreLayout,
+    columns: str,
+    table: str,
+    order: str,
+    tags: TagFilters,
+    page: PageBounds,
+    *conditions: str,
 ) -> str:
     """Return a query of fixed pieces for the rows that pass filters, by a key of two columns, cut
     to a page; see `values`.
@@ -222,7 +228,7 @@ def query(
     )
 
 
-def values(span: Span, tags: Tags, page: Page, as_of_ns: int) -> dict[str, Any]:
+def values(span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int) -> dict[str, Any]:
     """Return the parameters of a query."""
     after_ns, after_id = page.after or (0, "")
     searched = words(tags.text)
@@ -254,7 +260,7 @@ def _open(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
 
 
-def _check(connection: sqlite3.Connection, layout: Layout) -> None:
+def _check_header(connection: sqlite3.Connection, layout: StoreLayout) -> None:
     header = (
         connection.execute("PRAGMA application_id").fetchone()[0],
         connection.execute("PRAGMA user_version").fetchone()[0],
@@ -265,10 +271,10 @@ def _check(connection: sqlite3.Connection, layout: Layout) -> None:
 
 _ALWAYS = 2**63 - 2
 #: Arguments of a query for all rows of a file
-EVERYTHING: Final = (Span(-_ALWAYS, _ALWAYS), Tags(), Page(_ALWAYS), _ALWAYS)
+EVERYTHING: Final = (MomentSpan(-_ALWAYS, _ALWAYS), TagFilters(), PageBounds(_ALWAYS), _ALWAYS)
 
 
-def _tables(name: str) -> tuple[str, ...]:
+def _table_statements(name: str) -> tuple[str, ...]:
     return tuple(
         Path(__file__)
         .with_name(f"{name}.sql")
@@ -278,11 +284,11 @@ def _tables(name: str) -> tuple[str, ...]:
     )
 
 
-CALENDARS: Final = Layout(
+CALENDARS: Final = StoreLayout(
     "calendar store",
     0x6B74_6563,
     1,
-    _tables("calendars"),
+    _table_statements("calendars"),
     """event_id IN (SELECT event_id FROM event_tickers
         WHERE ticker IN (SELECT value FROM json_each(:tickers))
         AND time_ns >= :start AND time_ns < :end)""",
@@ -290,11 +296,11 @@ CALENDARS: Final = Layout(
     " = 0)",
 )
 
-NEWS: Final = Layout(
+NEWS: Final = StoreLayout(
     "news store",
     0x6B74_6E65,
     1,
-    _tables("news"),
+    _table_statements("news"),
     """number IN (SELECT number FROM article_tickers
         WHERE ticker IN (SELECT value FROM json_each(:tickers))
         AND published_ns >= :start AND published_ns < :end)""",
@@ -313,7 +319,9 @@ class SqliteCalendars:
 
     path: Path
 
-    def events(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[EventRow]:
+    def events(
+        self, span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
+    ) -> Sequence[EventRow]:
         """Return events due in the span that stood in the calendar by then, by (time_ns,
         event_id).
         """
@@ -325,7 +333,9 @@ class SqliteCalendars:
             rows = connection.execute(statement, values(span, tags, page, as_of_ns)).fetchall()
             return _events(connection, rows, as_of_ns)
 
-    def updates(self, tags: Tags, page: Page, as_of_ns: int) -> Sequence[tuple[int, EventRow]]:
+    def updates(
+        self, tags: TagFilters, page: PageBounds, as_of_ns: int
+    ) -> Sequence[tuple[int, EventRow]]:
         """Return what became known by then: the moment, and the event as it stood then; by (moment,
         event_id), the key of pages.
         """
@@ -358,20 +368,22 @@ class SqliteNews:
 
     path: Path
 
-    def news(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[NewsRow]:
+    def news(
+        self, span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
+    ) -> Sequence[NewsRow]:
         """Return articles published in the span and by then, by (published_ns, id)."""
         conditions = ("published_ns <= :as_of", "published_ns >= :start", "published_ns < :end")
         statement = query(NEWS, "record", "articles", "published_ns, id", tags, page, *conditions)
         with reading(self.path, NEWS) as connection:
             records = connection.execute(statement, values(span, tags, page, as_of_ns))
-            return [_row(record, NewsRow) for (record,) in records]
+            return [_decoded_row(record, NewsRow) for (record,) in records]
 
     def article(self, news_id: str, as_of_ns: int) -> NewsRow | None:
         """Return one article; None where there is none by then."""
         statement = "SELECT record FROM articles WHERE id = ? AND published_ns <= ?"
         with reading(self.path, NEWS) as connection:
             row = connection.execute(statement, (news_id, bounded(as_of_ns))).fetchone()
-            return _row(row[0], NewsRow) if row else None
+            return _decoded_row(row[0], NewsRow) if row else None
 
 
 def open_calendars(path: Path) -> SqliteCalendars:
@@ -454,7 +466,7 @@ def _events(
     """Events of records, by id, with what was released by then. Raises DataError: a record is
     malformed.
     """
-    released: dict[str, list[Release]] = {event_id: [] for event_id, _ in events}
+    released: dict[str, list[EventRelease]] = {event_id: [] for event_id, _ in events}
     for event_id, available_ns, values in connection.execute(
         _RELEASES, (dumps_canonical(list(released)), bounded(as_of_ns))
     ):
@@ -462,13 +474,13 @@ def _events(
             "available_ns": available_ns,
             "values": decode_json(values, dict[str, Any], "a release", DataError),
         }
-        released[event_id].append(from_plain(terms, Release, "a release", DataError))
+        released[event_id].append(from_plain(terms, EventRelease, "a release", DataError))
     return [
-        replace(_row(record, EventRow), releases=tuple(released[event_id]))
+        replace(_decoded_row(record, EventRow), releases=tuple(released[event_id]))
         for event_id, record in events
     ]
 
 
-def _row(record: str, kind: type[Text]) -> Text:
+def _decoded_row(record: str, kind: type[Text]) -> Text:
     """Return the row of a stored record. Raises DataError: malformed."""
     return decode_json(record, kind, "a record", DataError)

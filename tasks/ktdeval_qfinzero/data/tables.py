@@ -243,7 +243,7 @@ def key_text(key: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StoredTable:
     """Table: how its rows are kept, checked and hashed."""
 
     name: TableName  #: of the table
@@ -280,7 +280,7 @@ class Table:
         ordered = sorted(rows, key=self.key)
         if self.own:
             values = attrgetter(*(field.name for field in fields(self.row)))
-            return content_hash([[_plain(value) for value in values(row)] for row in ordered])
+            return content_hash([[_plain_value(value) for value in values(row)] for row in ordered])
 
         digest = hashlib.sha256()
         for row in ordered:
@@ -316,9 +316,9 @@ class Table:
         return lines
 
 
-def _table(
+def _make_table(
     name: TableName, row: type[Any], rules: Callable[[Any], Iterable[Rule]], *key: str
-) -> Table:
+) -> StoredTable:
     own: dict[str, pa.DataType] = {}
     if row not in (EventRow, NewsRow):
         for field in fields(row):
@@ -326,21 +326,21 @@ def _table(
             if not kind.startswith("Mapping"):
                 own[field.name] = _ARROW.get(kind, pa.string())
 
-    return Table(name, row, rules, attrgetter(*key), own)
+    return StoredTable(name, row, rules, attrgetter(*key), own)
 
 
-TABLES: Mapping[TableName, Table] = {
-    "symbols": _table("symbols", SymbolRow, _symbol_rules, "symbol", "asset_class"),
-    "contracts": _table("contracts", ContractRow, _contract_rules, "symbol"),
-    "rates": _table("rates", RateRow, _rate_rules, "day"),
-    "dividends": _table(
+TABLES: Mapping[TableName, StoredTable] = {
+    "symbols": _make_table("symbols", SymbolRow, _symbol_rules, "symbol", "asset_class"),
+    "contracts": _make_table("contracts", ContractRow, _contract_rules, "symbol"),
+    "rates": _make_table("rates", RateRow, _rate_rules, "day"),
+    "dividends": _make_table(
         "dividends", DividendRow, _dividend_rules, "symbol", "ex_day", "declared_ns"
     ),
-    "splits": _table("splits", SplitRow, _split_rules, "symbol", "ex_day"),
-    "borrow": _table("borrow", BorrowRow, _borrow_rules, "symbol", "available_ns"),
-    "deals": _table("deals", DealRow, _deal_rules, "symbol", "day"),
-    "events": _table("events", EventRow, _event_rules, "event_id"),
-    "news": _table("news", NewsRow, _news_rules, "id"),
+    "splits": _make_table("splits", SplitRow, _split_rules, "symbol", "ex_day"),
+    "borrow": _make_table("borrow", BorrowRow, _borrow_rules, "symbol", "available_ns"),
+    "deals": _make_table("deals", DealRow, _deal_rules, "symbol", "day"),
+    "events": _make_table("events", EventRow, _event_rules, "event_id"),
+    "news": _make_table("news", NewsRow, _news_rules, "id"),
 }
 
 
@@ -356,7 +356,7 @@ def parts_of(name: TableName, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
     return dict(parts)
 
 
-def _write_parquet(table: Table, path: Path, ordered: Sequence[Any]) -> None:
+def _write_parquet(table: StoredTable, path: Path, ordered: Sequence[Any]) -> None:
     columns: dict[str, pa.Array] = {}
     for column, kind in table.own.items():
         columns[column] = pa.array([getattr(row, column) for row in ordered], kind)
@@ -369,7 +369,7 @@ def _write_parquet(table: Table, path: Path, ordered: Sequence[Any]) -> None:
     pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
 
 
-def _read_parquet(table: Table, path: Path) -> list[Any]:
+def _read_parquet(table: StoredTable, path: Path) -> list[Any]:
     with open_parquet(path) as file:
         stored = file.read(use_threads=False)
 
@@ -396,7 +396,7 @@ def _curve(tenors: Sequence[str], yields: Sequence[float | None]) -> dict[str, f
     return {tenor: pct for tenor, pct in pairs if pct is not None}
 
 
-def _plain(value: str | int | float | date | Mapping[str, float]) -> JsonValue:
+def _plain_value(value: str | int | float | date | Mapping[str, float]) -> JsonValue:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):

@@ -20,10 +20,10 @@ import pyarrow as pa
 from ktdeval.errors import DataError, StoreError
 from ktdeval.values.jsonio import locked, sync_files, write_atomic
 from ktdeval.values.undo import undone_on_error
-from ktdeval_qfinzero.data.bar_files import Block, block_of, join, read_block
+from ktdeval_qfinzero.data.bar_files import BarBlock, block_of, join, read_block
 from ktdeval_qfinzero.data.blocks import (
     SHOWN,
-    Problems,
+    ProblemList,
     Reaches,
     add_reach,
     block_problems,
@@ -33,7 +33,7 @@ from ktdeval_qfinzero.data.blocks import (
 from ktdeval_qfinzero.data.folder import PartWriter, reaches_of, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
-    Manifest,
+    DatasetManifest,
     Part,
     TableName,
     bar_file_of,
@@ -63,7 +63,7 @@ Rows = TypeVar("Rows")
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class AddedRows:
     """Numbers of added rows, by how they relate to the stored ones."""
 
     new: int = 0  #: no stored row has the key
@@ -71,8 +71,8 @@ class Tally:
     grown: int = 0  #: events that gained releases
     other: int = 0  #: contradict the stored row
 
-    def __add__(self, more: Tally) -> Tally:
-        return Tally(
+    def __add__(self, more: AddedRows) -> AddedRows:
+        return AddedRows(
             self.new + more.new,
             self.same + more.same,
             self.grown + more.grown,
@@ -86,15 +86,15 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged(Generic[Rows]):
+class MergedRows(Generic[Rows]):
     """Stored and new rows together; if two contradict, the new one."""
 
     rows: Rows
-    tally: Tally  #: of the new rows
+    tally: AddedRows  #: of the new rows
     contradictions: tuple[str, ...]  #: a line for each of the first ones
 
 
-def merge_blocks(stored: Block, new: Block) -> Merged[Block]:
+def merge_blocks(stored: BarBlock, new: BarBlock) -> MergedRows[BarBlock]:
     """Merge stored and new bars of one file. Bars are identified by symbol and start, which neither
     block repeats.
     """
@@ -117,15 +117,15 @@ def merge_blocks(stored: Block, new: Block) -> Merged[Block]:
     keep[twice[other]] = False
     keep[twice[~other] + 1] = False
     offsets = np.searchsorted(codes[keep], np.arange(len(symbols) + 1)).astype(np.int64)
-    tally = Tally(new=len(new) - len(twice), same=int((~other).sum()), other=int(other.sum()))
+    tally = AddedRows(new=len(new) - len(twice), same=int((~other).sum()), other=int(other.sum()))
     lines: list[str] = []
     for row in twice[other][:SHOWN].tolist():
         lines.append(_bar_line(symbols[codes[row]], bars.take(slice(row, row + 2))))
 
-    return Merged(Block(symbols, offsets, bars.take(keep)), tally, tuple(lines))
+    return MergedRows(BarBlock(symbols, offsets, bars.take(keep)), tally, tuple(lines))
 
 
-def _codes_of(block: Block, symbols: Sequence[str]) -> IntArray:
+def _codes_of(block: BarBlock, symbols: Sequence[str]) -> IntArray:
     """Return [n] the index of each bar's symbol in `symbols`."""
     codes = np.searchsorted(symbols, block.symbols)
     return np.repeat(codes, np.diff(block.offsets))
@@ -136,30 +136,30 @@ def merge_rows(
     new: Sequence[Any],
     key: Callable[[Any], Any],
     grown: Callable[[Any, Any], bool] | None = None,
-) -> Merged[list[Any]]:
+) -> MergedRows[list[Any]]:
     """Merge stored and new rows of a table; neither repeats a key. `grown` tells whether a new row
     only adds to the stored one.
     """
     rows = {key(row): row for row in stored}
-    tally = Tally()
+    tally = AddedRows()
     lines: list[str] = []
 
     for row in new:
         row_key = key(row)
         before = rows.get(row_key)
         if before is None:
-            tally += Tally(new=1)
+            tally += AddedRows(new=1)
         elif before == row:
-            tally += Tally(same=1)
+            tally += AddedRows(same=1)
         elif grown is not None and grown(before, row):
-            tally += Tally(grown=1)
+            tally += AddedRows(grown=1)
         else:
-            tally += Tally(other=1)
+            tally += AddedRows(other=1)
             lines.append(_row_line(row_key, before, row))
 
         rows[row_key] = row
 
-    return Merged(list(rows.values()), tally, tuple(lines[:SHOWN]))
+    return MergedRows(list(rows.values()), tally, tuple(lines[:SHOWN]))
 
 
 def gained_releases(before: EventRow, after: EventRow) -> bool:
@@ -194,7 +194,7 @@ def _short_text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Addition:
+class DatasetAddition:
     """Rows to add to a dataset."""
 
     prices: PriceRows  #: bars and small tables
@@ -209,25 +209,25 @@ class UpdateReport:
 
     before: str  #: identity of the dataset before the update
     info: DatasetInfo  #: dataset after the update
-    tallies: Mapping[str, Tally]  #: by kind of rows (`stock minute`, `contracts`, `events`, …)
+    tallies: Mapping[str, AddedRows]  #: by kind of rows (`stock minute`, `contracts`, `events`, …)
     replaced: tuple[str, ...]  #: a line for each of the first replaced rows
     files: tuple[str, ...]  #: files written
 
 
 @dataclass(slots=True)
-class _Run:
+class _DatasetUpdate:
     folder: Path
-    manifest: Manifest
+    manifest: DatasetManifest
     writer: PartWriter
     replace: bool
-    problems: Problems = field(default_factory=Problems)
+    problems: ProblemList = field(default_factory=ProblemList)
     parts: dict[str, Part] = field(default_factory=dict)
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, AddedRows] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
 
-    def note(self, kind: str, merged: Merged[Any]) -> None:
+    def note(self, kind: str, merged: MergedRows[Any]) -> None:
         """Count merged rows. Contradictions are problems, unless new rows replace stored ones."""
-        self.tallies[kind] = self.tallies.get(kind, Tally()) + merged.tally
+        self.tallies[kind] = self.tallies.get(kind, AddedRows()) + merged.tally
         lines = [f"{kind}: {line}" for line in merged.contradictions]
         if self.replace:
             self.replaced += lines[: SHOWN - len(self.replaced)]
@@ -248,7 +248,9 @@ class _Run:
         return self.folder / part.file
 
 
-def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -> UpdateReport:
+def update_dataset(
+    folder: Path, addition: DatasetAddition, *, replace: bool = False
+) -> UpdateReport:
     """Add rows to a dataset, all or none; rows equal to stored ones are skipped. The identity is
     then that of a dataset made from all rows at once.
 
@@ -258,7 +260,7 @@ def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -
     """
     with locked(folder):
         manifest = load_manifest(folder)
-        run = _Run(folder, manifest, PartWriter(folder, manifest.generation + 1), replace)
+        run = _DatasetUpdate(folder, manifest, PartWriter(folder, manifest.generation + 1), replace)
         try:
             _remove_strays(folder, manifest)
             return _merged_and_published(run, addition)
@@ -271,13 +273,13 @@ def update_dataset(folder: Path, addition: Addition, *, replace: bool = False) -
             ) from error
 
 
-def _remove_strays(folder: Path, manifest: Manifest) -> None:
+def _remove_strays(folder: Path, manifest: DatasetManifest) -> None:
     """Remove files of earlier generations and of interrupted updates, and no others."""
     for name in strays_of(folder, manifest):
         (folder / name).unlink(missing_ok=True)
 
 
-def strays_of(folder: Path, manifest: Manifest) -> tuple[str, ...]:
+def strays_of(folder: Path, manifest: DatasetManifest) -> tuple[str, ...]:
     """Return files that have the name of a part or of a temporary file, and that the manifest does
     not name.
     """
@@ -294,13 +296,13 @@ def strays_of(folder: Path, manifest: Manifest) -> tuple[str, ...]:
     return tuple(strays)
 
 
-def _merged_and_published(run: _Run, addition: Addition) -> UpdateReport:
+def _merged_and_published(run: _DatasetUpdate, addition: DatasetAddition) -> UpdateReport:
     with undone_on_error(lambda _: _remove_unpublished(run)):
         _merge(run, addition)
         return _publish(run, addition)
 
 
-def _remove_unpublished(run: _Run) -> None:
+def _remove_unpublished(run: _DatasetUpdate) -> None:
     """Remove the new files of an update, unless they are the dataset already: if the very last step
     fails, the manifest may have been replaced.
     """
@@ -310,7 +312,7 @@ def _remove_unpublished(run: _Run) -> None:
             _remove_strays(run.folder, published)
 
 
-def _merge(run: _Run, addition: Addition) -> None:
+def _merge(run: _DatasetUpdate, addition: DatasetAddition) -> None:
     """Write the changed parts. After the first problem nothing more is written, but all rows are
     still checked, so that the user sees all problems at once.
     """
@@ -339,7 +341,7 @@ def _merge(run: _Run, addition: Addition) -> None:
     run.problems.refuse()
 
 
-def _merge_bars(run: _Run, prices: PriceRows, changed: set[str]) -> Reaches:
+def _merge_bars(run: _DatasetUpdate, prices: PriceRows, changed: set[str]) -> Reaches:
     """Merge bars; return the reaches of all instruments that the update may affect."""
     reaches: Reaches = {}
     touched = set()
@@ -368,7 +370,9 @@ def _merge_bars(run: _Run, prices: PriceRows, changed: set[str]) -> Reaches:
     return reaches | reaches_of(list({**run.manifest.parts, **run.parts}.values()))
 
 
-def _merge_table(run: _Run, key: str, name: TableName, rows: Sequence[Any]) -> Merged[list[Any]]:
+def _merge_table(
+    run: _DatasetUpdate, key: str, name: TableName, rows: Sequence[Any]
+) -> MergedRows[list[Any]]:
     table = TABLES[name]
     path = run.stored(key)
     stored: list[Any] = []
@@ -390,7 +394,7 @@ def _merge_table(run: _Run, key: str, name: TableName, rows: Sequence[Any]) -> M
 
 
 def _other_contracts(
-    run: _Run, merged: Sequence[ContractRow], reaches: Reaches
+    run: _DatasetUpdate, merged: Sequence[ContractRow], reaches: Reaches
 ) -> list[ContractRow]:
     """Return the stored contracts on underlyings whose options got bars but no contracts."""
     roots: set[str] = set()
@@ -418,7 +422,7 @@ def _other_contracts(
     return others
 
 
-def _publish(run: _Run, addition: Addition) -> UpdateReport:
+def _publish(run: _DatasetUpdate, addition: DatasetAddition) -> UpdateReport:
     before = run.manifest.info
     moment = addition.default_as_of_ns
     if moment is None:

@@ -22,10 +22,10 @@ from ktdeval_qfinzero.data.rows import (
     NEWS_TYPES,
     EventRow,
     EventType,
+    MomentSpan,
     NewsRow,
-    Page,
-    Span,
-    Tags,
+    PageBounds,
+    TagFilters,
     as_known,
     known_moments,
     row_key,
@@ -49,15 +49,15 @@ from ktdeval_qfinzero.esp.reading import (
     window_of,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, moment_text, parse_moment
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 
-def query_events(view: View, given: arguments.EventsQuery) -> answers.EventsPage:
+def query_events(view: DatasetView, given: arguments.EventsQuery) -> answers.EventsPage:
     """Find scheduled events and published news by time, type, ticker, market and importance."""
     return _page(view, _query_span(view, given), read_tags(given), given)
 
 
-def get_event(view: View, given: arguments.OneEvent) -> answers.EventAnswer:
+def get_event(view: DatasetView, given: arguments.OneEvent) -> answers.EventAnswer:
     """Get one event in full by its event id (the whole text of an article is at ESP.news.body)."""
     row: EventRow | NewsRow | None = None
     if given.event_id.isascii():
@@ -69,19 +69,19 @@ def get_event(view: View, given: arguments.OneEvent) -> answers.EventAnswer:
     return answers.EventAnswer(as_of_ts=moment_text(view.as_of_ns), **event)
 
 
-def economic_calendar(view: View, given: arguments.EconomicCalendar) -> answers.EventsPage:
+def economic_calendar(view: DatasetView, given: arguments.EconomicCalendar) -> answers.EventsPage:
     """List macroeconomic releases of some days, with consensus, previous and, once released, actual
     values.
     """
     return _calendar(view, read_tags(given, ("macro_calendar",)), given)
 
 
-def earnings_calendar(view: View, given: arguments.EarningsCalendar) -> answers.EventsPage:
+def earnings_calendar(view: DatasetView, given: arguments.EarningsCalendar) -> answers.EventsPage:
     """List earnings reports of some days, with estimates and, once released, actual values."""
     return _calendar(view, read_tags(given, ("earnings",)), given)
 
 
-def search_news(view: View, given: arguments.NewsQuery) -> answers.EventsPage:
+def search_news(view: DatasetView, given: arguments.NewsQuery) -> answers.EventsPage:
     """Search published articles by words, publisher and tickers."""
     if given.end_utc is None:
         end_ns = view.as_of_ns + 1
@@ -97,7 +97,7 @@ def search_news(view: View, given: arguments.NewsQuery) -> answers.EventsPage:
     return _page(view, span, read_tags(given, NEWS_TYPES), given)
 
 
-def news_body(view: View, given: arguments.OneArticle) -> answers.Article:
+def news_body(view: DatasetView, given: arguments.OneArticle) -> answers.Article:
     """Get an article with its whole text."""
     row = view.article(given.news_id) if given.news_id.isascii() else None
     if row is None:
@@ -120,7 +120,7 @@ def news_body(view: View, given: arguments.OneArticle) -> answers.Article:
     )
 
 
-def _query_span(view: View, given: arguments.EventsQuery) -> Span:
+def _query_span(view: DatasetView, given: arguments.EventsQuery) -> MomentSpan:
     """The window of a query. What happens at the present moment has happened."""
     _check_bounds(given)
     if given.start_utc is not None and given.end_utc is not None:
@@ -131,9 +131,9 @@ def _query_span(view: View, given: arguments.EventsQuery) -> Span:
     now_ns = view.as_of_ns
     horizon_ns = given.horizon_minutes * MINUTE
     if given.mode == "upcoming":
-        return Span(now_ns + 1, now_ns + horizon_ns + 1)
+        return MomentSpan(now_ns + 1, now_ns + horizon_ns + 1)
 
-    return Span(max(0, now_ns - horizon_ns + 1), now_ns + 1)
+    return MomentSpan(max(0, now_ns - horizon_ns + 1), now_ns + 1)
 
 
 def _check_bounds(given: arguments.EventsQuery) -> None:
@@ -151,7 +151,9 @@ def _check_bounds(given: arguments.EventsQuery) -> None:
 
 
 def _calendar(
-    view: View, tags: Tags, given: arguments.EconomicCalendar | arguments.EarningsCalendar
+    view: DatasetView,
+    tags: TagFilters,
+    given: arguments.EconomicCalendar | arguments.EarningsCalendar,
 ) -> answers.EventsPage:
     """Events of a calendar, by default of the clock's day and the seven days after it."""
     if given.start_date is None:
@@ -169,9 +171,9 @@ def _calendar(
 
 
 def _page(
-    view: View,
-    span: Span,
-    tags: Tags,
+    view: DatasetView,
+    span: MomentSpan,
+    tags: TagFilters,
     given: arguments.EventsQuery
     | arguments.EconomicCalendar
     | arguments.EarningsCalendar
@@ -193,10 +195,10 @@ LONGEST_TIMELINE_NS: Final = 366 * DAY
 _AROUND_NS: Final = 6 * 60 * MINUTE
 
 
-def next_triggers(view: View, given: arguments.TriggersQuery) -> answers.TriggersPage:
+def next_triggers(view: DatasetView, given: arguments.TriggersQuery) -> answers.TriggersPage:
     """Get the next scheduled events worth waking up for, with the reasons."""
     tags = read_tags(given, CALENDAR_TYPES)
-    span = Span(view.as_of_ns + 1, view.as_of_ns + given.horizon_minutes * MINUTE + 1)
+    span = MomentSpan(view.as_of_ns + 1, view.as_of_ns + given.horizon_minutes * MINUTE + 1)
     query = StoreQuery(span, tags, read_after(given.cursor))
     rows, next_cursor = page_of(_watched(view, query), given.limit, row_key)
     triggers = [
@@ -217,7 +219,7 @@ def next_triggers(view: View, given: arguments.TriggersQuery) -> answers.Trigger
     )
 
 
-def timeline(view: View, given: arguments.TimelineQuery) -> answers.Timeline:
+def timeline(view: DatasetView, given: arguments.TimelineQuery) -> answers.Timeline:
     """Count and list events in equal buckets of time."""
     span, width_ns = _grid(view.as_of_ns, given)
     tags = read_tags(given)
@@ -250,7 +252,7 @@ def timeline(view: View, given: arguments.TimelineQuery) -> answers.Timeline:
     )
 
 
-def _empty_buckets(span: Span, width_ns: int) -> list[answers.Bucket]:
+def _empty_buckets(span: MomentSpan, width_ns: int) -> list[answers.Bucket]:
     buckets: list[answers.Bucket] = []
     for start_ns in range(span.start_ns, span.end_ns, width_ns):
         end_ns = min(start_ns + width_ns, span.end_ns)
@@ -266,7 +268,7 @@ def _empty_buckets(span: Span, width_ns: int) -> list[answers.Bucket]:
     return buckets
 
 
-def _watched(view: View, query: StoreQuery) -> Iterator[EventRow]:
+def _watched(view: DatasetView, query: StoreQuery) -> Iterator[EventRow]:
     """Events about watched tickers and those of the whole market, which are about no ticker; all
     where none is watched.
     """
@@ -280,7 +282,7 @@ def _watched(view: View, query: StoreQuery) -> Iterator[EventRow]:
     return heapq.merge(calendar_rows(view, query), of_the_market, key=row_key)
 
 
-def _reasons(row: EventRow, tags: Tags, now_ns: int) -> list[answers.Reason]:
+def _reasons(row: EventRow, tags: TagFilters, now_ns: int) -> list[answers.Reason]:
     reasons: list[answers.Reason] = []
     if row.importance == "high":
         reasons.append("HIGH_IMPORTANCE")
@@ -292,7 +294,7 @@ def _reasons(row: EventRow, tags: Tags, now_ns: int) -> list[answers.Reason]:
     return reasons
 
 
-def _grid(now_ns: int, given: arguments.TimelineQuery) -> tuple[Span, int]:
+def _grid(now_ns: int, given: arguments.TimelineQuery) -> tuple[MomentSpan, int]:
     """Window and the width of its buckets. Raises ServiceError: `invalid_argument`: too long, or
     too many buckets.
     """
@@ -325,7 +327,7 @@ _BEGINNING_NS: Final = 5 * MINUTE  #: How far back a stream without a cursor beg
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class KnownUpdate:
     """Something that became known."""
 
     known_ns: int  #: when
@@ -351,7 +353,9 @@ class Update:
         return "revised" if had_outcome else "released"
 
 
-def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> Iterator[Update]:
+def calendar_updates(
+    view: DatasetView, tags: TagFilters, after: Key, block: int = BLOCK
+) -> Iterator[KnownUpdate]:
     """Updates of events that became known by now and after a key ((moment, "") for all from a
     moment on), by key. Raises ServiceError: `unavailable`.
     """
@@ -360,7 +364,7 @@ def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> 
         return
 
     while True:
-        page = [Update(*pair) for pair in view.updates(chosen, Page(block, after))]
+        page = [KnownUpdate(*pair) for pair in view.updates(chosen, PageBounds(block, after))]
         yield from page
         if len(page) < block:
             return
@@ -368,7 +372,7 @@ def calendar_updates(view: View, tags: Tags, after: Key, block: int = BLOCK) -> 
         after = page[-1].key
 
 
-def stream_events(view: View, given: arguments.StreamQuery) -> answers.StreamPage:
+def stream_events(view: DatasetView, given: arguments.StreamQuery) -> answers.StreamPage:
     """Follow what becomes known: announcements, releases, revisions and news, each once, in the
     order they became known.
     """
@@ -396,13 +400,15 @@ def stream_events(view: View, given: arguments.StreamQuery) -> answers.StreamPag
     )
 
 
-def _article_updates(view: View, tags: Tags, after: Key, block: int) -> Iterator[Update]:
-    query = StoreQuery(Span(after[0], view.as_of_ns + 1), tags, after, block=block)
+def _article_updates(
+    view: DatasetView, tags: TagFilters, after: Key, block: int
+) -> Iterator[KnownUpdate]:
+    query = StoreQuery(MomentSpan(after[0], view.as_of_ns + 1), tags, after, block=block)
     for row in news_rows(view, query):
-        yield Update(row.published_ns, row)
+        yield KnownUpdate(row.published_ns, row)
 
 
-def _update_shown(update: Update, view: arguments.EventView) -> answers.UpdateShown:
+def _update_shown(update: KnownUpdate, view: arguments.EventView) -> answers.UpdateShown:
     event = asdict(event_shown(update.row, view))
     return answers.UpdateShown(
         known_utc=moment_text(update.known_ns), change=update.change, **event
@@ -412,13 +418,13 @@ def _update_shown(update: Update, view: arguments.EventView) -> answers.UpdateSh
 _LOOKS_BACK_NS: Final = (DAY, 7 * DAY, 31 * DAY, 366 * DAY)
 
 
-def coverage(view: View, given: arguments.CoverageQuery) -> answers.Coverage:
+def coverage(view: DatasetView, given: arguments.CoverageQuery) -> answers.Coverage:
     """Summarise what the calendars hold for the days around the clock."""
     today_ns = view.as_of_ns // DAY * DAY
-    span = Span(max(0, today_ns - given.days * DAY), today_ns + (given.days + 1) * DAY)
+    span = MomentSpan(max(0, today_ns - given.days * DAY), today_ns + (given.days + 1) * DAY)
     calendars: list[answers.CalendarCovered] = []
     for kind in CALENDAR_TYPES:
-        rows = calendar_rows(view, StoreQuery(span, Tags(types=(kind,))))
+        rows = calendar_rows(view, StoreQuery(span, TagFilters(types=(kind,))))
         calendars.append(_covered(kind, list(rows)))
 
     return answers.Coverage(
@@ -429,15 +435,15 @@ def coverage(view: View, given: arguments.CoverageQuery) -> answers.Coverage:
     )
 
 
-def freshness(view: View, given: arguments.Nothing) -> answers.Freshness:  # noqa: ARG001 - all functions of operations take both
+def freshness(view: DatasetView, given: arguments.Nothing) -> answers.Freshness:  # noqa: ARG001 - all functions of operations take both
     """Say when each source of events last had something new."""
 
     def updates_since(kind: EventType, start_ns: int) -> Iterator[int]:
-        tags = Tags(types=(kind,))
+        tags = TagFilters(types=(kind,))
         return (update.known_ns for update in calendar_updates(view, tags, (start_ns, "")))
 
     def articles_since(start_ns: int) -> Iterator[int]:
-        query = StoreQuery(Span(start_ns, view.as_of_ns + 1))
+        query = StoreQuery(MomentSpan(start_ns, view.as_of_ns + 1))
         return (row.published_ns for row in news_rows(view, query))
 
     sources: list[answers.SourceShown] = []
@@ -449,7 +455,7 @@ def freshness(view: View, given: arguments.Nothing) -> answers.Freshness:  # noq
     return answers.Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
 
 
-def _source_shown(view: View, source: str, latest_ns: int | None) -> answers.SourceShown:
+def _source_shown(view: DatasetView, source: str, latest_ns: int | None) -> answers.SourceShown:
     if latest_ns is None:
         return answers.SourceShown(source=source, latest_utc=None, age_minutes=None)
 
@@ -476,7 +482,7 @@ def _covered(kind: str, rows: list[EventRow]) -> answers.CalendarCovered:
     )
 
 
-def _latest(view: View, since: Callable[[int], Iterator[int]]) -> int | None:
+def _latest(view: DatasetView, since: Callable[[int], Iterator[int]]) -> int | None:
     """Last of ascending moments; stores give the oldest first, so the window is widened until there
     is one.
     """

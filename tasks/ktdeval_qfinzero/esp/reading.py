@@ -18,17 +18,17 @@ from ktdeval_qfinzero.data.rows import (
     NEWS_TYPES,
     EventRow,
     EventType,
+    MomentSpan,
     NewsRow,
-    Page,
-    Span,
-    Tags,
+    PageBounds,
+    TagFilters,
     row_key,
 )
 from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp import answers, arguments
 from ktdeval_qfinzero.moments import DAY, moment_text, parse_moment
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 Key = tuple[int, str]
 Row = TypeVar("Row", EventRow, NewsRow)
@@ -40,30 +40,30 @@ BLOCK: Final = 4000  #: Rows that are read at once where all are wanted
 class StoreQuery:
     """Query of the stores."""
 
-    span: Span  #: when events are due and articles published
-    tags: Tags = field(default_factory=Tags)  #: filters
+    span: MomentSpan  #: when events are due and articles published
+    tags: TagFilters = field(default_factory=TagFilters)  #: filters
     after: Key | None = None  #: key of the row after which to begin
     block: int = BLOCK  #: rows that are read at once
 
 
-def event_rows(view: View, query: StoreQuery) -> Iterator[EventRow | NewsRow]:
+def event_rows(view: DatasetView, query: StoreQuery) -> Iterator[EventRow | NewsRow]:
     """Calendar events and articles by (time, id). Raises ServiceError: `unavailable`: a store
     fails; nothing is given in part.
     """
     return heapq.merge(calendar_rows(view, query), news_rows(view, query), key=row_key)
 
 
-def calendar_rows(view: View, query: StoreQuery) -> Iterator[EventRow]:
+def calendar_rows(view: DatasetView, query: StoreQuery) -> Iterator[EventRow]:
     """Calendar events by (time_ns, event_id)."""
     return _pages(view.events, query, CALENDAR_TYPES)
 
 
-def news_rows(view: View, query: StoreQuery) -> Iterator[NewsRow]:
+def news_rows(view: DatasetView, query: StoreQuery) -> Iterator[NewsRow]:
     """Articles by (published_ns, id)."""
     return _pages(view.news, query, NEWS_TYPES)
 
 
-def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
+def of_types(tags: TagFilters, known: tuple[EventType, ...]) -> TagFilters | None:
     """Tags with those types that a source can have; None where it has none of the ones wanted."""
     if not tags.types:
         return tags
@@ -72,14 +72,14 @@ def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
 
 
 def _pages(
-    read: Callable[[Span, Tags, Page], Sequence[Row]],
+    read: Callable[[MomentSpan, TagFilters, PageBounds], Sequence[Row]],
     query: StoreQuery,
     known: tuple[EventType, ...],
 ) -> Iterator[Row]:
     tags = of_types(query.tags, known)
     after = query.after
     while tags is not None:
-        page = read(query.span, tags, Page(query.block, after))
+        page = read(query.span, tags, PageBounds(query.block, after))
         yield from page
         if len(page) < query.block:
             return
@@ -90,7 +90,7 @@ def _pages(
 _DAY_LENGTH = len("2025-01-06")
 
 
-def unknown_tickers(view: View, tickers: Sequence[str]) -> list[str]:
+def unknown_tickers(view: DatasetView, tickers: Sequence[str]) -> list[str]:
     """Tickers that are not listed as of the clock. Raises ServiceError: `unavailable`."""
     if not tickers:
         return []
@@ -109,7 +109,7 @@ FilteredQuery = (
 )
 
 
-def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) -> Tags:
+def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) -> TagFilters:
     """Filters of a call; `kinds` where it has no argument for types. Raises ServiceError:
     `invalid_argument`.
     """
@@ -120,7 +120,7 @@ def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) ->
     if not isinstance(given, arguments.EconomicCalendar):
         tickers = given.tickers
 
-    tags = Tags(
+    tags = TagFilters(
         types=tuple(kinds or ()),
         tickers=tuple(dict.fromkeys(tickers or ())),
         markets=tuple(given.markets or ()),
@@ -147,13 +147,13 @@ def read_end(text: str, field: str) -> int:
     return parse_moment(text, field) + (DAY if len(text) == _DAY_LENGTH else 0)
 
 
-def window_of(start_ns: int, end_ns: int, field: str) -> Span:
+def window_of(start_ns: int, end_ns: int, field: str) -> MomentSpan:
     """Moments [start, end). Raises ServiceError: `invalid_argument`: nothing lies between them."""
     if start_ns >= end_ns:
         raise invalid(
             field, "the window must end after it starts; its start is included, its end is not"
         )
-    return Span(start_ns, end_ns)
+    return MomentSpan(start_ns, end_ns)
 
 
 def read_after(cursor: str | None) -> Key | None:
@@ -241,7 +241,7 @@ def _calendar_event_shown(row: EventRow, view: arguments.EventView) -> answers.E
         tickers=list(row.tickers),
         country=row.country,
         market=row.market,
-        snippet=_shortened(_outcome_text(payload)),
+        snippet=_shortened_snippet(_outcome_text(payload)),
         source=row.source,
     )
     if view == "full":
@@ -267,7 +267,7 @@ def _article_shown(row: NewsRow, view: arguments.EventView) -> answers.EventShow
         tickers=list(row.tickers),
         country="US" if row.market == "us" else None,
         market=row.market,
-        snippet=_shortened(row.description),
+        snippet=_shortened_snippet(row.description),
         source=row.source,
     )
     if view == "full":
@@ -317,6 +317,6 @@ def _outcome_text(payload: Mapping[str, JsonValue]) -> str:
     return ", ".join(parts)
 
 
-def _shortened(text: str) -> str:
+def _shortened_snippet(text: str) -> str:
     """At most `SNIPPET_CHARACTERS`, cut between words; an ellipsis says that there is more."""
     return beginning(text, SNIPPET_CHARACTERS)

@@ -49,7 +49,7 @@ class ChatTurn:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ChatHistory:
     """Chat up to this turn, and the data that it is about."""
 
     as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
@@ -77,7 +77,7 @@ class LiveConfig(QuestionsConfig):
     to the other kind of question is None.
     """
 
-    conversation: Conversation | None = option(
+    conversation: ChatHistory | None = option(
         None, help="the chat so far, and what the user writes now; of a chat"
     )
     session: TradedSession | None = option(None, help="what is to be traded; of a session")

@@ -21,7 +21,7 @@ from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.suite.brief import clock_words
 from ktdeval_qfinzero.suite.environment import LiveEnvironment, make_again, make_calls
 from ktdeval_qfinzero.suite.grading import RecordedCall
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 from ktdeval_qfinzero.workspace import Workspace
 
 _PROMPTS: Final = ("system", "user")
@@ -87,7 +87,7 @@ class LiveSamples:
         clock_ns = workspace.clock.as_of_ns
         words = {
             **market_words(self._dataset.info),
-            "symbols": symbols_text(View(self._dataset, clock_ns)),
+            "symbols": symbols_text(DatasetView(self._dataset, clock_ns)),
             "past": past,
             "clock": clock_words(clock_ns),
             **question.words,
@@ -145,7 +145,7 @@ def market_words(info: DatasetInfo) -> dict[str, str]:
     return {"market": market, "calendar": info.calendar, "currency": info.currency}
 
 
-def symbols_text(view: View) -> str:
+def symbols_text(view: DatasetView) -> str:
     """Return the first symbols of a market with their names."""
     named = [f"{row.symbol} ({row.name})" for row in view.symbols()[:_SHOWN_SYMBOLS]]
     return ", ".join(named) or "none is listed yet"

@@ -18,7 +18,7 @@ from ktdeval_qfinzero.pmb.arguments import MoveClock
 from ktdeval_qfinzero.pmb.engine import Engine, Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, CommandRefused, Event
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, read_lines
-from ktdeval_qfinzero.pmb.reference import Reference
+from ktdeval_qfinzero.pmb.reference import BrokerReference
 from ktdeval_qfinzero.schemas import Arguments
 
 Command = Callable[[Engine, Any], str]
@@ -43,7 +43,7 @@ TAKES: Mapping[str, type[Arguments]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """A command that was carried out."""
 
     id: str  # of the account, session, order or contract that it is about
@@ -61,7 +61,7 @@ class Broker:
     def __init__(self, dataset: Dataset, clock: Clock, on_tick: Observer | None = None) -> None:
         self.dataset = dataset
         self.clock = clock
-        self._engine = Engine(Reference(dataset), clock.as_of_ns, observer=on_tick)
+        self._engine = Engine(BrokerReference(dataset), clock.as_of_ns, observer=on_tick)
         self._engine.place_in_calendar(clock.as_of_ns)
         self._engine.state.now_ns = clock.as_of_ns
         self.log.add(clock.as_of_ns, "header", FORMAT, {"dataset": dataset.info.content_id})
@@ -89,7 +89,7 @@ class Broker:
         if self.clock.as_of_ns > self._engine.now_ns:
             self._run("clock.move", {"to_ns": self.clock.as_of_ns}, self._engine)
 
-    def execute(self, command: str, given: Mapping[str, JsonValue]) -> Outcome:
+    def execute(self, command: str, given: Mapping[str, JsonValue]) -> CommandOutcome:
         """Carry out a command whose arguments follow its operation's schema, and write it down as
         it was given. `command`: one of `COMMANDS`. Raises ServiceError if the command is refused,
         which is written down too.
@@ -115,7 +115,7 @@ class Broker:
                 f"broker log: arguments of a {command} are not what its operation takes: {error}"
             ) from error
 
-    def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> Outcome:
+    def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> CommandOutcome:
         arguments = msgspec.convert(given, TAKES[command])
         before_ns = engine.now_ns
         last = len(self.log.entries)
@@ -132,7 +132,7 @@ class Broker:
             if engine.now_ns > self.clock.as_of_ns:
                 self.clock.advance(engine.now_ns)
 
-        return Outcome(subject_id, arguments, before_ns, tuple(self.log.events(after=last)))
+        return CommandOutcome(subject_id, arguments, before_ns, tuple(self.log.events(after=last)))
 
 
 def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.moments import day_of, moment_text, parse_day, parse_moment
 from ktdeval_qfinzero.pmb import arguments, events, placement
 from ktdeval_qfinzero.pmb.day_events import (
-    Ending,
+    EndingPosition,
     delivery_event,
     exercise_problem,
     settlement_day,
@@ -335,7 +335,9 @@ def exercise(engine: Engine, given: arguments.ExerciseOption) -> str:
 
     settles = settlement_day(engine.hours, engine.day).isoformat()
     engine.emit(
-        delivery_event(Ending(account.id, position, spot, session.rules.fees, settles), given.qty)
+        delivery_event(
+            EndingPosition(account.id, position, spot, session.rules.fees, settles), given.qty
+        )
     )
     return instrument.symbol
 

@@ -37,7 +37,7 @@ THRESHOLD_E4 = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndingPosition:
     """An option position of which contracts end. `spot_e4`: price of the underlying: at expiry its
     official close, else its last known one; None where there never was one.
     """
@@ -56,7 +56,7 @@ def settlement_session(hours: TradingHours, instrument: Instrument) -> date:
     return hours.last_expiry_session(_contract(instrument).expiry)
 
 
-def expiry_event(ending: Ending, *, do_not_exercise: bool = False) -> OptionOver | None:
+def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> OptionOver | None:
     """What expiry makes of a whole position; None without a price: a missing one is never taken as
     out of the money. `do_not_exercise`: the holder's instruction; without effect on a short
     position.
@@ -90,7 +90,7 @@ def expiry_event(ending: Ending, *, do_not_exercise: bool = False) -> OptionOver
     )
 
 
-def delivery_event(ending: Ending, qty: int) -> OptionOver:
+def delivery_event(ending: EndingPosition, qty: int) -> OptionOver:
     """Exercise of `qty` held contracts, or assignment of written ones: shares against the strike.
     The price is only noted.
     """
@@ -353,7 +353,7 @@ def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Effect:
+class _SplitEffect:
     """Effect of a split on a position."""
 
     becomes: str  #: id of what the position becomes; empty: it is closed
@@ -363,7 +363,7 @@ class _Effect:
     cash_e4: int
 
 
-def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int]) -> _Effect:
+def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int]) -> _SplitEffect:
     total = abs(position.qty) * split.new
     whole, rest = divmod(total, split.old)
     sign = 1 if position.qty > 0 else -1
@@ -372,7 +372,7 @@ def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int])
     if rest:
         cash = sign * rest * _mark_e4(position.instrument, marks) // split.old
 
-    return _Effect(
+    return _SplitEffect(
         becomes=position.instrument.id,
         qty=sign * whole,
         cost_e4=position.cost_e4 - cost,
@@ -383,14 +383,14 @@ def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int])
 
 def _option_effect(
     position: Position, split: SplitRow, marks: Mapping[str, int], contract: OptionContract
-) -> _Effect:
+) -> _SplitEffect:
     series = adjusted_contract(contract, split)
     if series is None:
         cash = position.value_e4(_mark_e4(position.instrument, marks))
-        return _Effect("", 0, 0, cash - position.cost_e4, cash)
+        return _SplitEffect("", 0, 0, cash - position.cost_e4, cash)
 
     factor = split.new // split.old
-    return _Effect(f"OPTION:{series.symbol}", position.qty * factor, position.cost_e4, 0, 0)
+    return _SplitEffect(f"OPTION:{series.symbol}", position.qty * factor, position.cost_e4, 0, 0)
 
 
 def _mark_e4(instrument: Instrument, marks: Mapping[str, int]) -> int:

@@ -11,9 +11,9 @@ from datetime import date
 import numpy as np
 
 from ktdeval_qfinzero.pmb.events import BrokerState, Event, EventData, apply
-from ktdeval_qfinzero.pmb.frames import BarFeed, Frame, require_reach
+from ktdeval_qfinzero.pmb.frames import BarFeed, DayFrame, require_reach
 from ktdeval_qfinzero.pmb.log import EventLog
-from ktdeval_qfinzero.pmb.reference import Reference
+from ktdeval_qfinzero.pmb.reference import BrokerReference
 from ktdeval_qfinzero.pmb.values import Account, Instrument, Order, Rules, Session
 from ktdeval_qfinzero.trading_hours import TradingHours
 
@@ -25,13 +25,13 @@ Observer = Callable[[BrokerState, Mapping[str, int]], None]
 class Engine:
     """State, calendar and bars that commands and ticks act on."""
 
-    reference: Reference
+    reference: BrokerReference
     now_ns: int
     state: BrokerState = field(default_factory=BrokerState)  #: result of all events
     log: EventLog = field(default_factory=EventLog)  #: commands and events
     day_row: int = 0  #: row of the calendar: the running trading day, or the next one
     opened: bool = False  #: whether that day has been opened
-    frame: Frame | None = None  #: bars of the running session's present or last day
+    frame: DayFrame | None = None  #: bars of the running session's present or last day
     done: int = 0  #: number of ticks of the frame that are over
     feed: BarFeed | None = None  #: bars of the running session
     #: order or spread id -> next tick at which it can fill or expire

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
-from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, Resolution, Span
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, MomentSpan, Resolution
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start, parse_moment
 from ktdeval_qfinzero.pmb.values import Bar, Frequency, Instrument
@@ -88,7 +88,7 @@ _BAR_FIELDS = ("open_e4", "high_e4", "low_e4", "close_e4", "volume")
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class DayFrame:
     """One trading day of a session: n instruments, t ticks; a tick is the end of a bar. 0 where an
     instrument has no bar.
     """
@@ -133,7 +133,7 @@ class BarFeed:
 
     def frame(
         self, row: int, instruments: Sequence[Instrument], carried: Mapping[str, int]
-    ) -> Frame:
+    ) -> DayFrame:
         """A day's bars of some instruments. `row`: the day's row in the calendar; `instruments`:
         columns; `carried`: instrument id -> mark at the open.
         """
@@ -150,7 +150,7 @@ class BarFeed:
         open_e4, high_e4, low_e4, close_e4, volume = (values.T for values in table)
         marks = _carry_forward(opened, table[3]).T
 
-        return Frame(
+        return DayFrame(
             hours.day(row),
             start_ns,
             tick_ns,
@@ -192,7 +192,7 @@ class BarFeed:
             )
             length = max(1, min(_MOST_DAYS[self.frequency], _MOST_BARS // (per_day * count)))
             rows = range(row, max(row, min(row + length - 1, self.last_row)) + 1)
-            span = Span(self._span(hours, row).start_ns, self._span(hours, rows[-1]).end_ns)
+            span = MomentSpan(self._span(hours, row).start_ns, self._span(hours, rows[-1]).end_ns)
             asset_class: AssetClass = "stock" if instrument.kind == "STOCK" else "option"
             chunk = (
                 rows,
@@ -204,11 +204,11 @@ class BarFeed:
         first, stop = np.searchsorted(chunk[1].start_ns, (span.start_ns, span.end_ns))
         return chunk[1].take(slice(int(first), int(stop)))
 
-    def _span(self, hours: TradingHours, row: int) -> Span:
+    def _span(self, hours: TradingHours, row: int) -> MomentSpan:
         if self.frequency == "1m":
-            return Span(int(hours.open_ns[row]), int(hours.close_ns[row]))
+            return MomentSpan(int(hours.open_ns[row]), int(hours.close_ns[row]))
         midnight = day_start(hours.day(row))
-        return Span(midnight, midnight + DAY)
+        return MomentSpan(midnight, midnight + DAY)
 
 
 def bar_times(hours: TradingHours, row: int, frequency: Frequency) -> tuple[IntArray, IntArray]:

@@ -25,7 +25,7 @@ LineKind = Literal["header", "command", "event"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BrokerLogEntry:
     """One line of a log, without its hash."""
 
     seq: int  # position in the log, from 0 (the header)
@@ -40,13 +40,15 @@ class Entry:
 class EventLog:
     """Entries so far. Lines and hashes are made when they are asked for, and kept."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[BrokerLogEntry] = field(default_factory=list)
     _lines: list[str] = field(default_factory=list)
     _hash: str = _START
 
-    def add(self, ts_ns: int, kind: LineKind, type: str, data: Payload | EventData) -> Entry:
+    def add(
+        self, ts_ns: int, kind: LineKind, type: str, data: Payload | EventData
+    ) -> BrokerLogEntry:
         """Append an entry, whose data nobody may change from then on."""
-        entry = Entry(len(self.entries), ts_ns, kind, type, data)
+        entry = BrokerLogEntry(len(self.entries), ts_ns, kind, type, data)
         self.entries.append(entry)
         return entry
 
@@ -73,20 +75,20 @@ class EventLog:
     def to_lines(self) -> tuple[str, ...]:
         """All lines, without line ends. Equal commands over equal data give equal lines."""
         for entry in self.entries[len(self._lines) :]:
-            self._hash, line = _line(self._hash, entry)
+            self._hash, line = _hashed_line(self._hash, entry)
             self._lines.append(line)
         return tuple(self._lines)
 
 
-def read_lines(lines: Iterable[str]) -> list[Entry]:
+def read_lines(lines: Iterable[str]) -> list[BrokerLogEntry]:
     """Entries of a log, checked line by line; raises DataError if a line is malformed, missing, out
     of order or changed.
     """
-    entries: list[Entry] = []
+    entries: list[BrokerLogEntry] = []
     last = _START
     for number, text in enumerate(lines):
-        entry, recorded_hash = _read(number, text)
-        last, line = _line(last, entry)
+        entry, recorded_hash = _read_entry(number, text)
+        last, line = _hashed_line(last, entry)
         if entry.seq != number or line != text or recorded_hash != last:
             raise DataError(
                 f"broker log line {number + 1}: its hash does not follow from the lines before; it"
@@ -122,7 +124,7 @@ def state_of_log(lines: Iterable[str]) -> BrokerState:
     return state
 
 
-def _event(entry: Entry) -> Event:
+def _event(entry: BrokerLogEntry) -> Event:
     data = (
         entry.data
         if isinstance(entry.data, EventData)
@@ -131,7 +133,7 @@ def _event(entry: Entry) -> Event:
     return Event(entry.seq, entry.ts_ns, data)
 
 
-def _line(last: str, entry: Entry) -> tuple[str, str]:
+def _hashed_line(last: str, entry: BrokerLogEntry) -> tuple[str, str]:
     """(hash, line) of an entry after the hash before it."""
     data = msgspec.to_builtins(entry.data) if isinstance(entry.data, EventData) else entry.data
     content = {
@@ -155,10 +157,10 @@ class _Line(msgspec.Struct):
     hash: str
 
 
-def _read(number: int, text: str) -> tuple[Entry, str]:
+def _read_entry(number: int, text: str) -> tuple[BrokerLogEntry, str]:
     where = (
         f"broker log line {number + 1}: expected one JSON object with seq, ts_ns, kind, type, data"
         " and hash"
     )
     raw = decode_json(text, _Line, where, DataError)
-    return Entry(raw.seq, raw.ts_ns, raw.kind, raw.type, raw.data), raw.hash
+    return BrokerLogEntry(raw.seq, raw.ts_ns, raw.kind, raw.type, raw.data), raw.hash

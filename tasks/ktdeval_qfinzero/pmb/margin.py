@@ -44,7 +44,7 @@ ProblemCode = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TradeProblem:
     """Reason for refusing a trade: a code, and a line with the problem and its remedy."""
 
     code: ProblemCode
@@ -52,7 +52,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Requirements:
+class MarginRequirements:
     """Amounts that equity must reach: `initial` to open positions, `maintenance` (never more) to
     keep them.
     """
@@ -62,7 +62,7 @@ class Requirements:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class TradeCircumstances:
     """Facts besides account and prices that decide on a trade."""
 
     today: date  #: the account's trading day, `engine.hours.session_day(clock)`
@@ -145,8 +145,8 @@ def order_problem(
     trades: Sequence[WantedTrade],
     marks: Mapping[str, int],
     rules: Rules,
-    circumstances: Circumstances,
-) -> Problem | None:
+    circumstances: TradeCircumstances,
+) -> TradeProblem | None:
     """Return the reason for refusing an order, or a fill; None if the account can carry it. Orders
     are checked when placed, and again at each fill with the fill's price and the tick's marks.
 
@@ -163,7 +163,7 @@ def order_problem(
     after = after_trades(before, trades)
     missing = [ticker for ticker in after.short_underlyings() if ticker not in after.spots_e4]
     if missing:
-        return Problem(
+        return TradeProblem(
             "NO_MARK",
             f"no price of {missing[0]} is known yet, so options on it can't be margined; order"
             " later",
@@ -175,14 +175,14 @@ def order_problem(
     if problem is not None or _only_lowers(before, trades, rules.margin):
         return problem
     if account.margin_call_due is not None or deficit_e4(before, rules.margin):
-        return Problem(
+        return TradeProblem(
             "MARGIN_RESTRICTED",
             "until the margin call is met, only trades that lower the requirement are allowed",
         )
 
     short_of = circumstances.reserved_e4 - _initial_excess_e4(after, rules.margin)
     if short_of > 0:
-        return Problem(
+        return TradeProblem(
             "INSUFFICIENT_BUYING_POWER",
             f"after the trade equity would be {_dollars(short_of)} below the initial requirement"
             " and what other orders reserve; trade less, or close or cancel something first",
@@ -217,7 +217,7 @@ def liquidation_plan(
     return tuple(plan)
 
 
-def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> Requirements:
+def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> MarginRequirements:
     """Return the requirements of all positions. Raises ServiceError `unavailable` if the underlying
     of a short option has no price.
     """
@@ -231,7 +231,7 @@ def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> Requirem
         initial += max(stock_initial, stock_maintenance)
         maintenance += stock_maintenance
 
-    return Requirements(initial, maintenance)
+    return MarginRequirements(initial, maintenance)
 
 
 def deficit_e4(portfolio: Portfolio, rules: MarginRules) -> int:
@@ -299,7 +299,7 @@ def _closing(holding: Holding, qty: int, rules: Rules) -> WantedTrade:
     return WantedTrade(holding.instrument, side, qty, price, fees)
 
 
-def _deficit_e4(portfolio: Portfolio, required: Requirements) -> int:
+def _deficit_e4(portfolio: Portfolio, required: MarginRequirements) -> int:
     deficit = max(0, required.maintenance_e4 - portfolio.equity_e4)
     if portfolio.type == "CASH":
         # Shares that a CASH account is short of, as after an assignment, must be bought back.
@@ -313,15 +313,17 @@ def _stock_e4(stock: Holding, account_type: AccountType, rules: MarginRules) -> 
     """Return the initial and maintenance requirement of a stock (FINRA Rule 4210(c)(1), (3))."""
     value = abs(stock.value_e4)
     if stock.qty < 0:
-        initial = _percent(value, rules.short_initial_pct)
-        percentage = _percent(value, rules.short_maintenance_pct)
+        initial = _percent_rounded_up(value, rules.short_initial_pct)
+        percentage = _percent_rounded_up(value, rules.short_maintenance_pct)
         minimum = -stock.qty * rules.short_minimum_e4
         return initial, max(percentage, minimum)
 
     if account_type == "CASH":
         return value, value
 
-    return _percent(value, rules.long_initial_pct), _percent(value, rules.long_maintenance_pct)
+    return _percent_rounded_up(value, rules.long_initial_pct), _percent_rounded_up(
+        value, rules.long_maintenance_pct
+    )
 
 
 def _option_groups(portfolio: Portfolio, rules: MarginRules) -> tuple[MarginGroup, ...]:
@@ -369,8 +371,8 @@ def _only_lowers(before: Portfolio, trades: Sequence[WantedTrade], rules: Margin
 
 
 def _locate_problem(
-    before: Portfolio, after: Portfolio, circumstances: Circumstances
-) -> Problem | None:
+    before: Portfolio, after: Portfolio, circumstances: TradeCircumstances
+) -> TradeProblem | None:
     """Return a problem if a short position grows beyond the shares that can be borrowed (Regulation
     SHO, Rule 203(b)(1)).
     """
@@ -381,7 +383,7 @@ def _locate_problem(
         ticker = holding.instrument.symbol
         borrowable = circumstances.borrowable.get(ticker, 0)
         if -holding.qty > borrowable:
-            return Problem(
+            return TradeProblem(
                 "NO_LOCATE",
                 f"{-holding.qty} shares of {ticker} would be short and"
                 f" {borrowable} can be borrowed",
@@ -400,18 +402,18 @@ def _cash_problem(
     before: Portfolio,
     after: Portfolio,
     trades: Sequence[WantedTrade],
-    circumstances: Circumstances,
-) -> Problem | None:
+    circumstances: TradeCircumstances,
+) -> TradeProblem | None:
     """Return the reason for refusing trades of a CASH account, which can't borrow."""
     if any(_is_sold_shorter(stock, before) for stock in after.of_kind("STOCK")):
-        return Problem(
+        return TradeProblem(
             "SHORT_NOT_ALLOWED",
             "a CASH account can't sell shares that it does not hold; that needs a MARGIN account",
         )
 
     for ticker in after.short_underlyings():
         if _uncovered_calls(after, ticker) > _uncovered_calls(before, ticker):
-            return Problem(
+            return TradeProblem(
                 "UNCOVERED_OPTION",
                 f"each short call on {ticker} needs {CONTRACT_SIZE} shares of it in a CASH account;"
                 " long calls do not cover there",
@@ -420,7 +422,7 @@ def _cash_problem(
     if all(before.closes(trade) for trade in trades):
         return None
     if account.margin_call_due is not None:
-        return Problem(
+        return TradeProblem(
             "MARGIN_RESTRICTED",
             "something must be closed first: until then, only closing trades are allowed",
         )
@@ -430,12 +432,12 @@ def _cash_problem(
     if short_of <= 0:
         return None
     if needed <= account.cash_e4:
-        return Problem(
+        return TradeProblem(
             "UNSETTLED_FUNDS",
             f"{_dollars(short_of)} of what this needs is from sales that settle on a later day",
         )
 
-    return Problem(
+    return TradeProblem(
         "INSUFFICIENT_BUYING_POWER",
         f"settled cash not set aside is {_dollars(short_of)} short of what this needs",
     )
@@ -457,7 +459,7 @@ def _outlay_e4(trades: Iterable[WantedTrade]) -> int:
     return outlay
 
 
-def _percent(amount_e4: int, pct: int) -> int:
+def _percent_rounded_up(amount_e4: int, pct: int) -> int:
     return -(-amount_e4 * pct // 100)
 
 

@@ -15,7 +15,7 @@ DOLLAR = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class BarMatch:
     """Effect of a bar on an order."""
 
     triggered: bool = False  # whether its stop was reached on this bar, for the first time
@@ -23,7 +23,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class SpreadLeg:
     """One order of a spread with its bar, and what may still be filled on that bar."""
 
     order: Order
@@ -62,7 +62,7 @@ def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules)
     return max(min(step, price_e4), received // step * step)
 
 
-def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool) -> Match:
+def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool) -> BarMatch:
     """Match an order with the open of a bar, or with what comes after it. `order`: working; its bar
     starts at or after its acceptance; `bar`: with a volume above 0; `left`: units of the bar's
     capacity that orders before this one have left; `at_open`: whether it is the open, else the
@@ -81,13 +81,13 @@ def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool)
 
     qty = min(order.open_qty, left)
     if price_e4 is None or qty <= 0:
-        return Match(triggered)
+        return BarMatch(triggered)
 
-    return Match(triggered, Fill(qty, price_e4))
+    return BarMatch(triggered, Fill(qty, price_e4))
 
 
 def match_spread(
-    legs: Sequence[Leg], net_limit_e4: int | None, units: int, rules: FillRules
+    legs: Sequence[SpreadLeg], net_limit_e4: int | None, units: int, rules: FillRules
 ) -> tuple[Fill, ...] | None:
     """Fills of all legs of a spread on one tick, or None. Each leg fills in full at its bar's open,
     as a market order would: at what other moment of their bars the legs could have been traded

@@ -18,7 +18,12 @@ from ktdeval_qfinzero.pmb import arguments
 from ktdeval_qfinzero.pmb.day_events import settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.frames import day_order_end, read_end
-from ktdeval_qfinzero.pmb.margin import Circumstances, WantedTrade, order_problem, reservation_e4
+from ktdeval_qfinzero.pmb.margin import (
+    TradeCircumstances,
+    WantedTrade,
+    order_problem,
+    reservation_e4,
+)
 from ktdeval_qfinzero.pmb.matching import price_step, slipped
 from ktdeval_qfinzero.pmb.values import (
     FillRules,
@@ -252,7 +257,7 @@ def judge(
     today = engine.hours.session_day(engine.now_ns + 1)
     borrowable = engine.borrowable(account, sold, engine.now_ns)
     reserved = reserved_e4(engine, account.id, replaced)
-    circumstances = Circumstances(today, borrowable, reserved)
+    circumstances = TradeCircumstances(today, borrowable, reserved)
     problem = order_problem(account, trades, marks, session.rules, circumstances)
     if problem is not None:
         return f"{problem.code}: {problem.words}", 0

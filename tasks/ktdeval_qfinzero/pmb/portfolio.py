@@ -43,7 +43,7 @@ class MarginGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lot:
+class _ShortLot:
     """Contracts of one short series that no group has yet, with amounts for one contract."""
 
     contract: OptionContract
@@ -54,7 +54,7 @@ class _Lot:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Pair:
+class _SpreadPair:
     """A short and a long option that can form a spread. The order of the fields is the order in
     which pairs are tried.
     """
@@ -102,7 +102,7 @@ def margin_groups(
     if not shorts:
         return ()
 
-    pairs = _pairs(shorts, longs)
+    pairs = _spread_pairs(shorts, longs)
     ways = [_combinations(shorts)]
     choices = (False, True) if pairs else (False,)
     for every_pair in choices:
@@ -135,7 +135,7 @@ def cash_account_groups(
     return (*covered, *secured, *uncovered)
 
 
-def _cash_secured(put: _Lot) -> MarginGroup:
+def _cash_secured(put: _ShortLot) -> MarginGroup:
     required = put.qty * CONTRACT_SIZE * put.contract.strike_e4
     return MarginGroup("CASH_SECURED", ((put.contract, -put.qty),), required)
 
@@ -173,9 +173,9 @@ def greatest_loss_e4(legs: Mapping[OptionContract, int]) -> int:
     return -least_e4 * CONTRACT_SIZE
 
 
-def _lot(holding: OptionHolding, spot_e4: int, rules: MarginRules) -> _Lot:
+def _lot(holding: OptionHolding, spot_e4: int, rules: MarginRules) -> _ShortLot:
     contract = holding.contract
-    return _Lot(
+    return _ShortLot(
         contract=contract,
         qty=-holding.qty,
         mark_e4=holding.mark_e4,
@@ -184,11 +184,13 @@ def _lot(holding: OptionHolding, spot_e4: int, rules: MarginRules) -> _Lot:
     )
 
 
-def _uncovered(lot: _Lot) -> MarginGroup:
+def _uncovered(lot: _ShortLot) -> MarginGroup:
     return MarginGroup("UNCOVERED", ((lot.contract, -lot.qty),), lot.qty * lot.uncovered_e4)
 
 
-def _cover(shorts: Sequence[_Lot], shares: int) -> tuple[tuple[MarginGroup, ...], tuple[_Lot, ...]]:
+def _cover(
+    shorts: Sequence[_ShortLot], shares: int
+) -> tuple[tuple[MarginGroup, ...], tuple[_ShortLot, ...]]:
     """Cover calls by long shares, or puts by short shares, the largest saving first; return the
     groups and the lots left. The intrinsic value stays required: an assignment pays the strike, so
     shares are worth no more than that.
@@ -213,11 +215,13 @@ def _cover(shorts: Sequence[_Lot], shares: int) -> tuple[tuple[MarginGroup, ...]
     return tuple(groups), tuple(rest)
 
 
-def _pairs(shorts: Sequence[_Lot], longs: Mapping[OptionContract, int]) -> list[_Pair]:
+def _spread_pairs(
+    shorts: Sequence[_ShortLot], longs: Mapping[OptionContract, int]
+) -> list[_SpreadPair]:
     """Return the spreads that can be formed, the largest saving first, then the long option that
     expires first.
     """
-    pairs: list[_Pair] = []
+    pairs: list[_SpreadPair] = []
     for lot in shorts:
         sold = lot.contract
         for bought in longs:
@@ -230,17 +234,17 @@ def _pairs(shorts: Sequence[_Lot], longs: Mapping[OptionContract, int]) -> list[
                 loss_e4 = -difference
 
             cost_e4 = CONTRACT_SIZE * max(0, loss_e4) - lot.uncovered_e4
-            pairs.append(_Pair(cost_e4, bought.expiry, abs(difference), sold, bought))
+            pairs.append(_SpreadPair(cost_e4, bought.expiry, abs(difference), sold, bought))
 
     return sorted(pairs)
 
 
 def _spreads(
-    shorts: Sequence[_Lot],
+    shorts: Sequence[_ShortLot],
     longs: Mapping[OptionContract, int],
-    pairs: Iterable[_Pair],
+    pairs: Iterable[_SpreadPair],
     every_pair: bool,
-) -> tuple[tuple[MarginGroup, ...], tuple[_Lot, ...]]:
+) -> tuple[tuple[MarginGroup, ...], tuple[_ShortLot, ...]]:
     """Form spreads from pairs in their order; return the groups and the lots left. Pairs with short
     options of one expiry are one spread.
     """
@@ -262,7 +266,7 @@ def _spreads(
         loss_e4 = greatest_loss_e4(legs)
         groups.append(MarginGroup("SPREAD", tuple(sorted(legs.items())), loss_e4))
 
-    rest: list[_Lot] = []
+    rest: list[_ShortLot] = []
     for lot in shorts:
         left = short_left[lot.contract]
         if left:
@@ -271,7 +275,7 @@ def _spreads(
     return tuple(groups), tuple(rest)
 
 
-def _combinations(shorts: Sequence[_Lot]) -> tuple[MarginGroup, ...]:
+def _combinations(shorts: Sequence[_ShortLot]) -> tuple[MarginGroup, ...]:
     """Combine uncovered calls with uncovered puts, the largest requirements first. A combination
     requires the larger of both, and the premium of the other option.
     """

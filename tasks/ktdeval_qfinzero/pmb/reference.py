@@ -19,8 +19,8 @@ from ktdeval_qfinzero.data.rows import (
     BorrowRow,
     DealRow,
     DividendRow,
+    MomentSpan,
     Resolution,
-    Span,
     SplitRow,
 )
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
@@ -28,7 +28,7 @@ from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.pmb.day_events import adjusted_contract
 from ktdeval_qfinzero.pmb.values import Instrument
 from ktdeval_qfinzero.trading_hours import TradingHours
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 _EVER = 2**62
 _RECENT = 15 * DAY
@@ -36,7 +36,7 @@ _RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class BrokerReference:
     """Reads a dataset for the broker. Rows of corporate actions are read once and filtered by when
     they became known.
     """
@@ -89,7 +89,7 @@ class Reference:
         key = instrument.underlying if instrument.kind == "OPTION" else ""
         entry = self._listed.get(key)
         if entry is None or entry[0] != as_of_ns:
-            view = View(self.dataset, as_of_ns)
+            view = DatasetView(self.dataset, as_of_ns)
             if instrument.kind == "OPTION":
                 symbols = frozenset(row.symbol for row in view.contracts(key))
             else:
@@ -135,13 +135,13 @@ class Reference:
     ) -> Bars | None:
         """Last complete bar by a moment, as a table of one row; None without any."""
         asset_class: AssetClass = "stock" if instrument.kind == "STOCK" else "option"
-        view = View(self.dataset, as_of_ns)
+        view = DatasetView(self.dataset, as_of_ns)
         bars = view.bars(
-            asset_class, instrument.symbol, resolution, Span(as_of_ns - _RECENT, as_of_ns)
+            asset_class, instrument.symbol, resolution, MomentSpan(as_of_ns - _RECENT, as_of_ns)
         )
 
         if not len(bars):
-            bars = view.bars(asset_class, instrument.symbol, resolution, Span(0, as_of_ns))
+            bars = view.bars(asset_class, instrument.symbol, resolution, MomentSpan(0, as_of_ns))
 
         return bars.take(slice(len(bars) - 1, len(bars))) if len(bars) else None
 

@@ -262,12 +262,12 @@ def to_csv(rows: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
     writer = csv.writer(target, lineterminator="\r\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow([_cell(getattr(row, name)) for name in columns])
+        writer.writerow([_csv_cell(getattr(row, name)) for name in columns])
 
     return target.getvalue()
 
 
-def _cell(value: object) -> object:
+def _csv_cell(value: object) -> object:
     if isinstance(value, NamedInstrument):
         return value.symbol or value.contract
     return "" if value is None else value

@@ -20,18 +20,18 @@ from ktdeval_qfinzero.pmb.events import (
     Traded,
     order_payload,
 )
-from ktdeval_qfinzero.pmb.frames import NEVER, Frame
+from ktdeval_qfinzero.pmb.frames import NEVER, DayFrame
 from ktdeval_qfinzero.pmb.holding_events import MarginCalled, MarginCallMet
 from ktdeval_qfinzero.pmb.margin import (
-    Circumstances,
     MarginState,
-    Problem,
+    TradeCircumstances,
+    TradeProblem,
     WantedTrade,
     liquidation_plan,
     margin_state,
     order_problem,
 )
-from ktdeval_qfinzero.pmb.matching import Leg, capacity, match, match_spread
+from ktdeval_qfinzero.pmb.matching import SpreadLeg, capacity, match, match_spread
 from ktdeval_qfinzero.pmb.placement import OrderSpec, new_order
 from ktdeval_qfinzero.pmb.values import (
     WORKING,
@@ -52,7 +52,7 @@ ONE_CANCELS_OTHER = "ONE_CANCELS_OTHER: another order of its group filled"
 NOTHING_LEFT = "NOTHING_LEFT: what the order was to close is gone"
 
 
-def next_look(account: Account, rules: Rules, frame: Frame, first: int) -> int:
+def next_look(account: Account, rules: Rules, frame: DayFrame, first: int) -> int:
     """Return the first tick, from `first` on, after which a margin call may begin or end; `NEVER`
     if there is none this day. It uses an upper bound of the maintenance requirement, so that no
     call is missed; `review` computes the exact one.
@@ -86,7 +86,7 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
 
     if not state.deficit_e4:
         if account.margin_call_due is not None:
-            engine.emit(MarginCallMet(*_figures(session, state)), now_ns)
+            engine.emit(MarginCallMet(*_margin_call_fields(session, state)), now_ns)
             for order in tuple(engine.state.working.values()):
                 if order.forced:
                     engine.emit(OrderCancelled(order.id, NO_LONGER_NEEDED), now_ns)
@@ -96,7 +96,7 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
     due = account.margin_call_due
     if due is None:
         due = engine.hours.day(engine.day_row + session.rules.margin.call_days)
-        engine.emit(MarginCalled(*_figures(session, state), due.isoformat()), now_ns)
+        engine.emit(MarginCalled(*_margin_call_fields(session, state), due.isoformat()), now_ns)
 
     ends_today = at_close or not session.rules.margin.call_days
     is_due = engine.day > due or (engine.day == due and ends_today)
@@ -120,12 +120,12 @@ def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
         engine.emit(OrderAccepted(order_payload(order), reserve_e4=0), now_ns)
 
 
-def _figures(session: Session, state: MarginState) -> tuple[str, str, int, int]:
+def _margin_call_fields(session: Session, state: MarginState) -> tuple[str, str, int, int]:
     """Return the first fields of the events of a margin call."""
     return session.account_id, session.id, state.equity_e4, state.maintenance_e4
 
 
-def next_tick(order: Order, frame: Frame, first: int) -> int:
+def next_tick(order: Order, frame: DayFrame, first: int) -> int:
     """Return the first tick, from `first` on, at which an order may trigger, fill or expire;
     `NEVER` if there is none this day.
     """
@@ -142,7 +142,7 @@ def next_tick(order: Order, frame: Frame, first: int) -> int:
     return min(_first(can_act, first), _expiry(order, frame))
 
 
-def next_tick_of_spread(orders: Sequence[Order], frame: Frame, first: int) -> int:
+def next_tick_of_spread(orders: Sequence[Order], frame: DayFrame, first: int) -> int:
     """Return the first tick at which all legs have a bar, or the spread expires."""
     first = max(first, int(np.searchsorted(frame.start_ns, orders[0].accepted_ns)))
     columns: list[int] = []
@@ -156,7 +156,9 @@ def next_tick_of_spread(orders: Sequence[Order], frame: Frame, first: int) -> in
     return min(_first(traded, first), _expiry(orders[0], frame))
 
 
-def _reached(order: Order, frame: Frame, first: int, column: int) -> npt.NDArray[np.bool_] | None:
+def _reached(
+    order: Order, frame: DayFrame, first: int, column: int
+) -> npt.NDArray[np.bool_] | None:
     """Return [n] whether a tick reaches the order's price; None if it waits for no price."""
     waits_for_stop = order.stop_e4 is not None and not order.triggered
     price = order.limit_e4
@@ -173,7 +175,7 @@ def _reached(order: Order, frame: Frame, first: int, column: int) -> npt.NDArray
     return frame.low_e4[first:, column] <= price
 
 
-def _expiry(order: Order, frame: Frame) -> int:
+def _expiry(order: Order, frame: DayFrame) -> int:
     if order.expire_ns is None:
         return NEVER
 
@@ -195,7 +197,7 @@ def _first(hits: npt.NDArray[np.bool_], first: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class PendingExecution:
     """A fill of an order that is not recorded yet, and the bar of its price."""
 
     order: Order
@@ -205,7 +207,7 @@ class Execution:
 
 def execute(
     engine: Engine,
-    executions: Sequence[Execution],
+    executions: Sequence[PendingExecution],
     marks: Mapping[str, int],
     known_ns: int,
     now_ns: int,
@@ -214,9 +216,9 @@ def execute(
     Return whether it was filled. There is an execution for each leg; `marks` are those before the
     tick; `known_ns` is the start of the bar, as of which shares can be borrowed.
     """
-    problem: Problem | None = None
+    problem: TradeProblem | None = None
     if not executions[0].order.forced:
-        problem = _problem(engine, executions, marks, known_ns)
+        problem = _fills_problem(engine, executions, marks, known_ns)
 
     if problem is not None:
         reason = f"{problem.code}: {problem.words}"
@@ -250,7 +252,7 @@ def _cancel_filled_by_others(engine: Engine, order: Order, now_ns: int) -> None:
 
 
 def send_bracket(
-    engine: Engine, execution: Execution, accepted_ns: int, now_ns: int
+    engine: Engine, execution: PendingExecution, accepted_ns: int, now_ns: int
 ) -> list[Order]:
     """Send the orders of a bracket for the units of a fill; one cancels the other. They expire when
     their parent does.
@@ -290,9 +292,9 @@ def send_bracket(
     return sent
 
 
-def _problem(
-    engine: Engine, executions: Sequence[Execution], marks: Mapping[str, int], known_ns: int
-) -> Problem | None:
+def _fills_problem(
+    engine: Engine, executions: Sequence[PendingExecution], marks: Mapping[str, int], known_ns: int
+) -> TradeProblem | None:
     """Return the reason for which the account can't carry the fills; None if it can."""
     order = executions[0].order
     session = engine.state.sessions[order.session_id]
@@ -310,7 +312,7 @@ def _problem(
             sold.append(instrument.symbol)
 
     account = engine.state.accounts[order.account_id]
-    circumstances = Circumstances(engine.day, engine.borrowable(account, sold, known_ns))
+    circumstances = TradeCircumstances(engine.day, engine.borrowable(account, sold, known_ns))
 
     return order_problem(account, trades, at_fills, session.rules, circumstances)
 
@@ -321,7 +323,7 @@ _EXPIRED: Mapping[TimeInForce, str] = {
 }
 
 
-def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> None:
+def run_ticks(engine: Engine, session: Session, frame: DayFrame, until_ns: int) -> None:
     """Run the frame's ticks up to a moment; `timeline` does the close itself. Ticks at which no
     order can act and no margin call begins or ends are skipped.
     """
@@ -342,7 +344,7 @@ def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> 
             break
 
         before = len(engine.state.trades)
-        _Tick(engine, session, frame, tick).run()
+        _FrameTick(engine, session, frame, tick).run()
         engine.done = tick + 1
 
         if len(engine.state.trades) > before:
@@ -358,12 +360,12 @@ def run_ticks(engine: Engine, session: Session, frame: Frame, until_ns: int) -> 
         _observe(engine, frame)
 
 
-class _Tick:
+class _FrameTick:
     """One tick, by its index in the frame. Orders act first at the open of its bars, then inside
     them.
     """
 
-    def __init__(self, engine: Engine, session: Session, frame: Frame, tick: int) -> None:
+    def __init__(self, engine: Engine, session: Session, frame: DayFrame, tick: int) -> None:
         self._engine = engine
         self._frame = frame
         self._tick = tick
@@ -371,7 +373,7 @@ class _Tick:
         self._start_ns = int(frame.start_ns[tick])
         self._now_ns = int(frame.tick_ns[tick])
         #: orders of brackets, each with the fill that sent it
-        self._sent: list[tuple[Order, Execution]] = []
+        self._sent: list[tuple[Order, PendingExecution]] = []
         self._taken: dict[int, int] = {}  #: column -> units of its bar that fills have used
         self._triggered: set[str] = set()  #: ids of orders whose stop these bars have reached
 
@@ -456,7 +458,7 @@ class _Tick:
 
         if orders[0].spread_id:
             spread = self._engine.state.spreads[orders[0].spread_id]
-            legs = [Leg(*leg) for leg in zip(orders, bars, left, strict=True)]
+            legs = [SpreadLeg(*leg) for leg in zip(orders, bars, left, strict=True)]
             fills = match_spread(legs, spread.net_limit_e4, spread.units, self._fills)
         else:
             fills = self._match_order(orders[0], bars[0], left[0], at_open=at_open)
@@ -464,7 +466,7 @@ class _Tick:
         if fills is None:
             return
 
-        executions = [Execution(*parts) for parts in zip(orders, fills, bars, strict=True)]
+        executions = [PendingExecution(*parts) for parts in zip(orders, fills, bars, strict=True)]
         marks = self._known_marks(at_open=at_open)
         if not execute(self._engine, executions, marks, self._start_ns, now_ns):
             return
@@ -498,7 +500,7 @@ class _Tick:
     def _take(self, column: int, qty: int) -> None:
         self._taken[column] = self._taken.get(column, 0) + qty
 
-    def _stop_out(self, order: Order, cause: Execution) -> None:
+    def _stop_out(self, order: Order, cause: PendingExecution) -> None:
         """Fill the stop loss of an order that filled inside this bar, if the bar reaches the stop.
         The order of both is unknown: the worse one, fill first, is assumed.
         """
@@ -513,7 +515,7 @@ class _Tick:
         if matched.fill is None:
             return
 
-        execution = Execution(order, matched.fill, cause.bar)
+        execution = PendingExecution(order, matched.fill, cause.bar)
         marks = self._frame.marks_at(self._tick)
         if execute(self._engine, [execution], marks, self._start_ns, self._now_ns):
             self._take(column, matched.fill.qty)
@@ -561,7 +563,7 @@ def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:
             engine.emit(OrderExpired(order_id=order.id, reason=reason), now_ns)
 
 
-def _plan(engine: Engine, frame: Frame, first: int) -> None:
+def _plan(engine: Engine, frame: DayFrame, first: int) -> None:
     """Find the next tick of each working order whose next tick is not known; drop those of orders
     that no longer work.
     """
@@ -578,7 +580,7 @@ def _plan(engine: Engine, frame: Frame, first: int) -> None:
     engine.due = due
 
 
-def _pass(engine: Engine, frame: Frame, stop: int) -> None:
+def _pass(engine: Engine, frame: DayFrame, stop: int) -> None:
     """Pass ticks at which no order acts."""
     if engine.observer is None:
         engine.done = stop
@@ -589,6 +591,6 @@ def _pass(engine: Engine, frame: Frame, stop: int) -> None:
         _observe(engine, frame)
 
 
-def _observe(engine: Engine, frame: Frame) -> None:
+def _observe(engine: Engine, frame: DayFrame) -> None:
     if engine.observer is not None:
         engine.observer(engine.state, frame.marks_at(engine.done))

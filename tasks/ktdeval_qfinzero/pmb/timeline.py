@@ -39,12 +39,12 @@ def open_day(engine: Engine) -> None:
     tickers = dict.fromkeys(instrument.underlying for instrument in engine.instruments())
 
     for ticker in tickers:
-        marks = _split(engine, ticker, marks)
+        marks = _apply_splits(engine, ticker, marks)
         _entitle(engine, ticker)
 
     # After all splits and dividends: a stock may become a share of another one.
     for ticker in tickers:
-        _end(engine, ticker, marks)
+        _end_delisted(engine, ticker, marks)
 
     engine.opened = True
     engine.load_frame(marks)
@@ -114,7 +114,7 @@ def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[
     return of_stocks | engine.visible_marks(options, engine.now_ns - 1)
 
 
-def _split(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
+def _apply_splits(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
     """Apply the day's splits of a stock to orders and positions; return the marks after them."""
     for split in engine.reference.splits_on(ticker, engine.day):
         _cancel_about(engine, ticker, SPLIT)
@@ -136,7 +136,9 @@ def _cancel_about(engine: Engine, ticker: str, reason: str) -> None:
             engine.emit(OrderCancelled(order.id, reason))
 
 
-def _end(engine: Engine, ticker: str, marks: dict[str, int], before: tuple[str, ...] = ()) -> None:
+def _end_delisted(
+    engine: Engine, ticker: str, marks: dict[str, int], before: tuple[str, ...] = ()
+) -> None:
     """End a stock that a deal delists today: cancel its orders, and close positions in it and its
     options. A stock that it becomes may end today, too. `before` are the stocks that became this
     one at this open.
@@ -158,7 +160,7 @@ def _end(engine: Engine, ticker: str, marks: dict[str, int], before: tuple[str, 
             engine.emit(effect)
 
     if deal.into:
-        _end(engine, deal.into, marks, (*before, ticker))
+        _end_delisted(engine, deal.into, marks, (*before, ticker))
 
 
 def _expire_options(engine: Engine, account: Account) -> None:
@@ -174,7 +176,7 @@ def _expire_options(engine: Engine, account: Account) -> None:
 
         stock = Instrument("STOCK", instrument.underlying)
         spot = engine.reference.visible_mark(stock, engine.now_ns)
-        ending = days.Ending(account.id, position, spot, fees, settles)
+        ending = days.EndingPosition(account.id, position, spot, fees, settles)
         is_forbidden = (account.id, instrument.symbol) in engine.state.do_not_exercise
         event = days.expiry_event(ending, do_not_exercise=is_forbidden)
         if event is not None:
@@ -213,7 +215,7 @@ def _assign_early(engine: Engine, account: Account) -> None:
     for instrument in days.early_assignments(account.positions, marks, dividends):
         position = account.positions[instrument.id]
         spot = marks.get(f"STOCK:{instrument.underlying}")
-        ending = days.Ending(account.id, position, spot, fees, tomorrow.isoformat())
+        ending = days.EndingPosition(account.id, position, spot, fees, tomorrow.isoformat())
         engine.emit(days.delivery_event(ending, -position.qty))
 
 

@@ -30,10 +30,10 @@ from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.types import (
     FURTHER_TOOLS,
     REGISTRY,
+    AnswerScores,
     GoldCall,
     GoldTask,
     PredictedCall,
-    Scores,
     expected_ids,
     given_ids,
     known_family,
@@ -66,7 +66,7 @@ def align(rows: int, merits: Mapping[Pair, Merits]) -> dict[int, int]:
     if not columns:
         return {}
 
-    weights = _weights(rows, columns, merits)
+    weights = _pair_weights(rows, columns, merits)
     useful = _useful_columns(rows, weights)
     table = [[weights.get((row, column), 0) for column in useful] for row in range(rows)]
 
@@ -78,7 +78,9 @@ def align(rows: int, merits: Mapping[Pair, Merits]) -> dict[int, int]:
     return aligned
 
 
-def _weights(rows: int, columns: Sequence[int], merits: Mapping[Pair, Merits]) -> dict[Pair, int]:
+def _pair_weights(
+    rows: int, columns: Sequence[int], merits: Mapping[Pair, Merits]
+) -> dict[Pair, int]:
     """Each pair's merits and its rank among equals as one whole number."""
     places = [_place(of_pairs) for of_pairs in zip(*merits.values(), strict=True)]
     base = len(columns) + 1
@@ -192,7 +194,7 @@ _OTHER_TOOL_SCORE: Final = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class _Match:
+class _StepMatch:
     """Scores of a call on a step, and why not more."""
 
     tm: Fraction
@@ -211,7 +213,7 @@ class _Match:
 
 
 @dataclass(frozen=True)
-class _Alignment:
+class _CallAlignment:
     """Steps and the calls they are aligned with: step -> index among `calls`, and what that
     earns.
     """
@@ -219,7 +221,7 @@ class _Alignment:
     golds: tuple[GoldCall, ...]
     calls: tuple[PredictedCall, ...]
     call_indices: Mapping[int, int]
-    matches: Mapping[int, _Match]
+    matches: Mapping[int, _StepMatch]
 
     @property
     def spare(self) -> tuple[PredictedCall, ...]:
@@ -240,7 +242,7 @@ class _Alignment:
 
 def score(
     task: GoldTask, predicted: Sequence[JsonValue] | None, run_context: Mapping[str, str]
-) -> Scores:
+) -> AnswerScores:
     """Score an answer by the rules above. `predicted`: the calls as the model gave them,
     `{tool_name, params}` or `{tool, args}`; None for an unreadable reply; `run_context`:
     `session_id` and `account_id` of the run; only reported figures depend on it. Raises DataError
@@ -248,25 +250,25 @@ def score(
     """
     check_tolerances(task)
     if predicted is None:
-        return Scores(0.0, 0.0, 0.0, ("unreadable_reply",), _no_steps(extra_calls=0))
+        return AnswerScores(0.0, 0.0, 0.0, ("unreadable_reply",), _no_steps(extra_calls=0))
 
     calls, malformed = read_calls(predicted)
     makes_no_call = not malformed and all(call.is_refusal for call in calls)
     if task.refuse or not task.calls:
         if makes_no_call:
-            return Scores(1.0, 1.0, 1.0, (), _no_steps(extra_calls=0))
+            return AnswerScores(1.0, 1.0, 1.0, (), _no_steps(extra_calls=0))
 
         failures = {"missed_refusal"}
         if malformed:
             failures.add("malformed_call")
         detail = _no_steps(extra_calls=len(predicted))
-        return Scores(0.0, 0.0, 0.0, tuple(sorted(failures)), detail)
+        return AnswerScores(0.0, 0.0, 0.0, tuple(sorted(failures)), detail)
 
     alignment = _aligned(task.calls, calls)
-    failures = {"false_refusal"} if makes_no_call else _failures(alignment, malformed)
+    failures = {"false_refusal"} if makes_no_call else _alignment_failures(alignment, malformed)
     detail = _detail(alignment, len(predicted), run_context)
 
-    return Scores(*alignment.means, tuple(sorted(failures)), detail)
+    return AnswerScores(*alignment.means, tuple(sorted(failures)), detail)
 
 
 def check_tolerances(task: GoldTask) -> None:
@@ -285,9 +287,9 @@ def check_tolerances(task: GoldTask) -> None:
 # ---- one step and one call
 
 
-def _match(gold: GoldCall, call: PredictedCall) -> _Match | None:
+def _match(gold: GoldCall, call: PredictedCall) -> _StepMatch | None:
     """Scores of a call on a step; None for a tool of another family."""
-    tm = _tool(gold.tool, call.tool)
+    tm = _tool_score(gold.tool, call.tool)
     if tm == 0:
         return None
 
@@ -311,10 +313,10 @@ def _match(gold: GoldCall, call: PredictedCall) -> _Match | None:
     if params.missing:
         failures.add("missing_param")
 
-    return _Match(tm, pa, ta, frozenset(failures))
+    return _StepMatch(tm, pa, ta, frozenset(failures))
 
 
-def _tool(expected: str, given: str) -> Fraction:
+def _tool_score(expected: str, given: str) -> Fraction:
     if given == expected:
         return ONE
 
@@ -352,20 +354,20 @@ def _time_failures(late: set[str], call: PredictedCall) -> Iterator[str]:
 # ---- all steps and all calls
 
 
-def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _Alignment:
+def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _CallAlignment:
     """Best alignment. Among equally good ones the content of steps and calls decides, never their
     order.
     """
-    rows = sorted(range(len(golds)), key=lambda step: _content(golds[step]))
+    rows = sorted(range(len(golds)), key=lambda step: _gold_content(golds[step]))
     steps_alike = Counter(_expectation(gold) for gold in golds)
     alike = [steps_alike[_expectation(golds[step])] for step in rows]
     columns: list[int] = []  # index of the call of each column
-    matches: dict[Pair, _Match] = {}
+    matches: dict[Pair, _StepMatch] = {}
 
     for copies in _repeats(calls):
         call = calls[copies[0]]
-        earned: dict[int, _Match] = {}
-        again: dict[int, _Match] = {}
+        earned: dict[int, _StepMatch] = {}
+        again: dict[int, _StepMatch] = {}
         for row, step in enumerate(rows):
             match = _match(golds[step], call)
             if match is not None:
@@ -386,12 +388,12 @@ def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _
 
     chosen = align(len(golds), {pair: match.merits for pair, match in matches.items()})
     call_indices: dict[int, int] = {}
-    best: dict[int, _Match] = {}
+    best: dict[int, _StepMatch] = {}
     for row, column in sorted(chosen.items()):
         call_indices[rows[row]] = columns[column]
         best[rows[row]] = matches[row, column]
 
-    return _Alignment(golds, calls, call_indices, best)
+    return _CallAlignment(golds, calls, call_indices, best)
 
 
 def _repeats(calls: Sequence[PredictedCall]) -> list[list[int]]:
@@ -402,7 +404,7 @@ def _repeats(calls: Sequence[PredictedCall]) -> list[list[int]]:
     return [indices[content] for content in sorted(indices)]
 
 
-def _content(gold: GoldCall) -> str:
+def _gold_content(gold: GoldCall) -> str:
     return json.dumps(
         [gold.tool, gold.required, gold.times, gold.optional, gold.endpoint],
         sort_keys=True,
@@ -415,7 +417,7 @@ def _expectation(gold: GoldCall) -> str:
     return json.dumps([gold.tool, gold.required, gold.times], sort_keys=True, default=dict)
 
 
-def _failures(alignment: _Alignment, malformed: int) -> set[str]:
+def _alignment_failures(alignment: _CallAlignment, malformed: int) -> set[str]:
     """Failure modes of the aligned calls, of the calls that are left and of the open steps."""
     failures: set[str] = set()
     for match in alignment.matches.values():
@@ -462,7 +464,7 @@ def _no_steps(extra_calls: int) -> dict[str, JsonValue]:
 
 
 def _detail(
-    alignment: _Alignment, predicted: int, run_context: Mapping[str, str]
+    alignment: _CallAlignment, predicted: int, run_context: Mapping[str, str]
 ) -> dict[str, JsonValue]:
     right_calls = 0
     ids_expected = 0
@@ -485,7 +487,7 @@ def _detail(
     }
 
 
-def _step_detail(alignment: _Alignment, step: int) -> dict[str, JsonValue]:
+def _step_detail(alignment: _CallAlignment, step: int) -> dict[str, JsonValue]:
     """Which predicted call serves a step (`call`, from 0, or None), and what it earns."""
     tool = alignment.golds[step].tool
     match = alignment.matches.get(step)

@@ -23,9 +23,9 @@ from typing import Final
 from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.scoring.types import (
     REFUSAL_NAMES,
+    AnswerScores,
     GoldCall,
     GoldTask,
-    Scores,
     registry_family,
 )
 from ktdeval_qfinzero.scoring.values import (
@@ -57,7 +57,7 @@ _SURPLUS_COST: Final = 0.2
 
 
 @dataclass(frozen=True)
-class _Call:
+class _ParsedCall:
     """A predicted call as far as it can be read."""
 
     name: str | None
@@ -70,31 +70,31 @@ def score_calling(
     predicted: Sequence[JsonValue],
     json_valid: bool = True,
     final_answer: JsonValue = None,
-) -> Scores:
+) -> AnswerScores:
     """Score the calls of one answer. `predicted`: objects with `tool_name, endpoint` and `params`,
     as the model gave them; anything else is tolerated; `json_valid`: whether the reply was valid
     JSON of the asked form; only `jv` and the composite depend on it; `final_answer`: the closing
     answer, an object with `summary` and `assumptions`, or None.
     """
-    calls = [_read(call) for call in predicted]
+    calls = [_read_call(call) for call in predicted]
     validity = float(json_valid)
     closing = _closing(final_answer)
     if not task.calls and not calls:
-        return _scores(dict.fromkeys(WEIGHTS, 1.0) | {"jv": validity})
+        return _weighted_scores(dict.fromkeys(WEIGHTS, 1.0) | {"jv": validity})
     if task.refuse:
         if _refuses(calls):
             answered = 1.0 if isinstance(final_answer, dict) else 0.5
-            return _scores(dict.fromkeys(WEIGHTS, 1.0) | {"jv": validity, "foc": answered})
+            return _weighted_scores(dict.fromkeys(WEIGHTS, 1.0) | {"jv": validity, "foc": answered})
 
         nothing = dict.fromkeys(WEIGHTS, 0.0) | {"jv": validity, "foc": closing}
-        return _scores(nothing, {"missed_refusal"})
+        return _weighted_scores(nothing, {"missed_refusal"})
 
     if not calls:
         nothing = dict.fromkeys(WEIGHTS, 0.0) | {"jv": validity, "ocp": 1.0}
-        return _scores(nothing, {"false_refusal"})
+        return _weighted_scores(nothing, {"false_refusal"})
 
     surplus = max(0, len(calls) - len(task.calls))
-    failures = _failures(calls, task.calls)
+    failures = _logged_failures(calls, task.calls)
     if surplus:
         failures.add("redundant_call")
 
@@ -103,12 +103,12 @@ def score_calling(
         "foc": closing,
         "tm": _mean(_best_tool(calls, gold) for gold in task.calls),
         "pa": _mean(_params(calls, gold) for gold in task.calls),
-        "ta": _mean(_times(calls, gold) for gold in task.calls),
+        "ta": _mean(_times_score(calls, gold) for gold in task.calls),
         "ec": _mean(_best_address(calls, gold) for gold in task.calls),
-        "cos": _order(calls, task.calls),
+        "cos": _order_score(calls, task.calls),
         "ocp": max(0.0, 1.0 - _SURPLUS_COST * surplus),
     }
-    return _scores(terms, failures)
+    return _weighted_scores(terms, failures)
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -117,28 +117,30 @@ def _mean(values: Iterable[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _read(call: JsonValue) -> _Call:
+def _read_call(call: JsonValue) -> _ParsedCall:
     if not isinstance(call, dict):
-        return _Call(None, "", {})
+        return _ParsedCall(None, "", {})
 
     name = call.get("tool_name")
     address = call.get("endpoint")
     params = call.get("params")
-    return _Call(
+    return _ParsedCall(
         name=name if isinstance(name, str) else None,
         address=address if isinstance(address, str) else "",
         params=params if isinstance(params, dict) else {},
     )
 
 
-def _scores(terms: Mapping[str, float], failures: AbstractSet[str] = frozenset()) -> Scores:
+def _weighted_scores(
+    terms: Mapping[str, float], failures: AbstractSet[str] = frozenset()
+) -> AnswerScores:
     if not terms["jv"]:
         failures = failures | {"invalid_json"}
 
     weighted = 100.0 * math.fsum(weight * terms[name] for name, weight in WEIGHTS.items())
     further = {name: terms[name] for name in ("ec", "cos", "jv", "ocp", "foc")}
 
-    return Scores(
+    return AnswerScores(
         terms["tm"],
         terms["pa"],
         terms["ta"],
@@ -147,7 +149,7 @@ def _scores(terms: Mapping[str, float], failures: AbstractSet[str] = frozenset()
     )
 
 
-def _refuses(calls: Sequence[_Call]) -> bool:
+def _refuses(calls: Sequence[_ParsedCall]) -> bool:
     """Whether no call asks for a service."""
     return all(call.name is not None and call.name.upper() in REFUSAL_NAMES for call in calls)
 
@@ -158,7 +160,7 @@ def _closing(final_answer: JsonValue) -> float:
     return 0.5 * bool(final_answer.get("summary")) + 0.5 * ("assumptions" in final_answer)
 
 
-def _tool(call: _Call, gold: GoldCall) -> float:
+def _tool_score(call: _ParsedCall, gold: GoldCall) -> float:
     if call.name == gold.tool:
         return 1.0
 
@@ -169,24 +171,24 @@ def _tool(call: _Call, gold: GoldCall) -> float:
     return 0.0
 
 
-def _best_tool(calls: Sequence[_Call], gold: GoldCall) -> float:
-    return max((_tool(call, gold) for call in calls), default=0.0)
+def _best_tool(calls: Sequence[_ParsedCall], gold: GoldCall) -> float:
+    return max((_tool_score(call, gold) for call in calls), default=0.0)
 
 
-def _candidates(calls: Sequence[_Call], gold: GoldCall) -> list[_Call]:
+def _candidates(calls: Sequence[_ParsedCall], gold: GoldCall) -> list[_ParsedCall]:
     """Calls of the expected tool or of another one of its family."""
-    return [call for call in calls if _tool(call, gold) > 0]
+    return [call for call in calls if _tool_score(call, gold) > 0]
 
 
-def _object(call: _Call, gold: GoldCall) -> float:
+def _params_score(call: _ParsedCall, gold: GoldCall) -> float:
     return reference_object(call.params, gold.required, CALLING_RULES)
 
 
-def _params(calls: Sequence[_Call], gold: GoldCall) -> float:
-    return max((_object(call, gold) for call in _candidates(calls, gold)), default=0.0)
+def _params(calls: Sequence[_ParsedCall], gold: GoldCall) -> float:
+    return max((_params_score(call, gold) for call in _candidates(calls, gold)), default=0.0)
 
 
-def _times(calls: Sequence[_Call], gold: GoldCall) -> float:
+def _times_score(calls: Sequence[_ParsedCall], gold: GoldCall) -> float:
     if not gold.times:
         return 1.0
 
@@ -218,7 +220,7 @@ def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
     return float(reference_within(left, right, tolerance))
 
 
-def _address(call: _Call, gold: GoldCall) -> float:
+def _address(call: _ParsedCall, gold: GoldCall) -> float:
     if gold.endpoint is None:
         return 1.0
 
@@ -231,11 +233,11 @@ def _address(call: _Call, gold: GoldCall) -> float:
     return _FIRST_SEGMENT_SCORE if given.startswith(first_segment) else 0.0
 
 
-def _best_address(calls: Sequence[_Call], gold: GoldCall) -> float:
+def _best_address(calls: Sequence[_ParsedCall], gold: GoldCall) -> float:
     return max(_address(call, gold) for call in calls)
 
 
-def _failures(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> set[str]:
+def _logged_failures(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> set[str]:
     """Failures as the public code logs them. It logs too much: calls that another expected call
     needs count against this one.
     """
@@ -247,8 +249,8 @@ def _failures(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> set[str]:
             failures.add("wrong_endpoint" if address > 0 else "hallucinated_endpoint")
 
         fits = _candidates(calls, gold)
-        best = max(fits, key=lambda call: _object(call, gold), default=None)
-        if best is not None and _object(best, gold) > 0:
+        best = max(fits, key=lambda call: _params_score(call, gold), default=None)
+        if best is not None and _params_score(best, gold) > 0:
             failures |= reference_failures(best.params, gold.required, CALLING_RULES)
 
         if any(call.name == gold.tool and _fields(call.params, gold) < 1 for call in calls):
@@ -261,18 +263,18 @@ def _failures(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> set[str]:
     return failures
 
 
-def _tool_failures(calls: Sequence[_Call], gold: GoldCall) -> set[str]:
+def _tool_failures(calls: Sequence[_ParsedCall], gold: GoldCall) -> set[str]:
     """Failures of the calls before the first of the expected tool."""
     failures: set[str] = set()
     for call in calls:
         if call.name == gold.tool:
             break
-        failures.add("wrong_tool_action" if _tool(call, gold) > 0 else "wrong_tool_family")
+        failures.add("wrong_tool_action" if _tool_score(call, gold) > 0 else "wrong_tool_family")
 
     return failures
 
 
-def _order(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> float:
+def _order_score(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> float:
     """1 less the share of matched pairs that stand the wrong way round; expected calls that are
     absent cost nothing.
     """
@@ -283,7 +285,7 @@ def _order(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> float:
     return 1.0 - inverted_share(positions) if len(positions) > 1 else 0.0
 
 
-def _positions(calls: Sequence[_Call], golds: Sequence[GoldCall]) -> list[int]:
+def _positions(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> list[int]:
     """For each expected call in turn the first position of its name that no earlier one took;
     absent names are left out.
     """

@@ -23,9 +23,9 @@ from ktdeval_qfinzero.scoring.reference_calling import inverted_share
 from ktdeval_qfinzero.scoring.types import (
     PLANNING_ENDPOINTS,
     RUN_IDS,
+    AnswerScores,
     GoldCall,
     GoldTask,
-    Scores,
     prefix_family,
     with_run_ids,
 )
@@ -54,7 +54,7 @@ _SURPLUS_COST: Final = 0.15
 
 
 @dataclass(frozen=True)
-class _Call:
+class _ParsedCall:
     """A predicted call with the address and method that it names or that its name implies; `args`
     is None if not an object.
     """
@@ -70,7 +70,7 @@ def score_planning(
     predicted: Sequence[JsonValue],
     run_context: Mapping[str, str],
     json_valid: bool = True,
-) -> Scores:
+) -> AnswerScores:
     """Score the calls of one plan. `predicted`: objects with `tool` and `args`, and perhaps
     `endpoint` and `method`; anything else is tolerated; `run_context`: `session_id` and
     `account_id` of the run; `json_valid`: whether the reply was JSON; an unreadable reply without
@@ -80,18 +80,18 @@ def score_planning(
     if not predicted and not json_valid:
         # no fault in the run either
         nothing = dict.fromkeys(WEIGHTS, 0.0) | {"tm_name_only": 0.0, "er": 1.0, "ef": 1.0}
-        return _scores(nothing | {"rs": float(not is_recovery)}, {"invalid_json"})
+        return _weighted_scores(nothing | {"rs": float(not is_recovery)}, {"invalid_json"})
 
-    read = (_read(item) for item in predicted)
+    read = (_read_call(item) for item in predicted)
     calls = [call for call in read if call is not None]
     steps = [_with_ids(step, run_context) for step in task.calls]
     surplus = max(0, len(predicted) - len(steps))
     recovers = not is_recovery or _recovers(calls, steps)
     terms = {
-        "tm_name_only": _mean([_best_name(calls, step) for step in steps]),
-        "tm": _mean([_best_tool(calls, step) for step in steps]),
-        "pa": _mean([_params(calls, step) for step in steps]),
-        "ta": _mean([_times(calls, step) for step in steps]),
+        "tm_name_only": _mean_or_zero([_best_name(calls, step) for step in steps]),
+        "tm": _mean_or_zero([_best_tool(calls, step) for step in steps]),
+        "pa": _mean_or_zero([_params(calls, step) for step in steps]),
+        "ta": _mean_or_zero([_times_score(calls, step) for step in steps]),
         "ss": 1.0,
         "er": 1.0,
         "dc": _dependencies(calls, task.calls),
@@ -101,32 +101,32 @@ def score_planning(
 
     failures: set[str] = set()
     for step in steps:
-        failures |= _failures(calls, step)
+        failures |= _step_failures(calls, step)
     if not predicted:
         failures.add("false_refusal")
     if surplus:
         failures.add("redundant_call")
-    if _order(calls, task.calls) < 1:
+    if _order_score(calls, task.calls) < 1:
         failures.add("wrong_call_order")
     if not recovers:
         failures.add("recovery_failed")
 
-    return _scores(terms, failures)
+    return _weighted_scores(terms, failures)
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean_or_zero(values: Sequence[float]) -> float:
     """Mean of values, 0 without any."""
     return math.fsum(values) / (len(values) or 1)
 
 
-def _recovers(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> bool:
+def _recovers(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> bool:
     """Whether some call is of the family of the second step, which must be tried again."""
     if len(steps) < 2:
         return False
     return bool(_candidates(calls, steps[1]))
 
 
-def _scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> Scores:
+def _weighted_scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> AnswerScores:
     weighted = math.fsum(weight * terms[name] for name, weight in WEIGHTS.items())
     detail = {
         "tm_name_only": terms["tm_name_only"],
@@ -138,10 +138,10 @@ def _scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> Scores:
         "ss": terms["ss"],
         "er": terms["er"],
     }
-    return Scores(terms["tm"], terms["pa"], terms["ta"], tuple(sorted(failures)), detail)
+    return AnswerScores(terms["tm"], terms["pa"], terms["ta"], tuple(sorted(failures)), detail)
 
 
-def _read(item: JsonValue) -> _Call | None:
+def _read_call(item: JsonValue) -> _ParsedCall | None:
     """A call that can be read; None of what is not an object, or has a name that is not text."""
     name = item.get("tool", "") if isinstance(item, dict) else None
     if not isinstance(item, dict) or not isinstance(name, str):
@@ -152,7 +152,7 @@ def _read(item: JsonValue) -> _Call | None:
     method = item.get("method")
     args = item.get("args", {})
 
-    return _Call(
+    return _ParsedCall(
         name=name,
         address=address if isinstance(address, str) and address else implied_address,
         method=method.upper() if isinstance(method, str) and method else implied_method,
@@ -189,26 +189,26 @@ def _substituted(value: JsonValue, run_context: Mapping[str, str]) -> JsonValue:
     return value
 
 
-def _name(name: str, expected: str) -> float:
+def _name_score(name: str, expected: str) -> float:
     if name == expected:
         return 1.0
     return _OTHER_TOOL_SCORE if prefix_family(name) == prefix_family(expected) else 0.0
 
 
-def _best_name(calls: Sequence[_Call], step: GoldCall) -> float:
-    return max((_name(call.name, step.tool) for call in calls), default=0.0)
+def _best_name(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
+    return max((_name_score(call.name, step.tool) for call in calls), default=0.0)
 
 
-def _tool(call: _Call, step: GoldCall) -> float:
+def _tool_score(call: _ParsedCall, step: GoldCall) -> float:
     """Weighted sum of the scores of name, address and method."""
-    name = _name(call.name, step.tool)
+    name = _name_score(call.name, step.tool)
     address = _address(call.address, step.endpoint)
     method = float(not call.method or call.method == (step.method or "").upper())
     return 0.5 * name + 0.3 * address + 0.2 * method
 
 
-def _best_tool(calls: Sequence[_Call], step: GoldCall) -> float:
-    return max((_tool(call, step) for call in calls), default=0.0)
+def _best_tool(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
+    return max((_tool_score(call, step) for call in calls), default=0.0)
 
 
 def _address(given: str, expected: str | None) -> float:
@@ -229,16 +229,16 @@ def _segments(address: str) -> list[str]:
     return [part for part in address.lower().split("/") if part]
 
 
-def _candidates(calls: Sequence[_Call], step: GoldCall) -> list[_Call]:
+def _candidates(calls: Sequence[_ParsedCall], step: GoldCall) -> list[_ParsedCall]:
     """Calls of the expected tool or of another one of its family."""
-    return [call for call in calls if _name(call.name, step.tool) > 0]
+    return [call for call in calls if _name_score(call.name, step.tool) > 0]
 
 
-def _params(calls: Sequence[_Call], step: GoldCall) -> float:
-    return max((_object(call, step) for call in _candidates(calls, step)), default=0.0)
+def _params(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
+    return max((_args_score(call, step) for call in _candidates(calls, step)), default=0.0)
 
 
-def _object(call: _Call, step: GoldCall) -> float:
+def _args_score(call: _ParsedCall, step: GoldCall) -> float:
     if not step.required:
         return 1.0
     if call.args is None:
@@ -247,13 +247,13 @@ def _object(call: _Call, step: GoldCall) -> float:
     return reference_object(call.args, step.required, PLANNING_RULES)
 
 
-def _times(calls: Sequence[_Call], step: GoldCall) -> float:
+def _times_score(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
     if not time_fields(step.times):
         return 1.0
     return max((_fields(call, step) for call in _candidates(calls, step)), default=0.0)
 
 
-def _fields(call: _Call, step: GoldCall) -> float:
+def _fields(call: _ParsedCall, step: GoldCall) -> float:
     """Mean score of a call's time fields, of which there is at least one."""
     args = call.args or {}
     tolerance = tolerance_of(step.times)
@@ -281,7 +281,7 @@ def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
     return float(reference_within(predicted_time, expected_time, tolerance))
 
 
-def _failures(calls: Sequence[_Call], step: GoldCall) -> set[str]:
+def _step_failures(calls: Sequence[_ParsedCall], step: GoldCall) -> set[str]:
     """Failures of a step as the public code logs them. It logs too much: each call of the family
     that misses a time counts.
     """
@@ -295,8 +295,8 @@ def _failures(calls: Sequence[_Call], step: GoldCall) -> set[str]:
         failures.add("wrong_tool_action")
 
     candidates = _candidates(calls, step)
-    best = max(candidates, key=lambda call: _object(call, step), default=None)
-    if best is not None and best.args is not None and _object(best, step) > 0:
+    best = max(candidates, key=lambda call: _args_score(call, step), default=None)
+    if best is not None and best.args is not None and _args_score(best, step) > 0:
         failures |= reference_failures(best.args, step.required, PLANNING_RULES)
 
     if time_fields(step.times) and any(_fields(call, step) < 1 for call in candidates):
@@ -305,7 +305,7 @@ def _failures(calls: Sequence[_Call], step: GoldCall) -> set[str]:
     return failures
 
 
-def _dependencies(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
+def _dependencies(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
     """0.6 of the order of the calls and 0.4 of the steps whose run ids some call names; 1 without
     any call.
     """
@@ -313,24 +313,24 @@ def _dependencies(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
         return 1.0
 
     named = [1.0 if _names_ids(_candidates(calls, step), step) else 0.5 for step in steps]
-    return 0.6 * _order(calls, steps) + 0.4 * _mean(named)
+    return 0.6 * _order_score(calls, steps) + 0.4 * _mean_or_zero(named)
 
 
-def _order(calls: Sequence[_Call], steps: Sequence[GoldCall]) -> float:
+def _order_score(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
     """1 less the share of inverted pairs, where each step in turn takes the first call of its
     family that is left.
     """
     positions: list[int] = []
     for step in steps:
         for index, call in enumerate(calls):
-            if index not in positions and _name(call.name, step.tool) > 0:
+            if index not in positions and _name_score(call.name, step.tool) > 0:
                 positions.append(index)
                 break
 
     return 1.0 - inverted_share(positions) if len(positions) > 1 else 1.0
 
 
-def _names_ids(fits: Sequence[_Call], step: GoldCall) -> bool:
+def _names_ids(fits: Sequence[_ParsedCall], step: GoldCall) -> bool:
     """Whether one call of the step's family gives all the run ids that the step asks for, whatever
     their values.
     """
@@ -341,6 +341,6 @@ def _names_ids(fits: Sequence[_Call], step: GoldCall) -> bool:
     return any(_gives_all(call, id_names) for call in fits)
 
 
-def _gives_all(call: _Call, names: Sequence[str]) -> bool:
+def _gives_all(call: _ParsedCall, names: Sequence[str]) -> bool:
     args = call.args or {}
     return all(args.get(name) for name in names)

@@ -103,7 +103,7 @@ def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
         task = task_from_row(row.value, row.where)
         if task.id in tasks:
             raise DataError(
-                f"{row.where}: a second task {_shown(task.id)}; ids are unique in a file"
+                f"{row.where}: a second task {_shown_value(task.id)}; ids are unique in a file"
             )
 
         tasks[task.id] = task
@@ -205,7 +205,7 @@ def _check_times(times: Mapping[str, JsonValue], where: str) -> None:
     tolerance = times.get("tolerance", EXACT)
     if not isinstance(tolerance, str) or tolerance not in TOLERANCE_SECONDS:
         raise DataError(
-            f"{where}: unknown tolerance {_shown(tolerance)}; give one of"
+            f"{where}: unknown tolerance {_shown_value(tolerance)}; give one of"
             f" {', '.join(TOLERANCE_SECONDS)}"
         )
 
@@ -216,7 +216,7 @@ def _check_times(times: Mapping[str, JsonValue], where: str) -> None:
                 f" {_MINUTES_SUFFIX}"
             )
             raise DataError(
-                f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give an ISO 8601 {form}"
+                f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown_value(value)}; give an ISO 8601 {form}"
             )
 
 
@@ -232,6 +232,6 @@ def _is_time(name: str, value: JsonValue) -> bool:
     )
 
 
-def _shown(value: JsonValue) -> str:
+def _shown_value(value: JsonValue) -> str:
     """A value in an error message, short whatever the file holds."""
     return repr(value)[:_MAX_SHOWN_CHARS]

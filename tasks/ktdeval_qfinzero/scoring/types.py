@@ -61,7 +61,7 @@ class GoldTask:
 
 
 @dataclass(frozen=True)
-class Scores:
+class AnswerScores:
     """Scores of one answer on one task: tool match, parameter accuracy and time alignment, each
     from 0 to 1.
     """
@@ -163,12 +163,12 @@ def read_calls(predicted: Sequence[JsonValue]) -> tuple[tuple[PredictedCall, ...
     `tool_name` or `tool` that is not blank, and `params` or `args` that are an object, null or
     absent, nested at most `MAX_DEPTH` levels.
     """
-    read = (_read(item, index) for index, item in enumerate(predicted))
+    read = (_read_call(item, index) for index, item in enumerate(predicted))
     calls = tuple(call for call in read if call is not None)
     return calls, len(predicted) - len(calls)
 
 
-def _read(item: JsonValue, index: int) -> PredictedCall | None:
+def _read_call(item: JsonValue, index: int) -> PredictedCall | None:
     if not isinstance(item, dict):
         return None
 

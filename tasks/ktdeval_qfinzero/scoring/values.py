@@ -84,7 +84,7 @@ def reference_within(predicted: datetime, expected: datetime, tolerance: str) ->
 
 
 @dataclass(frozen=True)
-class Instant:
+class DateOrMoment:
     """A date, or a moment of it; `ns` are since 1970 in UTC, of a date None."""
 
     day: date
@@ -98,7 +98,7 @@ class Instant:
         return (self.day.toordinal() - _EPOCH.toordinal()) * 86_400 * _SECOND
 
 
-def instant_of(text: str) -> Instant | None:
+def instant_of(text: str) -> DateOrMoment | None:
     """Read an ISO 8601 date, or date and time; without an offset it is UTC. None for anything else.
     A blank may stand for the `T`, seconds may be absent, fractions have up to nine digits, and a
     date may say that it is UTC.
@@ -110,7 +110,7 @@ def instant_of(text: str) -> Instant | None:
     day = _DATE.fullmatch(text)
     try:
         if day:
-            return Instant(date.fromisoformat(day[1]))
+            return DateOrMoment(date.fromisoformat(day[1]))
         if not _MOMENT.fullmatch(text):
             return None
 
@@ -119,7 +119,7 @@ def instant_of(text: str) -> Instant | None:
         return None
 
 
-def _moment_of(text: str) -> Instant:
+def _moment_of(text: str) -> DateOrMoment:
     """Read text of the form `_MOMENT`, in upper case; raises ValueError or OverflowError for a time
     that does not exist.
     """
@@ -128,7 +128,9 @@ def _moment_of(text: str) -> Instant:
     digits = re.search(r"[.,]([0-9]+)", text)
     finer_ns = int(digits[1][6:].ljust(3, "0")) if digits else 0
 
-    return Instant(moment.date(), (moment - _EPOCH) // timedelta(microseconds=1) * 1_000 + finer_ns)
+    return DateOrMoment(
+        moment.date(), (moment - _EPOCH) // timedelta(microseconds=1) * 1_000 + finer_ns
+    )
 
 
 def is_within(predicted: JsonValue, expected: JsonValue, tolerance: str) -> bool:
@@ -294,7 +296,7 @@ def _near(a: float, b: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ObjectComparison:
     """Outcome of a recursive comparison; `missing` (absent or null) and `wrong` are dotted
     paths.
     """
@@ -315,7 +317,7 @@ def is_placeholder(value: JsonValue) -> bool:
 
 def compare_objects(
     predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]
-) -> Comparison:
+) -> ObjectComparison:
     """Compare the comparable keys of `expected`, each with equal weight; other keys of `predicted`
     are not looked at.
     """
@@ -331,22 +333,22 @@ def compare_objects(
             missing += part.missing
             wrong += part.wrong
 
-    return Comparison(total / count if count else None, tuple(missing), tuple(wrong))
+    return ObjectComparison(total / count if count else None, tuple(missing), tuple(wrong))
 
 
-def _compare_key(predicted: JsonValue, expected: JsonValue, key: str) -> Comparison:
+def _compare_key(predicted: JsonValue, expected: JsonValue, key: str) -> ObjectComparison:
     """Compare one key; null is as good as absent, and is right only where null is expected."""
     if predicted is None:
-        return Comparison(ONE) if expected is None else Comparison(ZERO, missing=(key,))
+        return ObjectComparison(ONE) if expected is None else ObjectComparison(ZERO, missing=(key,))
 
     if isinstance(expected, dict) and isinstance(predicted, dict) and expected:
         inner = compare_objects(predicted, expected)
         missing = tuple(f"{key}.{path}" for path in inner.missing)
         wrong = tuple(f"{key}.{path}" for path in inner.wrong)
-        return Comparison(inner.score, missing, wrong)
+        return ObjectComparison(inner.score, missing, wrong)
 
     score = _compare_value(predicted, expected, key)
-    return Comparison(score) if score == 1 else Comparison(score, wrong=(key,))
+    return ObjectComparison(score) if score == 1 else ObjectComparison(score, wrong=(key,))
 
 
 def _is_comparable(expected: JsonValue) -> bool:
@@ -400,14 +402,14 @@ def _item_key(item: JsonValue) -> str:
     """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, at any depth, and true is
     not a number.
     """
-    return json.dumps(_plain(item), sort_keys=True)
+    return json.dumps(_normalised_item(item), sort_keys=True)
 
 
-def _plain(item: JsonValue) -> JsonValue:
+def _normalised_item(item: JsonValue) -> JsonValue:
     if isinstance(item, dict):
-        return {key: _plain(part) for key, part in item.items()}
+        return {key: _normalised_item(part) for key, part in item.items()}
     if isinstance(item, list):
-        return [_plain(part) for part in item]
+        return [_normalised_item(part) for part in item]
     if isinstance(item, str):
         return item.strip()
     if isinstance(item, float) and item.is_integer():

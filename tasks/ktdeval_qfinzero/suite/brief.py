@@ -19,7 +19,7 @@ import msgspec
 
 from ktdeval.errors import DataError
 from ktdeval.values.jsonio import JsonValue, content_hash, sha256_hex
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Item
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, BenchmarkItem
 from ktdeval_qfinzero.benchmark.wordings import clock_text
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.esp.arguments import StreamQuery
@@ -29,7 +29,7 @@ from ktdeval_qfinzero.pmb.arguments import CreateSession
 from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring.types import with_run_ids
 from ktdeval_qfinzero.suite.config import SuiteConfig
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 _FOLDER = Path(__file__).with_name("prompts")
 _PROMPTS: Final = (
@@ -79,7 +79,7 @@ def tool_hashes() -> dict[str, str]:
     }
 
 
-def system_text(config: SuiteConfig, view: View, closed_days: Sequence[date]) -> str:
+def system_text(config: SuiteConfig, view: DatasetView, closed_days: Sequence[date]) -> str:
     """System prompt of an item of our own. `view`: the data as of the item's clock: what is listed
     by then is named; `closed_days`: weekdays without a session that are named.
     """
@@ -97,7 +97,7 @@ def system_text(config: SuiteConfig, view: View, closed_days: Sequence[date]) ->
         closed = f"weekends and on {', '.join(map(str, closed_days))}"
 
     return Template(prompt_text("system")).substitute(
-        _shared(config),
+        _shared_words(config),
         clock=clock_words(view.as_of_ns),
         stocks=", ".join(stocks) or "none",
         coins=", ".join(coins) or "none",
@@ -107,7 +107,7 @@ def system_text(config: SuiteConfig, view: View, closed_days: Sequence[date]) ->
 
 def public_system_text(config: SuiteConfig) -> str:
     """System prompt of a task of a file: no clock, no market of ours."""
-    return Template(prompt_text("public")).substitute(_shared(config))
+    return Template(prompt_text("public")).substitute(_shared_words(config))
 
 
 def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> str:
@@ -122,7 +122,7 @@ def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> s
     )
 
 
-def _shared(config: SuiteConfig) -> Mapping[str, str]:
+def _shared_words(config: SuiteConfig) -> Mapping[str, str]:
     is_text = config.calls == "text"
     return {
         "how": prompt_text(f"{config.calls}_{config.execution}"),
@@ -140,13 +140,13 @@ def tools_text() -> str:
     """
     paragraphs = [prompt_text("text_tools")]
     for each in catalogue().operations:
-        arguments = json.dumps(_described(each), ensure_ascii=False, separators=(",", ":"))
+        arguments = json.dumps(_arguments_schema(each), ensure_ascii=False, separators=(",", ":"))
         paragraphs.append(f"## {each.name}\n\n{each.summary}\nArguments: {arguments}")
 
     return "\n\n".join(paragraphs)
 
 
-def _described(operation: Operation) -> JsonValue:
+def _arguments_schema(operation: Operation) -> JsonValue:
     """JSON Schema of an operation's arguments, as shown in text; the stream's cursor is of its own
     kind, and stays.
     """
@@ -154,17 +154,19 @@ def _described(operation: Operation) -> JsonValue:
     if operation.takes is not StreamQuery:
         properties.pop("cursor", None)
 
-    return _shortened({**operation.parameters, "properties": properties})
+    return _shortened_schema({**operation.parameters, "properties": properties})
 
 
-def _shortened(schema: Schema) -> dict[str, JsonValue]:
+def _shortened_schema(schema: Schema) -> dict[str, JsonValue]:
     """Schema without limits on lengths and patterns."""
     short: dict[str, JsonValue] = {}
     for keyword, value in schema.items():
         if keyword == "properties" and isinstance(value, Mapping):
-            short[keyword] = {name: _shortened(_schema(part)) for name, part in value.items()}
+            short[keyword] = {
+                name: _shortened_schema(_schema(part)) for name, part in value.items()
+            }
         elif keyword == "items" and isinstance(value, Mapping):
-            short[keyword] = _shortened(value)
+            short[keyword] = _shortened_schema(value)
         elif keyword not in _OMITTED:
             short[keyword] = value
 
@@ -205,7 +207,7 @@ class Situation:
         )
 
 
-def situation_of(item: Item) -> Situation:
+def situation_of(item: BenchmarkItem) -> Situation:
     """Situation that the setup of an item makes. Raises DataError if it opens more than one account
     or session, which there are no words for.
     """

@@ -25,7 +25,7 @@ from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring import paper
 from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
-from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Scores, with_run_ids
+from ktdeval_qfinzero.scoring.types import REFUSE, AnswerScores, GoldCall, GoldTask, with_run_ids
 from ktdeval_qfinzero.suite.config import Rules
 
 RULE_SETS: Final[tuple[Rules, ...]] = ("paper", "reference")
@@ -71,7 +71,7 @@ class Earned(Value, frozen=True):
     ta: float
 
     @staticmethod
-    def of(scores: Scores) -> Earned:
+    def of(scores: AnswerScores) -> Earned:
         """Take the figures of scores."""
         return Earned(overall=scores.overall, tm=scores.tm, pa=scores.pa, ta=scores.ta)
 
@@ -120,7 +120,7 @@ class _PaperDetail(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Graded:
+class AnswerGrades:
     """Grades of an answer."""
 
     earned: Mapping[Rules, Earned]
@@ -159,7 +159,7 @@ class Graded:
         return flat
 
     @staticmethod
-    def of(scores: Mapping[str, JsonValue]) -> Graded:
+    def of(scores: Mapping[str, JsonValue]) -> AnswerGrades:
         """Read the flat form back."""
         flat = converted(scores, _FlatScores)
         earned: dict[Rules, Earned] = {}
@@ -167,7 +167,7 @@ class Graded:
             figures = {name: scores[f"{rules}_{name}"] for name in METRICS}
             earned[rules] = converted(figures, Earned)
 
-        return Graded(
+        return AnswerGrades(
             earned=earned,
             exact=flat.exact,
             no_call=flat.no_call,
@@ -186,26 +186,26 @@ def _names_after(prefix: str, scores: Mapping[str, JsonValue]) -> tuple[str, ...
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedItem:
     """An item that was put to a model; `graded` and `status` are None without a valid submission.
     Of one whose model call `failed` nothing is known.
     """
 
     item: str
     facts: Facts
-    graded: Graded | None
+    graded: AnswerGrades | None
     status: str | None
     failed: bool = False
 
     @staticmethod
-    def of(record: AnswerRecord) -> Asked:
+    def of(record: AnswerRecord) -> AskedItem:
         """Decode a record."""
         facts = from_plain(record.facts, Facts, record.sample)
         if record.answer is None:
-            return Asked(record.sample, facts, None, None, record.provenance == "error")
+            return AskedItem(record.sample, facts, None, None, record.provenance == "error")
 
         status = str(record.answer["status"])
-        return Asked(record.sample, facts, Graded.of(record.scores), status)
+        return AskedItem(record.sample, facts, AnswerGrades.of(record.scores), status)
 
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
@@ -282,7 +282,7 @@ _NOTHING: Final = Answer(status="done", summary="", calls=())
 
 
 @dataclass(frozen=True)
-class Expectation:
+class ExpectedCalls:
     """Expected calls that answers are compared with."""
 
     task: GoldTask  # the expected calls
@@ -290,7 +290,7 @@ class Expectation:
     is_own: bool  # whether it is an item of our own; a task of a file is scored as it stands
 
 
-def grade(rules: Rules, expectation: Expectation, answer: Answer) -> Scores:
+def grade(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerScores:
     """Score an answer under one rule set. Of an item of our own the paper's rules see calls with
     the defaults of their tools; the public rules see ids instead of `{session_id}` and
     `{account_id}` (to the calling scorer braces are not a placeholder), and a refusal as the
@@ -316,7 +316,7 @@ def grade(rules: Rules, expectation: Expectation, answer: Answer) -> Scores:
     return score_calling(task, predicted, final_answer={"summary": answer.summary})
 
 
-def _complete_calls(expectation: Expectation, answer: Answer) -> list[JsonValue]:
+def _complete_calls(expectation: ExpectedCalls, answer: Answer) -> list[JsonValue]:
     """Calls with the defaults of their tools, where the item is our own."""
     calls: list[JsonValue] = []
     for call in answer.calls:
@@ -341,7 +341,7 @@ def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
     return replace(task, calls=tuple(calls))
 
 
-def graded(rules: Rules, expectation: Expectation, answer: Answer) -> Graded:
+def graded(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerGrades:
     """Grade an answer under both rule sets; `rules` is that of the headline, whose failure modes
     count.
     """
@@ -354,7 +354,7 @@ def graded(rules: Rules, expectation: Expectation, answer: Answer) -> Graded:
     else:
         no_call = "false_refusal" in ours.failure_modes
 
-    return Graded(
+    return AnswerGrades(
         earned={each: Earned.of(scores) for each, scores in both.items()},
         exact=is_exact(ours),
         no_call=no_call,
@@ -365,19 +365,23 @@ def graded(rules: Rules, expectation: Expectation, answer: Answer) -> Graded:
     )
 
 
-def is_exact(scores: Scores) -> bool:
+def is_exact(scores: AnswerScores) -> bool:
     """Whether nothing is wrong, absent or too much, by scores under the rules of the paper."""
     return scores.tm == scores.pa == scores.ta == 1.0 and scores.detail["extra_calls"] == 0
 
 
-def _precision(task: GoldTask, scores: Scores, answer: Answer, share: float | None) -> float | None:
+def _precision(
+    task: GoldTask, scores: AnswerScores, answer: Answer, share: float | None
+) -> float | None:
     """Share of the calls that serve a step; None without any call, pseudo-calls aside."""
     if not answer.calls or (task.refuse and scores.tm == 1.0):
         return None
     return 0.0 if task.refuse else share or 0.0
 
 
-def nothing_earned(rules: Rules, expectation: Expectation, end_state_match: float | None) -> Empty:
+def nothing_earned(
+    rules: Rules, expectation: ExpectedCalls, end_state_match: float | None
+) -> Empty:
     """Grade an answer without any call under one rule set; `end_state_match` is that of live
     items.
     """

@@ -19,9 +19,9 @@ from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import JsonValue, content_hash
 from ktdeval.values.typed import to_plain
 from ktdeval_qfinzero.benchmark.items import (
-    Call,
+    BenchmarkItem,
     EndState,
-    Item,
+    ItemCall,
     end_state,
     open_workspace,
     refusal_of,
@@ -57,14 +57,14 @@ from ktdeval_qfinzero.suite.environment import (
 )
 from ktdeval_qfinzero.suite.grading import (
     Answer,
-    Expectation,
+    ExpectedCalls,
     Facts,
     differing_parts,
     graded,
     nothing_earned,
 )
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 from ktdeval_qfinzero.workspace import Workspace
 
 _REACH: Final = timedelta(days=90)
@@ -72,24 +72,24 @@ _SATURDAY: Final = 5
 
 
 @dataclass(frozen=True)
-class Question:
+class SuiteQuestion:
     """One task, with the item that it belongs to; a file's tasks have none."""
 
     task: GoldTask
-    item: Item | None = None
+    item: BenchmarkItem | None = None
 
 
 @dataclass(frozen=True)
-class Material:
+class SampleMaterial:
     """All that the samples of a config are made of."""
 
-    questions: tuple[Question, ...]  # in the order asked
+    questions: tuple[SuiteQuestion, ...]  # in the order asked
     dataset: Dataset | None  # what the items are about; None for the tasks of a file
     described: Mapping[str, JsonValue]  # hashes of it all, for the card
     closed_days: tuple[date, ...] = ()  # weekdays without a session, around the clocks of the items
 
 
-def open_material(config: SuiteConfig) -> Material:
+def open_material(config: SuiteConfig) -> SampleMaterial:
     """Questions of a config: those of its file, or else items of our own. Raises ConfigError if the
     file's tasks are of the other suite; DataError if the file can't be read; StoreError if the
     cache of the embedded dataset can't be written.
@@ -108,9 +108,11 @@ def open_material(config: SuiteConfig) -> Material:
     return replace(material, described=described)
 
 
-def own_material(config: SuiteConfig, dataset: Dataset, items: Sequence[Item]) -> Material:
+def own_material(
+    config: SuiteConfig, dataset: Dataset, items: Sequence[BenchmarkItem]
+) -> SampleMaterial:
     """Questions that are items of our own."""
-    questions = _chosen([Question(item.task, item) for item in items], config.items)
+    questions = _evenly_chosen([SuiteQuestion(item.task, item) for item in items], config.items)
     described: dict[str, JsonValue] = {
         "dataset": {"name": dataset.info.name, "content_id": dataset.info.content_id},
         "questions": {
@@ -118,10 +120,10 @@ def own_material(config: SuiteConfig, dataset: Dataset, items: Sequence[Item]) -
             "sha256": content_hash([_item_json(item) for item in items]),
         },
     }
-    return Material(questions, dataset, described, _closed_days(dataset, items))
+    return SampleMaterial(questions, dataset, described, _closed_days(dataset, items))
 
 
-def _closed_days(dataset: Dataset, items: Sequence[Item]) -> tuple[date, ...]:
+def _closed_days(dataset: Dataset, items: Sequence[BenchmarkItem]) -> tuple[date, ...]:
     """Weekdays without a session, of the dataset's days from `_REACH` before the first clock to as
     long after the last one.
     """
@@ -138,7 +140,7 @@ def _closed_days(dataset: Dataset, items: Sequence[Item]) -> tuple[date, ...]:
     return tuple(closed)
 
 
-def file_material(config: SuiteConfig, source: str) -> Material:
+def file_material(config: SuiteConfig, source: str) -> SampleMaterial:
     """Questions that are tasks of a file or a dataset.
     Raises ConfigError if they are of the other suite; DataError if the source can't be read.
     """
@@ -151,7 +153,7 @@ def file_material(config: SuiteConfig, source: str) -> Material:
                 f" is {task.suite}"
             )
 
-    questions = _chosen([Question(task) for task in tasks], config.items)
+    questions = _evenly_chosen([SuiteQuestion(task) for task in tasks], config.items)
     described: dict[str, JsonValue] = {
         "tasks_file": {"name": rows.name, "sha256": rows.sha256},
         "questions": {
@@ -159,10 +161,12 @@ def file_material(config: SuiteConfig, source: str) -> Material:
             "sha256": content_hash([task_to_row(task) for task in tasks]),
         },
     }
-    return Material(questions, None, described)
+    return SampleMaterial(questions, None, described)
 
 
-def _chosen(questions: Sequence[Question], count: int | None) -> tuple[Question, ...]:
+def _evenly_chosen(
+    questions: Sequence[SuiteQuestion], count: int | None
+) -> tuple[SuiteQuestion, ...]:
     """So many of them, evenly over all: in a file the first ones may all be of one kind."""
     total = len(questions)
     if count is None or count >= total:
@@ -170,7 +174,7 @@ def _chosen(questions: Sequence[Question], count: int | None) -> tuple[Question,
     return tuple(questions[index * total // count] for index in range(count))
 
 
-def _item_json(item: Item) -> JsonValue:
+def _item_json(item: BenchmarkItem) -> JsonValue:
     """An item whole, so that equal hashes mean equal questions in equal situations with equal
     answers.
     """
@@ -183,7 +187,7 @@ def _item_json(item: Item) -> JsonValue:
     }
 
 
-def _calls_json(calls: Sequence[Call]) -> list[JsonValue]:
+def _calls_json(calls: Sequence[ItemCall]) -> list[JsonValue]:
     return [{"tool": call.tool, "arguments": dict(call.args)} for call in calls]
 
 
@@ -196,12 +200,12 @@ def embedded_dataset(seed: int) -> Dataset:
 
 
 @cache
-def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[Item, ...]:
+def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[BenchmarkItem, ...]:
     """Items of a suite on the embedded dataset."""
     return make_items(embedded_dataset(data_seed), suite, items_seed)
 
 
-class _Situated(NamedTuple):
+class _SituatedQuestion(NamedTuple):
     """Clock of a question, None for a task of a file; of live items, the state an agent starts in,
     and what gold calls leave.
     """
@@ -214,7 +218,7 @@ class _Situated(NamedTuple):
 class SuiteSamples:
     """Questions of a material, in its order; the same for every seed."""
 
-    def __init__(self, config: SuiteConfig, material: Material) -> None:
+    def __init__(self, config: SuiteConfig, material: SampleMaterial) -> None:
         self._config = config
         self._material = material
         # Of a sample set's own items only, and kept for as long as the set.
@@ -264,7 +268,7 @@ class SuiteSamples:
 
     # --- one question
 
-    def _question(self, number: int) -> Question:
+    def _question(self, number: int) -> SuiteQuestion:
         return self._material.questions[number]
 
     def _environment(self, number: int) -> DryEnvironment:
@@ -285,21 +289,21 @@ class SuiteSamples:
         if clock_ns is None or self._material.dataset is None:
             return public_system_text(self._config)
         return system_text(
-            self._config, View(self._material.dataset, clock_ns), self._material.closed_days
+            self._config, DatasetView(self._material.dataset, clock_ns), self._material.closed_days
         )
 
-    def _situate(self, number: int) -> _Situated:
+    def _situate(self, number: int) -> _SituatedQuestion:
         """Open a question's situation, whose setup may move the clock, and carry it out where it is
         live. Raises DataError if an expected call is refused: a defect of the item.
         """
         item = self._question(number).item
         if item is None or not (item.setup or self._config.is_live):
-            return _Situated(None if item is None else item.as_of_ns)
+            return _SituatedQuestion(None if item is None else item.as_of_ns)
 
         workspace = self._open(number)
         clock_ns = workspace.clock.as_of_ns
         if not self._config.is_live:
-            return _Situated(clock_ns)
+            return _SituatedQuestion(clock_ns)
 
         start = end_state(workspace, whole=True)
         for call, answer in zip(item.gold, run_calls(workspace, item.gold), strict=True):
@@ -309,7 +313,7 @@ class SuiteSamples:
                     f"{item.task.id} ({item.template}): expected call: {call.tool}: {problem}"
                 )
 
-        return _Situated(clock_ns, start, end_state(workspace, whole=True))
+        return _SituatedQuestion(clock_ns, start, end_state(workspace, whole=True))
 
     def _facts_of(self, number: int) -> dict[str, JsonValue]:
         """Expected calls and strata of a question, and what doing nothing would earn (`empty`)."""
@@ -338,9 +342,9 @@ class SuiteSamples:
         return plain
 
 
-def _situation(question: Question) -> Situation:
+def _situation(question: SuiteQuestion) -> Situation:
     return Situation(PUBLIC_IDS) if question.item is None else situation_of(question.item)
 
 
-def _expectation(question: Question) -> Expectation:
-    return Expectation(question.task, _situation(question).ids, question.item is not None)
+def _expectation(question: SuiteQuestion) -> ExpectedCalls:
+    return ExpectedCalls(question.task, _situation(question).ids, question.item is not None)

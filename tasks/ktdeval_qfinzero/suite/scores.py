@@ -27,7 +27,7 @@ from ktdeval.values.seeds import derive_seed
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
-from ktdeval_qfinzero.suite.grading import METRICS, OTHER, Asked, Graded
+from ktdeval_qfinzero.suite.grading import METRICS, OTHER, AnswerGrades, AskedItem
 
 LEVEL: Final = 0.95
 DRAWS: Final = 999
@@ -90,13 +90,13 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
     seeds. Pure. An item without a valid submission earns 0 everywhere: that is the model's failure.
     One whose model call failed says nothing about the model: it is counted, and bounds each score.
     """
-    put = [Asked.of(record) for record in records]
+    put = [AskedItem.of(record) for record in records]
     scores = {
         "overall": _overall(put, config.rules),
         "exact": _exact(put),
-        "tm": _metric("tm", put, config.rules),
-        "pa": _metric("pa", put, config.rules),
-        "ta": _metric("ta", put, config.rules),
+        "tm": _metric_of_both_rules("tm", put, config.rules),
+        "pa": _metric_of_both_rules("pa", put, config.rules),
+        "ta": _metric_of_both_rules("ta", put, config.rules),
         "refusal_accuracy": _refusal(put),
         "call_precision": _precision(put),
         UNANSWERED: _unanswered(records),
@@ -107,7 +107,7 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
     return {name: scores[name] for name in definitions(config)}
 
 
-def _answering(put: Sequence[Asked]) -> list[Asked]:
+def _answering(put: Sequence[AskedItem]) -> list[AskedItem]:
     """Return the items on which the model was heard: those whose call did not fail."""
     return [one for one in put if not one.failed]
 
@@ -115,7 +115,7 @@ def _answering(put: Sequence[Asked]) -> list[Asked]:
 # ---- one score
 
 
-def _overall(put: Sequence[Asked], rules: Rules) -> Score:
+def _overall(put: Sequence[AskedItem], rules: Rules) -> Score:
     """Mean of the metrics, with all further figures of the answers."""
     asked = _answering(put)
     other = OTHER[rules]
@@ -124,14 +124,14 @@ def _overall(put: Sequence[Asked], rules: Rules) -> Score:
     for one in asked:
         modes += _NO_MODES if one.graded is None else one.graded.failure_modes
 
-    def means(of_group: Sequence[Asked]) -> dict[str, JsonValue]:
+    def means(of_group: Sequence[AskedItem]) -> dict[str, JsonValue]:
         return _means(of_group, rules)
 
     detail: dict[str, JsonValue] = {
         "other_rules": {"rules": other, **_means(asked, other)},
-        "by_category": _groups(asked, _category, means),
-        "by_difficulty": _groups(asked, _difficulty, means),
-        "failure_modes": _counts(modes),
+        "by_category": _figures_by_group(asked, _category, means),
+        "by_difficulty": _figures_by_group(asked, _difficulty, means),
+        "failure_modes": _name_counts(modes),
         "without_call": sum(each.no_call for each in graded),
         "without_submission": len(asked) - len(graded),
         "ids": {
@@ -142,48 +142,48 @@ def _overall(put: Sequence[Asked], rules: Rules) -> Score:
     return _score_of_metric("overall", put, rules, detail)
 
 
-def _means(asked: Sequence[Asked], rules: Rules) -> dict[str, JsonValue]:
-    return {name: _mean(asked, _earned(rules, name)) for name in METRICS}
+def _means(asked: Sequence[AskedItem], rules: Rules) -> dict[str, JsonValue]:
+    return {name: _mean_figure(asked, _earned(rules, name)) for name in METRICS}
 
 
-def _metric(name: str, put: Sequence[Asked], rules: Rules) -> Score:
+def _metric_of_both_rules(name: str, put: Sequence[AskedItem], rules: Rules) -> Score:
     other = OTHER[rules]
-    value = _mean(_answering(put), _earned(other, name))
+    value = _mean_figure(_answering(put), _earned(other, name))
     return _score_of_metric(name, put, rules, {"other_rules": {"rules": other, "value": value}})
 
 
 def _score_of_metric(
-    name: str, put: Sequence[Asked], rules: Rules, detail: Mapping[str, JsonValue]
+    name: str, put: Sequence[AskedItem], rules: Rules, detail: Mapping[str, JsonValue]
 ) -> Score:
     asked = _answering(put)
     scale = _SCALE.get(name, 1.0)
     points = [(item, value / scale) for item, value in _points(asked, _earned(rules, name))]
     baseline = _average([float(getattr(one.facts.empty, name)) for one in asked])
-    return _score(name, points, put, baseline, detail)
+    return _score_of_points(name, points, put, baseline, detail)
 
 
-def _exact(put: Sequence[Asked]) -> Score:
+def _exact(put: Sequence[AskedItem]) -> Score:
     asked = _answering(put)
 
-    def is_exact(graded: Graded) -> bool:
+    def is_exact(graded: AnswerGrades) -> bool:
         return graded.exact
 
-    def share(of_group: Sequence[Asked]) -> dict[str, JsonValue]:
-        return {"value": _mean(of_group, is_exact)}
+    def share(of_group: Sequence[AskedItem]) -> dict[str, JsonValue]:
+        return {"value": _mean_figure(of_group, is_exact)}
 
     detail: dict[str, JsonValue] = {
-        "by_category": _groups(asked, _category, share),
-        "by_difficulty": _groups(asked, _difficulty, share),
+        "by_category": _figures_by_group(asked, _category, share),
+        "by_difficulty": _figures_by_group(asked, _difficulty, share),
     }
     baseline = _average([one.facts.empty.exact for one in asked])
 
-    return _score("exact", _points(asked, is_exact), put, baseline, detail)
+    return _score_of_points("exact", _points(asked, is_exact), put, baseline, detail)
 
 
-def _end_state(put: Sequence[Asked]) -> Score:
+def _end_state(put: Sequence[AskedItem]) -> Score:
     asked = _answering(put)
 
-    def match(graded: Graded) -> bool:
+    def match(graded: AnswerGrades) -> bool:
         return bool(graded.end_state_match)
 
     changing = [one for one in asked if one.facts.changes_state]
@@ -193,20 +193,20 @@ def _end_state(put: Sequence[Asked]) -> Score:
             differing += one.graded.differing
 
     detail: dict[str, JsonValue] = {
-        "changing": {"n": len(changing), "value": _mean(changing, match)},
-        "differing": _counts(differing),
+        "changing": {"n": len(changing), "value": _mean_figure(changing, match)},
+        "differing": _name_counts(differing),
     }
     baseline = _average([one.facts.empty.end_state_match or 0.0 for one in asked])
 
-    return _score("end_state_match", _points(asked, match), put, baseline, detail)
+    return _score_of_points("end_state_match", _points(asked, match), put, baseline, detail)
 
 
-def _refusal(put: Sequence[Asked]) -> Score:
+def _refusal(put: Sequence[AskedItem]) -> Score:
     """Score the items to refuse. The others, answered without a call, are in the detail: an agent
     that never calls refuses all.
     """
 
-    def makes_no_call(one: Asked) -> bool:
+    def makes_no_call(one: AskedItem) -> bool:
         return one.graded is not None and one.graded.no_call
 
     asked = _answering(put)
@@ -227,17 +227,17 @@ def _refusal(put: Sequence[Asked]) -> Score:
 
     points = _points(to_refuse, lambda graded: graded.no_call)
     all_to_refuse = [one for one in put if one.facts.refusal]
-    return _score("refusal_accuracy", points, all_to_refuse, 1.0, detail)
+    return _score_of_points("refusal_accuracy", points, all_to_refuse, 1.0, detail)
 
 
-def _precision(put: Sequence[Asked]) -> Score:
+def _precision(put: Sequence[AskedItem]) -> Score:
     asked = _answering(put)
     counted = [one for one in asked if one.graded is None or one.graded.call_precision is not None]
     if not counted:
         return Score(None, 0, reason="no answer has a call")
 
     points = _points(counted, lambda graded: graded.call_precision or 0.0)
-    return _score("call_precision", points, put, None, {})
+    return _score_of_points("call_precision", points, put, None, {})
 
 
 def _unanswered(records: Sequence[AnswerRecord]) -> Score:
@@ -245,13 +245,13 @@ def _unanswered(records: Sequence[AnswerRecord]) -> Score:
         return Score(None, 0, reason="there are no items")
 
     points = [(record.sample, float(record.answer is None)) for record in records]
-    return _score(UNANSWERED, points, (), None, unanswered_detail(records))
+    return _score_of_points(UNANSWERED, points, (), None, unanswered_detail(records))
 
 
-def _score(
+def _score_of_points(
     name: str,
     points: Sequence[tuple[str, float]],
-    put: Sequence[Asked],
+    put: Sequence[AskedItem],
     baseline: float | None,
     detail: Mapping[str, JsonValue],
 ) -> Score:
@@ -305,22 +305,24 @@ def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
 # ---- details
 
 
-def _category(one: Asked) -> str:
+def _category(one: AskedItem) -> str:
     return one.facts.category
 
 
-def _difficulty(one: Asked) -> str:
+def _difficulty(one: AskedItem) -> str:
     return one.facts.difficulty
 
 
-def _earned(rules: Rules, name: str) -> Callable[[Graded], float]:
-    def earned(graded: Graded) -> float:
+def _earned(rules: Rules, name: str) -> Callable[[AnswerGrades], float]:
+    def earned(graded: AnswerGrades) -> float:
         return float(getattr(graded.earned[rules], name))
 
     return earned
 
 
-def _points(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> list[tuple[str, float]]:
+def _points(
+    asked: Sequence[AskedItem], figure: Callable[[AnswerGrades], float]
+) -> list[tuple[str, float]]:
     """(item, figure) of each answer; 0 where there was no valid submission."""
     points: list[tuple[str, float]] = []
     for one in asked:
@@ -330,7 +332,9 @@ def _points(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> list[t
     return points
 
 
-def _mean(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> float | None:
+def _mean_figure(
+    asked: Sequence[AskedItem], figure: Callable[[AnswerGrades], float]
+) -> float | None:
     return _average([value for _, value in _points(asked, figure)])
 
 
@@ -338,18 +342,18 @@ def _average(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
-def _groups(
-    asked: Sequence[Asked],
-    key: Callable[[Asked], str],
-    figures: Callable[[Sequence[Asked]], Mapping[str, JsonValue]],
+def _figures_by_group(
+    asked: Sequence[AskedItem],
+    key: Callable[[AskedItem], str],
+    figures: Callable[[Sequence[AskedItem]], Mapping[str, JsonValue]],
 ) -> dict[str, JsonValue]:
     """Figures by category or difficulty, names in order."""
-    groups: dict[str, list[Asked]] = {}
+    groups: dict[str, list[AskedItem]] = {}
     for one in asked:
         groups.setdefault(key(one), []).append(one)
 
     return {name: {"n": len(group), **figures(group)} for name, group in sorted(groups.items())}
 
 
-def _counts(names: Iterable[str]) -> dict[str, JsonValue]:
+def _name_counts(names: Iterable[str]) -> dict[str, JsonValue]:
     return dict(sorted(Counter(names).items()))

@@ -21,7 +21,7 @@ from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.suite.brief import prompt_hashes, tool_hashes
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import answer_form
-from ktdeval_qfinzero.suite.samples import Material, SuiteSamples, open_material
+from ktdeval_qfinzero.suite.samples import SampleMaterial, SuiteSamples, open_material
 from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 
@@ -40,7 +40,7 @@ class SuiteTask:
         self,
         name: str,
         config: SuiteConfig,
-        opened: Callable[[SuiteConfig], Material] = open_material,
+        opened: Callable[[SuiteConfig], SampleMaterial] = open_material,
     ) -> None:
         self.name = name
         self.version = config.version
@@ -52,7 +52,7 @@ class SuiteTask:
         self._opened = opened
 
     @cached_property
-    def material(self) -> Material:
+    def material(self) -> SampleMaterial:
         """Questions of the variant."""
         return self._opened(self._config)
 

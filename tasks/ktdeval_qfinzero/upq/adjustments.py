@@ -20,10 +20,10 @@ from typing import Literal
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import FloatArray, IntArray, Resolution, Span
+from ktdeval_qfinzero.data.rows import FloatArray, IntArray, MomentSpan, Resolution
 from ktdeval_qfinzero.moments import day_start
 from ktdeval_qfinzero.upq.arguments import Mode
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Adjustment:
         return day_start(self.ex_day) if resolution == "day" else self.ex_ns
 
 
-def adjustments(view: View, ticker: str, mode: Mode) -> tuple[Adjustment, ...]:
+def adjustments(view: DatasetView, ticker: str, mode: Mode) -> tuple[Adjustment, ...]:
     """Events that count at the view's moment, by ex-day."""
     if mode == "none":
         return ()
@@ -53,10 +53,10 @@ def adjustments(view: View, ticker: str, mode: Mode) -> tuple[Adjustment, ...]:
     if mode == "total":
         events += _dividends(view, ticker, events)
 
-    return tuple(sorted(events, key=_order))
+    return tuple(sorted(events, key=_event_order))
 
 
-def _order(event: Adjustment) -> tuple[date, str, float]:
+def _event_order(event: Adjustment) -> tuple[date, str, float]:
     return event.ex_day, event.kind, event.volume_factor
 
 
@@ -75,7 +75,7 @@ def factors(
     return price, volume
 
 
-def _ex_session(view: View, ex_day: date) -> tuple[date, int] | None:
+def _ex_session(view: DatasetView, ex_day: date) -> tuple[date, int] | None:
     """First session without the event, and from when on minutes are without it; None where it has
     not opened yet.
     """
@@ -86,7 +86,7 @@ def _ex_session(view: View, ex_day: date) -> tuple[date, int] | None:
     return hours.day(row), hours.ex_ns(row)
 
 
-def _splits(view: View, ticker: str) -> list[Adjustment]:
+def _splits(view: DatasetView, ticker: str) -> list[Adjustment]:
     events: list[Adjustment] = []
     for row in view.splits(ticker):
         ex_session = _ex_session(view, row.ex_day)
@@ -99,7 +99,7 @@ def _splits(view: View, ticker: str) -> list[Adjustment]:
     return events
 
 
-def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Adjustment]:
+def _dividends(view: DatasetView, ticker: str, splits: Sequence[Adjustment]) -> list[Adjustment]:
     """One event for each ex-day, of all the cash of that day."""
     cash: dict[tuple[date, int], int] = {}
     for row in view.dividends(ticker):
@@ -111,7 +111,7 @@ def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Ad
         return []
 
     last_day, _ = max(cash)
-    bars = view.bars("stock", ticker, "day", Span(0, day_start(last_day)))
+    bars = view.bars("stock", ticker, "day", MomentSpan(0, day_start(last_day)))
     events: list[Adjustment] = []
     for (ex_day, ex_ns), amount_e4 in cash.items():
         before = int(np.searchsorted(bars.start_ns, day_start(ex_day))) - 1

@@ -20,8 +20,8 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     FloatArray,
     IntArray,
+    MomentSpan,
     Resolution,
-    Span,
     grouped,
 )
 from ktdeval_qfinzero.moments import MINUTE, moment_text
@@ -36,7 +36,7 @@ from ktdeval_qfinzero.upq.reading import (
     read_tickers,
     span_of,
 )
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 Key = tuple[str, int]
 
@@ -48,7 +48,7 @@ class BarQuery:
     asset_class: AssetClass
     resolution: Resolution
     tickers: tuple[str, ...]  #: in alphabetical order
-    span: Span  #: in which the bars start
+    span: MomentSpan  #: in which the bars start
     fields: tuple[str, ...]  #: some of `VALUES`
     indicators: tuple[str, ...] = ()  #: as `read_indicators` gives them
     adjust: arguments.Mode = "none"  #: for what prices are adjusted
@@ -56,14 +56,14 @@ class BarQuery:
     step_ns: int = MINUTE  #: length of bars of minutes
     after: Key | None = None  #: key (ticker, start) of the last row of the page before
 
-    def span_of(self, ticker: str) -> Span:
+    def span_of(self, ticker: str) -> MomentSpan:
         """Moments of a ticker that are still to be given."""
         if self.after is None or ticker > self.after[0]:
             return self.span
         if ticker < self.after[0]:
-            return Span(self.span.end_ns, self.span.end_ns)
+            return MomentSpan(self.span.end_ns, self.span.end_ns)
 
-        return Span(max(self.span.start_ns, self.after[1] + 1), self.span.end_ns)
+        return MomentSpan(max(self.span.start_ns, self.after[1] + 1), self.span.end_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,77 +75,79 @@ class BarPage:
     next_cursor: str | None
 
 
-def stock_daily(view: View, given: arguments.StockDays) -> answers.StockDayPage:
+def stock_daily(view: DatasetView, given: arguments.StockDays) -> answers.StockDayPage:
     """Daily bars of stocks in a range of days, with indicators where asked for; a day's bar is
     there from its session's close.
     """
     asked = read_tickers(given.tickers)
-    listed = _listed(view, "stock", asked)
+    listed = _listed_tickers(view, "stock", asked)
     page = bar_rows(view, _query_of_days("stock", listed, given, given.adjust))
 
     return answers.StockDayPage(
         as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.DayBar]", page.rows),
-        unknown=_without(asked, listed),
+        unknown=_unlisted_tickers(asked, listed),
         adjustments=[_adjustment_shown(event) for event in page.applied],
         next_cursor=page.next_cursor,
     )
 
 
-def stock_minute(view: View, given: arguments.StockMinutes) -> answers.StockMinutePage:
+def stock_minute(view: DatasetView, given: arguments.StockMinutes) -> answers.StockMinutePage:
     """Bars of stocks that start in a range of moments, of one minute or of 5 to 60."""
     asked = read_tickers(given.tickers)
-    listed = _listed(view, "stock", asked)
+    listed = _listed_tickers(view, "stock", asked)
     page = bar_rows(view, _query_of_minutes("stock", listed, given, given.adjust))
 
     return answers.StockMinutePage(
         as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.MinuteBar]", page.rows),
-        unknown=_without(asked, listed),
+        unknown=_unlisted_tickers(asked, listed),
         adjustments=[_adjustment_shown(event) for event in page.applied],
         next_cursor=page.next_cursor,
     )
 
 
-def crypto_daily(view: View, given: arguments.Days) -> answers.DayPage:
+def crypto_daily(view: DatasetView, given: arguments.Days) -> answers.DayPage:
     """Daily bars of coins, midnight to midnight in UTC on every day of the week, with indicators
     where asked for.
     """
     asked = read_tickers(given.tickers)
-    listed = _listed(view, "crypto", asked)
+    listed = _listed_tickers(view, "crypto", asked)
     page = bar_rows(view, _query_of_days("crypto", listed, given))
 
     return answers.DayPage(
         as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.DayBar]", page.rows),
-        unknown=_without(asked, listed),
+        unknown=_unlisted_tickers(asked, listed),
         next_cursor=page.next_cursor,
     )
 
 
-def crypto_minute(view: View, given: arguments.Minutes) -> answers.MinutePage:
+def crypto_minute(view: DatasetView, given: arguments.Minutes) -> answers.MinutePage:
     """Bars of coins, which trade day and night, that start in a range of moments, of one minute or
     of 5 to 60.
     """
     asked = read_tickers(given.tickers)
-    listed = _listed(view, "crypto", asked)
+    listed = _listed_tickers(view, "crypto", asked)
     page = bar_rows(view, _query_of_minutes("crypto", listed, given))
 
     return answers.MinutePage(
         as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.MinuteBar]", page.rows),
-        unknown=_without(asked, listed),
+        unknown=_unlisted_tickers(asked, listed),
         next_cursor=page.next_cursor,
     )
 
 
-def _listed(view: View, asset_class: AssetClass, asked: tuple[str, ...]) -> tuple[str, ...]:
+def _listed_tickers(
+    view: DatasetView, asset_class: AssetClass, asked: tuple[str, ...]
+) -> tuple[str, ...]:
     """Those of the tickers that are listed as of the clock."""
     known = {row.symbol for row in view.symbols() if row.asset_class == asset_class}
     return tuple(ticker for ticker in asked if ticker in known)
 
 
-def _without(asked: tuple[str, ...], listed: tuple[str, ...]) -> list[str]:
+def _unlisted_tickers(asked: tuple[str, ...], listed: tuple[str, ...]) -> list[str]:
     return [ticker for ticker in asked if ticker not in listed]
 
 
@@ -212,7 +214,7 @@ def _adjustment_shown(event: Adjustment) -> answers.AdjustmentShown:
     )
 
 
-def bar_rows(view: View, query: BarQuery) -> BarPage:
+def bar_rows(view: DatasetView, query: BarQuery) -> BarPage:
     """Rows of a page, the events that changed any of them, and the cursor of the next page."""
     rows: Rows = []
     applied: list[Adjustment] = []
@@ -227,7 +229,7 @@ def bar_rows(view: View, query: BarQuery) -> BarPage:
             events = adjustments(view, ticker, query.adjust)
             first_ns = page.start_ns[0]
             applied += [each for each in events if each.before_ns(query.resolution) > first_ns]
-            rows += columns.to_rows(_columns(view, query, ticker, page, events))
+            rows += columns.to_rows(_bar_columns(view, query, ticker, page, events))
 
         if len(bars) > room and last_key is not None:
             return BarPage(rows, applied, write_cursor(*last_key))
@@ -235,7 +237,7 @@ def bar_rows(view: View, query: BarQuery) -> BarPage:
     return BarPage(rows, applied, None)
 
 
-def _bars(view: View, query: BarQuery, ticker: str) -> Bars:
+def _bars(view: DatasetView, query: BarQuery, ticker: str) -> Bars:
     """Bars of a ticker that are still to be given, as known at the view's moment; of several
     minutes, the last may still grow.
     """
@@ -245,7 +247,10 @@ def _bars(view: View, query: BarQuery, ticker: str) -> Bars:
         return view.bars(query.asset_class, ticker, query.resolution, span)
 
     minutes = view.bars(
-        query.asset_class, ticker, "minute", Span(span.start_ns, span.end_ns + step_ns - MINUTE)
+        query.asset_class,
+        ticker,
+        "minute",
+        MomentSpan(span.start_ns, span.end_ns + step_ns - MINUTE),
     )
     start_ns, _ = _interval_of(view, query.asset_class, minutes.start_ns, step_ns)
     inside = (start_ns >= span.start_ns) & (start_ns < span.end_ns)
@@ -258,8 +263,8 @@ def _bars(view: View, query: BarQuery, ticker: str) -> Bars:
     return grouped(minutes, first, start_ns[first])
 
 
-def _columns(
-    view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]
+def _bar_columns(
+    view: DatasetView, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]
 ) -> dict[str, columns.Column]:
     values: dict[str, columns.Column] = {"ticker": [ticker] * len(bars)}
     if query.resolution == "day":
@@ -286,11 +291,11 @@ def _columns(
 
 
 def _indicators(
-    view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]
+    view: DatasetView, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]
 ) -> dict[str, FloatArray]:
     """Column name -> [n] indicators of the bars, from the ticker's whole history before them."""
     history = view.bars(
-        query.asset_class, ticker, query.resolution, Span(0, int(bars.start_ns[-1]) + 1)
+        query.asset_class, ticker, query.resolution, MomentSpan(0, int(bars.start_ns[-1]) + 1)
     )
     price, _ = factors(events, history.start_ns, query.resolution)
     closes = history.close_e4 / E4 * price
@@ -301,7 +306,7 @@ def _indicators(
 
 
 def _interval_ends(
-    view: View, asset_class: AssetClass, start_ns: IntArray, step_ns: int
+    view: DatasetView, asset_class: AssetClass, start_ns: IntArray, step_ns: int
 ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """[n] until when bars reach, at most to a break, a close and the view's moment; and which reach
     over a whole `step_ns`.
@@ -313,7 +318,7 @@ def _interval_ends(
 
 
 def _interval_of(
-    view: View, asset_class: AssetClass, ns: IntArray, step_ns: int
+    view: DatasetView, asset_class: AssetClass, ns: IntArray, step_ns: int
 ) -> tuple[IntArray, IntArray]:
     """([n] start, [n] end) of the bar that a moment lies in, counted from the beginning of trading
     that runs or comes next. None reaches over the end of trading: what is traded after it has bars

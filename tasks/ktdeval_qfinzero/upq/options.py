@@ -19,14 +19,14 @@ from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
 from ktdeval_qfinzero.upq import answers, arguments, columns
 from ktdeval_qfinzero.upq.arguments import MOST_VALUED, TERMS, VALUES
 from ktdeval_qfinzero.upq.quotes import (
-    Quotes,
+    OptionQuotes,
     day_moment,
     spots_of_days,
     spots_of_moments,
     value_quotes,
 )
 from ktdeval_qfinzero.upq.reading import read_moments, read_names, span_of
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 GREEK_DECIMALS = 8
 
@@ -39,7 +39,7 @@ TIME_FIELD: Final[dict[Resolution, str]] = {"day": "date", "minute": "window_sta
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class OptionTable:
     """Option bars with the options they are of."""
 
     underlying: str  #: ticker
@@ -48,7 +48,7 @@ class Table:
     resolution: Resolution  #: of the bars
 
 
-def chain_query(view: View, given: arguments.ChainQuery) -> answers.Chain:
+def chain_query(view: DatasetView, given: arguments.ChainQuery) -> answers.Chain:
     """Options on a stock that traded on a day, with that day's bar, from the session's close on."""
     day = parse_day(given.date, "date")
     expiries = _read_expiries(given)
@@ -71,7 +71,7 @@ def chain_query(view: View, given: arguments.ChainQuery) -> answers.Chain:
 
     contracts = tuple(listed[symbol].contract for symbol in page)
     bars = join([chain[symbol] for symbol in page])
-    rows = _rows(view, Table(underlying, contracts, bars, "day"), names, given)
+    rows = _option_rows(view, OptionTable(underlying, contracts, bars, "day"), names, given)
     stocks = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
 
     return answers.Chain(
@@ -86,7 +86,7 @@ def chain_query(view: View, given: arguments.ChainQuery) -> answers.Chain:
     )
 
 
-def ticker_query(view: View, given: arguments.ContractQuery) -> answers.ContractBars:
+def ticker_query(view: DatasetView, given: arguments.ContractQuery) -> answers.ContractBars:
     """Bars of one option."""
     contract = parse_contract(given.contract, "contract")
     resolution = given.resolution
@@ -106,8 +106,8 @@ def ticker_query(view: View, given: arguments.ContractQuery) -> answers.Contract
     left = bars if after is None else bars.take(bars.start_ns > after)
     page = left.take(slice(0, _most_rows(given)))
     next_cursor = write_cursor(int(page.start_ns[-1])) if len(left) > len(page) else None
-    table = Table(contract.underlying, (contract,) * len(page), page, resolution)
-    rows = _rows(view, table, names, given)
+    table = OptionTable(contract.underlying, (contract,) * len(page), page, resolution)
+    rows = _option_rows(view, table, names, given)
 
     return answers.ContractBars(
         as_of_ts=moment_text(view.as_of_ns),
@@ -122,14 +122,14 @@ def _most_rows(given: arguments.ChainQuery | arguments.ContractQuery) -> int:
     return min(given.limit, MOST_VALUED) if given.include_greeks else given.limit
 
 
-def _status_of(view: View, day: date) -> answers.DayStatus:
+def _status_of(view: DatasetView, day: date) -> answers.DayStatus:
     hours = view.hours
     if hours.row_of(day) is None:
         return "no_session"
     return "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
 
 
-def _row_of(view: View, contract: OptionContract) -> ContractRow | None:
+def _row_of(view: DatasetView, contract: OptionContract) -> ContractRow | None:
     """The listed contract of an OPRA symbol, whose root is mostly its underlying."""
     others = (row.symbol for row in view.symbols() if row.has_options)
     for underlying in dict.fromkeys((contract.underlying, *others)):
@@ -140,9 +140,9 @@ def _row_of(view: View, contract: OptionContract) -> ContractRow | None:
     return None
 
 
-def _rows(
-    view: View,
-    table: Table,
+def _option_rows(
+    view: DatasetView,
+    table: OptionTable,
     names: Sequence[str],
     given: arguments.ChainQuery | arguments.ContractQuery,
 ) -> columns.Rows:
@@ -152,7 +152,7 @@ def _rows(
     return columns.to_rows(values)
 
 
-def _column(table: Table, name: str) -> columns.Column:
+def _column(table: OptionTable, name: str) -> columns.Column:
     """[n] a field of the rows."""
     if name == "date":
         return columns.days(table.bars.start_ns)
@@ -179,7 +179,7 @@ def _term(contract: OptionContract, name: str) -> columns.Cell:
 
 
 def _greek_columns(
-    view: View, table: Table, field: arguments.PriceField
+    view: DatasetView, table: OptionTable, field: arguments.PriceField
 ) -> dict[str, columns.Column]:
     start_ns = table.bars.start_ns
     if len(start_ns) == 0:
@@ -195,7 +195,7 @@ def _greek_columns(
         spots = spots_of_moments(view, table.underlying, moments)
 
     price = table.bars.price_e4(field) / E4
-    quotes = Quotes(table.underlying, table.contracts, moments, price, spots)
+    quotes = OptionQuotes(table.underlying, table.contracts, moments, price, spots)
     values, status = value_quotes(view, quotes)
     greeks = {name: columns.numbers(of_rows, GREEK_DECIMALS) for name, of_rows in values.items()}
 

@@ -33,7 +33,7 @@ _SQRT_TWO = math.sqrt(2)
 
 
 @dataclass(frozen=True, eq=False)
-class European:
+class EuropeanOptions:
     """European options."""
 
     call: bool | npt.NDArray[np.bool_]  #: whether it is a call; else a put
@@ -77,7 +77,7 @@ class Greeks:
 GREEK_NAMES = ("delta", "gamma", "theta", "vega", "rho")  #: Attributes of `Greeks`, in order
 
 
-def price(option: European, volatility: Floats) -> FloatArray:
+def price(option: EuropeanOptions, volatility: Floats) -> FloatArray:
     """Value in dollars. Without volatility or time it is the limit, `lower_bound`."""
     deviation = np.asarray(volatility * np.sqrt(option.years), dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -97,7 +97,7 @@ def _normal(values: FloatArray) -> FloatArray:
     return probabilities
 
 
-def greeks(option: European, volatility: Floats) -> Greeks:
+def greeks(option: EuropeanOptions, volatility: Floats) -> Greeks:
     """Sensitivities, NaN without time or volatility; theta holds the net spot and the rate, rho the
     dividends' present value.
     """
@@ -118,7 +118,7 @@ def greeks(option: European, volatility: Floats) -> Greeks:
 
 
 def implied_volatility(
-    option: European, market_price: Floats
+    option: EuropeanOptions, market_price: Floats
 ) -> tuple[FloatArray, npt.NDArray[np.str_]]:
     """[n] volatility at which the formula gives a price, NaN where there is none, and [n] statuses:
     `ok`; `below_intrinsic`: the price is not above `lower_bound`; `no_bracket`: none within
@@ -130,7 +130,7 @@ def implied_volatility(
         option.call, option.spot, option.strike, option.rate, option.years, market_price
     )
     call, spot, strike, rate, years, paid = (np.atleast_1d(column) for column in columns)
-    each = European(call.astype(np.bool_), spot, strike, rate, years)
+    each = EuropeanOptions(call.astype(np.bool_), spot, strike, rate, years)
     usable = np.isfinite(rate) & np.isfinite(paid) & (paid > 0)
 
     for positive in (spot, strike, years):

@@ -19,18 +19,18 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, FloatArray, IntArray, RateRow, Span
+from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, FloatArray, IntArray, MomentSpan, RateRow
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.upq import pricing
 from ktdeval_qfinzero.upq.arguments import PriceField
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 OLDEST_DAYS = 14  #: A curve that many days before a moment is no longer used for it
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class PublishedCurves:
     """Curves in the order in which they were published."""
 
     available_ns: IntArray  #: [n] when each was published, ascending
@@ -65,7 +65,7 @@ def interpolate(row: RateRow, years: FloatArray) -> FloatArray:
     return np.asarray(np.interp(years, tenors, values), dtype=np.float64)
 
 
-def curves_for(view: View, first_ns: int, last_ns: int) -> Curves:
+def curves_for(view: DatasetView, first_ns: int, last_ns: int) -> PublishedCurves:
     """Curves that moments in [first, last] may need."""
     published = view.rates(day_of(first_ns) - timedelta(days=OLDEST_DAYS), day_of(last_ns))
     rows = tuple(sorted(published, key=lambda row: (row.available_ns, row.day)))
@@ -74,14 +74,14 @@ def curves_for(view: View, first_ns: int, last_ns: int) -> Curves:
     for i, row in enumerate(rows):
         newest.append(i if not newest or row.day >= rows[newest[-1]].day else newest[-1])
 
-    return Curves(
+    return PublishedCurves(
         np.array([row.available_ns for row in rows], dtype=np.int64),
         np.array(newest, dtype=np.int64),
         rows,
     )
 
 
-def curves_of_days(view: View, first: date, last: date) -> Sequence[RateRow]:
+def curves_of_days(view: DatasetView, first: date, last: date) -> Sequence[RateRow]:
     """Curves of the days [first, last] as known now, by day; of a curve that was corrected, its
     last version.
     """
@@ -96,7 +96,7 @@ _YEAR_NS = pricing.DAYS_A_YEAR * DAY
 
 
 @dataclass(frozen=True, eq=False)
-class Quotes:
+class OptionQuotes:
     """Prices of options on one underlying, one at least."""
 
     underlying: str  #: ticker
@@ -107,7 +107,9 @@ class Quotes:
     spot: FloatArray
 
 
-def value_quotes(view: View, quotes: Quotes) -> tuple[dict[str, FloatArray], npt.NDArray[np.str_]]:
+def value_quotes(
+    view: DatasetView, quotes: OptionQuotes
+) -> tuple[dict[str, FloatArray], npt.NDArray[np.str_]]:
     """Implied volatility, Greeks and what they were computed from (`GREEK_FIELDS` and
     `INPUT_FIELDS` -> [n] numbers, NaN where there is none), and what came of it ([n] of
     `answers.Status`).
@@ -131,7 +133,7 @@ def value_quotes(view: View, quotes: Quotes) -> tuple[dict[str, FloatArray], npt
     status[years <= 0] = "expired"
     values = {name: np.full(count, np.nan) for name in GREEK_FIELDS}
     rows = np.flatnonzero(status == "ok")
-    option = pricing.European(
+    option = pricing.EuropeanOptions(
         call[rows], (quotes.spot - deducted)[rows], strike[rows], rate[rows], years[rows]
     )
     values["iv"][rows], status[rows] = pricing.implied_volatility(option, quotes.price[rows])
@@ -146,7 +148,7 @@ def value_quotes(view: View, quotes: Quotes) -> tuple[dict[str, FloatArray], npt
     return values | inputs, status
 
 
-def day_moment(view: View, day: date, field: PriceField) -> int:
+def day_moment(view: DatasetView, day: date, field: PriceField) -> int:
     """When the opening or closing price of a day was made."""
     hours = view.hours
     row = hours.row_of(day)
@@ -155,9 +157,13 @@ def day_moment(view: View, day: date, field: PriceField) -> int:
     return int((hours.open_ns if field == "open" else hours.close_ns)[row])
 
 
-def spots_of_days(view: View, underlying: str, start_ns: IntArray, field: PriceField) -> FloatArray:
+def spots_of_days(
+    view: DatasetView, underlying: str, start_ns: IntArray, field: PriceField
+) -> FloatArray:
     """[n] open or close of the underlying's daily bars that start then; NaN where there is none."""
-    bars = view.bars("stock", underlying, "day", Span(int(start_ns.min()), int(start_ns.max()) + 1))
+    bars = view.bars(
+        "stock", underlying, "day", MomentSpan(int(start_ns.min()), int(start_ns.max()) + 1)
+    )
     spots = np.full(len(start_ns), np.nan)
     traded = np.isin(start_ns, bars.start_ns)
     rows = np.searchsorted(bars.start_ns, start_ns[traded])
@@ -166,7 +172,7 @@ def spots_of_days(view: View, underlying: str, start_ns: IntArray, field: PriceF
     return spots
 
 
-def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatArray:
+def spots_of_moments(view: DatasetView, underlying: str, moment_ns: IntArray) -> FloatArray:
     """[n] close of the underlying's last minute that was complete at each moment, in the same
     session; NaN where there is none.
     """
@@ -174,7 +180,10 @@ def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatA
     sessions = np.searchsorted(hours.close_ns, moment_ns)
     opens = hours.open_ns[np.minimum(sessions, len(hours.open_ns) - 1)]
     bars = view.bars(
-        "stock", underlying, "minute", Span(int(opens.min()), int(moment_ns.max()) - MINUTE + 1)
+        "stock",
+        underlying,
+        "minute",
+        MomentSpan(int(opens.min()), int(moment_ns.max()) - MINUTE + 1),
     )
     rows = np.searchsorted(bars.start_ns, moment_ns - MINUTE, side="right") - 1
     spots = np.full(len(moment_ns), np.nan)
@@ -185,7 +194,9 @@ def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatA
     return spots
 
 
-def _dividends(view: View, quotes: Quotes, expiry_ns: IntArray, curves: Curves) -> FloatArray:
+def _dividends(
+    view: DatasetView, quotes: OptionQuotes, expiry_ns: IntArray, curves: PublishedCurves
+) -> FloatArray:
     """[n] present value of the dividends to come before expiry, in dollars."""
     hours = view.hours
     total = np.zeros(len(quotes.contracts))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from ktdeval.values.fields import near_matches
-from ktdeval_qfinzero.data.rows import Span
+from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import parse_tickers
 from ktdeval_qfinzero.moments import DAY, day_start, parse_day, parse_moment
@@ -24,7 +24,7 @@ def read_days(start: str, end: str) -> tuple[date, date]:
     return first, last
 
 
-def read_moments(start: str, end: str) -> Span:
+def read_moments(start: str, end: str) -> MomentSpan:
     """Moments `start` to `end`, both included, a day as a whole. Raises ServiceError:
     `invalid_argument`.
     """
@@ -32,12 +32,12 @@ def read_moments(start: str, end: str) -> Span:
     last = parse_moment(end, "end", end_of_day=True)
     if first > last:
         raise invalid("end", "lies before start; the range is start to end, both included")
-    return Span(first, last + 1)
+    return MomentSpan(first, last + 1)
 
 
-def span_of(first: date, last: date) -> Span:
+def span_of(first: date, last: date) -> MomentSpan:
     """Moments of the days [first, last]."""
-    return Span(day_start(first), day_start(last) + DAY)
+    return MomentSpan(day_start(first), day_start(last) + DAY)
 
 
 def read_tickers(text: str) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from ktdeval_qfinzero.data.rows import (
     AssetClass,
     Bars,
     DividendRow,
+    MomentSpan,
     RateRow,
     Resolution,
-    Span,
     SplitRow,
     SymbolRow,
 )
@@ -27,7 +27,7 @@ from ktdeval_qfinzero.upq import answers, arguments
 from ktdeval_qfinzero.upq.columns import Cell
 from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
 from ktdeval_qfinzero.upq.reading import read_days, read_names, read_tickers
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 _LENGTHS = {"M": "month", "Y": "year"}
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}
@@ -39,7 +39,7 @@ Instruments = Mapping[AssetClass, Mapping[str, frozenset[str]]]
 """Asset class -> symbol of a stock or coin -> itself, or the contracts on it."""
 
 
-def rates_query(view: View, given: arguments.DaysOfRates) -> answers.Rates:
+def rates_query(view: DatasetView, given: arguments.DaysOfRates) -> answers.Rates:
     """Treasury yields by day, from the moment of their publication."""
     first, last = read_days(given.start, given.end)
     tenors = read_names(given.tenors, "tenors", tuple(TENOR_YEARS))
@@ -59,7 +59,7 @@ def _curve(row: RateRow, tenors: Sequence[str]) -> dict[str, Cell]:
     return curve
 
 
-def dividends_query(view: View, given: arguments.ExDays) -> answers.Dividends:
+def dividends_query(view: DatasetView, given: arguments.ExDays) -> answers.Dividends:
     """Cash dividends declared so far, by ex-day."""
     found, unknown = _of_ex_days(
         view, given, view.dividends, ("ex_day", "declared_ns", "amount_e4")
@@ -78,7 +78,7 @@ def dividends_query(view: View, given: arguments.ExDays) -> answers.Dividends:
     return answers.Dividends(as_of_ts=moment_text(view.as_of_ns), dividends=rows, unknown=unknown)
 
 
-def splits_query(view: View, given: arguments.ExDays) -> answers.Splits:
+def splits_query(view: DatasetView, given: arguments.ExDays) -> answers.Splits:
     """Stock splits announced so far, by ex-day."""
     found, unknown = _of_ex_days(view, given, view.splits, ("ex_day", "announced_ns", "new", "old"))
     rows = [
@@ -96,7 +96,7 @@ def splits_query(view: View, given: arguments.ExDays) -> answers.Splits:
 
 
 def _of_ex_days(
-    view: View,
+    view: DatasetView,
     given: arguments.ExDays,
     read: Callable[[str], Sequence[_Row]],
     order: tuple[str, ...],
@@ -120,7 +120,7 @@ def _of_ex_days(
     return rows, unknown
 
 
-def symbols_list(view: View, given: arguments.SymbolsQuery) -> answers.Symbols:
+def symbols_list(view: DatasetView, given: arguments.SymbolsQuery) -> answers.Symbols:
     """Stocks and coins listed so far."""
     after = () if given.cursor is None else read_cursor(given.cursor, (str, str))
     listed = sorted(view.symbols(), key=_symbol_key)
@@ -142,7 +142,7 @@ def _symbol_key(row: SymbolRow) -> tuple[str, str]:
     return row.symbol, row.asset_class
 
 
-def _symbol_shown(view: View, row: SymbolRow) -> answers.SymbolShown:
+def _symbol_shown(view: DatasetView, row: SymbolRow) -> answers.SymbolShown:
     return answers.SymbolShown(
         ticker=row.symbol,
         asset_class="crypto" if row.asset_class == "crypto" else "stock",
@@ -153,9 +153,9 @@ def _symbol_shown(view: View, row: SymbolRow) -> answers.SymbolShown:
     )
 
 
-def freshness(view: View, given: arguments.Nothing) -> answers.Freshness:  # noqa: ARG001 - all functions of operations take both
+def freshness(view: DatasetView, given: arguments.Nothing) -> answers.Freshness:  # noqa: ARG001 - all functions of operations take both
     """How far each source reaches, as of the clock."""
-    listed = _listed(view)
+    listed = _listed_instruments(view)
     sources: dict[str, answers.Source] = {}
     for asset_class, symbols in listed.items():
         count = sum(len(instruments) for instruments in symbols.values())
@@ -175,7 +175,7 @@ def freshness(view: View, given: arguments.Nothing) -> answers.Freshness:  # noq
     return answers.Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
 
 
-def _listed(view: View) -> Instruments:
+def _listed_instruments(view: DatasetView) -> Instruments:
     stocks: dict[str, frozenset[str]] = {}
     coins: dict[str, frozenset[str]] = {}
     options: dict[str, frozenset[str]] = {}
@@ -193,7 +193,7 @@ def _listed(view: View) -> Instruments:
 
 
 def _newest_bar(
-    view: View,
+    view: DatasetView,
     asset_class: AssetClass,
     resolution: Resolution,
     symbols: Mapping[str, frozenset[str]],
@@ -204,8 +204,8 @@ def _newest_bar(
 
     starts_ns = [end_ns - days * DAY for days in _LOOK_BACK_DAYS]
     for start_ns in (*starts_ns, 0):
-        span = Span(start_ns, view.as_of_ns + 1)
-        series = _series(view, asset_class, resolution, symbols, span)
+        span = MomentSpan(start_ns, view.as_of_ns + 1)
+        series = _bar_series(view, asset_class, resolution, symbols, span)
         newest_ns = max((int(bars.start_ns[-1]) for bars in series if len(bars)), default=None)
         if newest_ns is not None:
             known_ns = _known_ns(view, asset_class, resolution, newest_ns)
@@ -214,7 +214,9 @@ def _newest_bar(
     return None
 
 
-def _known_ns(view: View, asset_class: AssetClass, resolution: Resolution, start_ns: int) -> int:
+def _known_ns(
+    view: DatasetView, asset_class: AssetClass, resolution: Resolution, start_ns: int
+) -> int:
     """When the bar that starts then was complete."""
     if resolution == "minute":
         return start_ns + MINUTE
@@ -224,12 +226,12 @@ def _known_ns(view: View, asset_class: AssetClass, resolution: Resolution, start
     return day_moment(view, day_of(start_ns), "close")
 
 
-def _series(
-    view: View,
+def _bar_series(
+    view: DatasetView,
     asset_class: AssetClass,
     resolution: Resolution,
     symbols: Mapping[str, frozenset[str]],
-    span: Span,
+    span: MomentSpan,
 ) -> Iterator[Bars]:
     for symbol, instruments in symbols.items():
         if asset_class == "option":

@@ -13,7 +13,7 @@ from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval_qlib.samples import Days, Samples, Segments, Split
+from ktdeval_qlib.samples import Days, Samples, Segments, SegmentSplit
 
 TRAIN, VALID, TEST = "2023-06-15:2023-10-31", "2023-11-01:2023-12-29", "2024-01-02:2024-03-29"
 WINDOW = "2024-01-02:2024-01-31"
@@ -62,7 +62,7 @@ def planted(
     segments = Segments(**wanted)
     codes = tuple(f"S{number:03d}" for number in range(names))
     return Samples(
-        Split(segments, segments),
+        SegmentSplit(segments, segments),
         "qlib",
         0,
         calendar,

@@ -24,7 +24,7 @@ from ktdeval_board.checking.findings import Finding
 from ktdeval_board.entries import Candidate
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import Rules, load_errata, load_rules
-from ktdeval_board.selftest.specimen import Change, Original, Specimen, Value
+from ktdeval_board.selftest.specimen import Change, ForgedBoard, OriginalSubmission, Value
 from ktdeval_board.series import make_market
 
 TASK, MODEL, TODAY = "blinded_open_research", "builtin/momentum", "2026-12-01"
@@ -95,13 +95,15 @@ def whole_submission(card: Value, card_id: str) -> Value:
     )
 
 
-class BadBoard(Specimen):
+class BadBoard(ForgedBoard):
     """A board in a folder, with submissions in any state of wrongness."""
 
     def __init__(self, folder: Path, good: Good) -> None:
         super().__init__(
             folder,
-            Original(good.run, good.card, whole_submission(good.card, ""), good.division["id"]),
+            OriginalSubmission(
+                good.run, good.card, whole_submission(good.card, ""), good.division["id"]
+            ),
         )
         self.good = good
         folder.mkdir(parents=True)

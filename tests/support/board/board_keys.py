@@ -22,7 +22,7 @@ from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.entries import Board, Entry, load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.describe import why_unranked
-from ktdeval_board.register import Registered, RegisterRequest, draw_keys, register
+from ktdeval_board.register import RegisterRequest, RegistrationResult, draw_keys, register
 from ktdeval_board.rules import load_errata, load_rules
 from ktdeval_board.submit import Outcome
 
@@ -35,7 +35,9 @@ def request_of(model: str, who: Registrant = WHO, **options: Any) -> RegisterReq
     return RegisterRequest(DIVISION, {"model": model, **options}, who, TODAY)
 
 
-def try_register(board: Path, model: str, who: Registrant = WHO, **options: Any) -> Registered:
+def try_register(
+    board: Path, model: str, who: Registrant = WHO, **options: Any
+) -> RegistrationResult:
     """Register a system as the command does."""
     return register(board, request_of(model, who, **options), plugins(), Redactor({}))
 

@@ -15,7 +15,7 @@ from ktdeval.values.typed import from_plain
 from ktdeval_board.documents import Envelope, EpisodeSeries, Series, Submission, Verdict
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.ranking.daily import Daily
+from ktdeval_board.ranking.daily import EpisodeDays
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.reading import read_own
 from ktdeval_board.rules import Baseline, Division, Erratum, Rules, SnapshotRule, WindowRule
@@ -293,10 +293,10 @@ def make_series(
     return Series(schema_version=1, card=entry.card_id, episodes=episodes)
 
 
-def daily(days: Sequence[str], returns: Sequence[float]) -> Daily:
+def daily(days: Sequence[str], returns: Sequence[float]) -> EpisodeDays:
     """Days of an episode whose selection is a tenth of its return."""
     values = np.asarray(returns, dtype=np.float64)
-    return Daily(np.array(days, dtype="datetime64[D]"), values, values / 10)
+    return EpisodeDays(np.array(days, dtype="datetime64[D]"), values, values / 10)
 
 
 def ranked_tables(board: Board, series: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
 from ktdeval_board.command import leaderboard
 from ktdeval_board.entries import load_board
-from ktdeval_board.init import Begun, NewBoard, init_board
-from ktdeval_board.submit import Outcome, Request, submit_run
+from ktdeval_board.init import BegunBoard, NewBoard, init_board
+from ktdeval_board.submit import Outcome, SubmitRequest, submit_run
 
 TASK, DIVISION = "blinded_open_research", "blinded-open-research"
 WINDOW = "2024-03-01:2024-03-14"
@@ -43,7 +43,7 @@ def plugins() -> Plugins:
     return load_plugins((board_teller.__file__,))
 
 
-def begin(folder: Path, market: Path, /, **changes: Any) -> Begun:
+def begin(folder: Path, market: Path, /, **changes: Any) -> BegunBoard:
     """A board of the small market, with one division and two baselines."""
     given: dict[str, Any] = {
         "name": "small",
@@ -81,7 +81,7 @@ def submit(
     """Submit a run to a board; without `is_checked=True` neither verified nor checked, which takes
     seconds.
     """
-    request = replace(Request(run, TODAY, is_executed=False), **changes)
+    request = replace(SubmitRequest(run, TODAY, is_executed=False), **changes)
     return submit_run(board, request, claims, plugins(), redactor or Redactor({}))
 
 

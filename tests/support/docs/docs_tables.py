@@ -22,7 +22,7 @@ from ktdeval.tasks.traits import TaskTraits
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_compare.paper_tables import known_tables
 from ktdeval_data.reading.names import NOT_READ, columns_beside
-from ktdeval_models.remote.params import Preset, presets
+from ktdeval_models.remote.params import ProviderPreset, presets
 
 PANEL_WORDS = {
     "sharpe": "Sharpe ratio",
@@ -159,7 +159,7 @@ def providers_table() -> str:
     )
 
 
-def _thoughts(preset: Preset) -> str:
+def _thoughts(preset: ProviderPreset) -> str:
     """Return how thoughts of earlier turns go back to a provider."""
     if preset.protocol != "chat":
         return "as signatures"

@@ -252,24 +252,24 @@ def _replied(name: str, **keys: str) -> Callable[[bytes], object]:
 
     def parse(data: bytes) -> object:
         from ktdeval_data.fetch import web
-        from ktdeval_data.fetch.vendor import Request
+        from ktdeval_data.fetch.vendor import VendorRequest
 
         os.environ.update(keys)
         made: Any = type(f"Fuzzed{name}", (getattr(web, name),), {"_content": lambda *_: data})
-        return made("vendor", "https://vendor.example").call(Request("bars", {}))
+        return made("vendor", "https://vendor.example").call(VendorRequest("bars", {}))
 
     return parse
 
 
 def _kept(data: bytes) -> object:
     """Read an answer that was kept."""
-    from ktdeval_data.fetch.vendor import Answers, Request
+    from ktdeval_data.fetch.vendor import AnswerFolder, VendorRequest
 
     folder = scratch() / "answers"
-    answers = Answers("v", folder, lambda: _unasked(), 60)
-    request = Request("a", {})
+    answers = AnswerFolder("v", folder, lambda: _unasked(), 60)
+    request = VendorRequest("a", {})
     if not list(folder.glob("v-*.json")):
-        answers = Answers("v", folder, lambda: _Once(), 60_000, lambda line: None)
+        answers = AnswerFolder("v", folder, lambda: _Once(), 60_000, lambda line: None)
         answers.ask(request)
 
     for path in folder.glob("v-*.json"):
@@ -284,9 +284,9 @@ class _Once:
     secrets = ()
 
     def call(self, request: object) -> Any:
-        from ktdeval_data.fetch.vendor import Answer
+        from ktdeval_data.fetch.vendor import VendorAnswer
 
-        return Answer(("x",), [[1]])
+        return VendorAnswer(("x",), [[1]])
 
 
 def _unasked() -> Any:

@@ -103,12 +103,12 @@ def _ingested() -> dict[str, Parser]:
 def _ingested_rows(path: Path) -> object:
     from ktdeval.values.tables.blocks import read_blocks
     from ktdeval.values.tables.rows import read_rows
-    from ktdeval_qfinzero.data.blocks import Problems
+    from ktdeval_qfinzero.data.blocks import ProblemList
     from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, plain_json, table_of
     from ktdeval_qfinzero.data.ingest_spec import TableSource
 
     fields = ("symbol", "time", "open", "high", "low", "close", "volume")
-    problems = Problems()
+    problems = ProblemList()
     for file in files_of(path.parent, path.name):
         table = table_of(file, fields, ("symbol", "time"), TableSource(path.name))
         for row in read_rows(table, as_problem(table.name, problems)):
@@ -197,10 +197,10 @@ def _seeds_of_datasets() -> dict[str, bytes]:
         NEWS_TYPES,
         TENOR_YEARS,
         Bars,
+        EventRelease,
         EventRow,
         NewsRow,
         RateRow,
-        Release,
         SymbolRow,
     )
     from ktdeval_qfinzero.data.tables import TABLES
@@ -216,7 +216,7 @@ def _seeds_of_datasets() -> dict[str, bytes]:
         "symbols": SymbolRow("AVLN", "stock", "Avalon", "energy", moment),
         "events": EventRow(
             "e1", "earnings", "Results", moment, moment, "high", ("AVLN",), "US", "us",
-            {"eps_actual": 1.5}, (Release(moment, {"eps_actual": 1.5}),),
+            {"eps_actual": 1.5}, (EventRelease(moment, {"eps_actual": 1.5}),),
         ),
         "news": NewsRow(
             "n1", NEWS_TYPES[0], "Title", moment, "high", ("AVLN",), "d", "body",

@@ -307,7 +307,7 @@ def _tables() -> dict[str, Parser]:
     from ktdeval.tasks.sample_files import read_samples
     from ktdeval.values.tables.workbook import sheet_as_text
     from ktdeval_board.exchange.lm_eval import import_results
-    from ktdeval_data.reading.options import Reading
+    from ktdeval_data.reading.options import ReadingOptions
     from ktdeval_data.reading.text_table import open_table
 
     table = b"date,code,open,high,low,close,volume\n2024-01-02,600519,1,2,0.5,1.5,100\n"
@@ -320,7 +320,7 @@ def _tables() -> dict[str, Parser]:
     known = ("date", "code", "close")
     return {
         "market csv": Parser(
-            of_file(lambda path: open_table(path, known, Reading()).header, "bars.csv"),
+            of_file(lambda path: open_table(path, known, ReadingOptions()).header, "bars.csv"),
             (table, "日期;代码;收盘\n2024/1/2;600519;1,5\n".encode("gb18030")),
             (
                 "ktdeval_data/reading/text_table.py",
@@ -348,7 +348,7 @@ def _tables() -> dict[str, Parser]:
 
 def _services() -> dict[str, Parser]:
     from ktdeval_live.plan import Stamping
-    from ktdeval_live.stamps import _checked, certificate_of
+    from ktdeval_live.stamps import _verified_time, certificate_of
     from ktdeval_live.trust import load_trust
     from ktdeval_qfinzero.access.dispatch import check_json
     from ktdeval_qfinzero.cursors import read_cursor, write_cursor
@@ -399,7 +399,7 @@ def _services() -> dict[str, Parser]:
             (),
         ),
         "time stamp": Parser(
-            lambda data: _checked(data, "0" * 64, rule, "stamp"),
+            lambda data: _verified_time(data, "0" * 64, rule, "stamp"),
             (b"\x30\x03\x02\x01\x00", b"\x30\x80\x06\x09*\x86H\x86\xf7\r\x01\x07\x02\x00\x00"),
             (),
         ),

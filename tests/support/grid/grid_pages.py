@@ -6,7 +6,7 @@ from pathlib import Path
 
 from grid_store import HandMade, failure, record_of, small_plan, unit_id
 from ktdeval_grid.bundle import BundleCard, BundlePage
-from ktdeval_grid.outputs import Output
+from ktdeval_grid.outputs import CardsOutput
 from ktdeval_grid.status import look, reader_of
 
 TABLE = """\
@@ -40,8 +40,8 @@ def bundle_page(folder: Path) -> BundlePage:
         view="",
     )
     outputs = (
-        Output("ktdfin-11", "", {"md": TABLE, "txt": "…", "csv": "…"}),
-        Output("compare", "Which systems differ", {"txt": "a <i>\nb", "json": "{}"}),
-        Output("luck", "How much is luck", {}, problem="no trials"),
+        CardsOutput("ktdfin-11", "", {"md": TABLE, "txt": "…", "csv": "…"}),
+        CardsOutput("compare", "Which systems differ", {"txt": "a <i>\nb", "json": "{}"}),
+        CardsOutput("luck", "How much is luck", {}, problem="no trials"),
     )
     return BundlePage(record, status, (card,), "", outputs, ("luck: no trials",))

@@ -36,7 +36,7 @@ from ktdeval_live.page.data import (
 )
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.results import EntryResult
-from ktdeval_live.settling import LEVEL, Settled, results_part
+from ktdeval_live.settling import LEVEL, SettledTest, results_part
 from ktdeval_live.trust import TimeAuthority
 from live_plans import plan_of
 
@@ -80,7 +80,7 @@ def generated_page(shape: Shape = Shape()) -> LivePage:
             cards.append(_card(entry, result, states))
             entry_days.append(_days(result, states, number, generator))
 
-    settled = Settled(tuple(cards), tuple(results))
+    settled = SettledTest(tuple(cards), tuple(results))
     entries = page_entries(settled, entry_days)
     return LivePage(
         name=plan.name,

@@ -13,7 +13,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.trading.types import Account
-from ktdeval_ktdfin.step import Stage, Step
+from ktdeval_ktdfin.step import EpisodeStage, ResearchStep
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
 
 TASK = load_plugins().make_task("blinded_open_research")
@@ -27,10 +27,10 @@ class Masked:
     ) -> None:
         self.market, self.base_row = market, base_row
         self.lens = Lens(mask, seed, market, base_row)
-        self.stage = Stage.open(market, self.lens, (TASK.harness, TASK.trading))
+        self.stage = EpisodeStage.open(market, self.lens, (TASK.harness, TASK.trading))
 
-    def step(self, row: int, account: Account | None = None) -> Step:
-        return Step(
+    def step(self, row: int, account: Account | None = None) -> ResearchStep:
+        return ResearchStep(
             self.stage, row - self.base_row, self.market.as_of(row), account or Account(10**8, {})
         )
 

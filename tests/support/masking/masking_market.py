@@ -20,7 +20,7 @@ from ktdeval.masking.payload import (
     SectorRef,
     Shares,
 )
-from ktdeval.testing.markets import Details, tiny_snapshot
+from ktdeval.testing.markets import SnapshotDetails, tiny_snapshot
 
 NAMES = {
     "000001.SZ": ("平安银行", "银行"),
@@ -47,7 +47,7 @@ def market() -> MarketSnapshot:
     closes = {code: [round(float(x), 2) for x in 5 + 200 * rng.random(N_DAYS)] for code in CODES}
     closes["600837.SH"] = [None] * 30 + closes["600837.SH"][30:]
     volumes = {code: [float(100 * x) for x in rng.integers(1, 10**6, N_DAYS)] for code in CODES}
-    snapshot = tiny_snapshot(closes, Details(volumes=volumes))
+    snapshot = tiny_snapshot(closes, SnapshotDetails(volumes=volumes))
     levels = 3000.0 + 7.0 * np.arange(N_DAYS)
     return replace(
         snapshot,

@@ -20,15 +20,15 @@ from ktdeval_qfinzero.data.rows import (
     DealRow,
     DividendRow,
     EventRow,
+    MomentSpan,
     NewsRow,
-    Page,
+    PageBounds,
     PriceRows,
     RateRow,
     Resolution,
-    Span,
     SplitRow,
     SymbolRow,
-    Tags,
+    TagFilters,
     as_known,
     empty_bars,
     known_moments,
@@ -56,12 +56,14 @@ class MemoryPrices(PriceRows):
         )
 
     def bars(
-        self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span
+        self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: MomentSpan
     ) -> Bars:
         result = self.bar_table.get((asset_class, symbol, resolution))
         return empty_bars() if result is None else _cut(result, span)
 
-    def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
+    def chain_bars(
+        self, underlying: str, resolution: Resolution, span: MomentSpan
+    ) -> Mapping[str, Bars]:
         result = {}
         for asset_class, symbol, kind in sorted(self.bar_table):
             contract = (
@@ -122,7 +124,9 @@ class MemoryCalendars:
 
     rows: Sequence[EventRow] = ()
 
-    def events(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[EventRow]:
+    def events(
+        self, span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
+    ) -> Sequence[EventRow]:
         known = (
             row
             for row in self.rows
@@ -131,7 +135,9 @@ class MemoryCalendars:
         chosen = [row for row in known if passes(row, tags) and has_words(row.title, tags.text)]
         return [as_known(row, as_of_ns) for row in _page(chosen, page)]
 
-    def updates(self, tags: Tags, page: Page, as_of_ns: int) -> Sequence[tuple[int, EventRow]]:
+    def updates(
+        self, tags: TagFilters, page: PageBounds, as_of_ns: int
+    ) -> Sequence[tuple[int, EventRow]]:
         chosen = [row for row in self.rows if passes(row, tags) and has_words(row.title, tags.text)]
         keys = (
             (known_ns, row.event_id, row)
@@ -158,7 +164,9 @@ class MemoryNews:
 
     rows: Sequence[NewsRow] = ()
 
-    def news(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[NewsRow]:
+    def news(
+        self, span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
+    ) -> Sequence[NewsRow]:
         end_ns = min(span.end_ns, as_of_ns + 1)
         chosen = [
             row
@@ -176,7 +184,7 @@ class MemoryNews:
         )
 
 
-def passes(row: EventRow | NewsRow, tags: Tags) -> bool:
+def passes(row: EventRow | NewsRow, tags: TagFilters) -> bool:
     """Whether type, tickers, market and importance of a row are those asked for."""
     return (
         (not tags.types or row.event_type in tags.types)
@@ -186,11 +194,11 @@ def passes(row: EventRow | NewsRow, tags: Tags) -> bool:
     )
 
 
-def _page(rows: Iterable[Row], page: Page) -> list[Row]:
+def _page(rows: Iterable[Row], page: PageBounds) -> list[Row]:
     ordered = sorted(rows, key=row_key)
     return [row for row in ordered if page.after is None or row_key(row) > page.after][: page.limit]
 
 
-def _cut(bars: Bars, span: Span) -> Bars:
+def _cut(bars: Bars, span: MomentSpan) -> Bars:
     first, stop = np.searchsorted(bars.start_ns, (span.start_ns, span.end_ns))
     return bars.take(slice(int(first), int(stop)))

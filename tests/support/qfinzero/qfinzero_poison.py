@@ -24,10 +24,10 @@ from ktdeval_qfinzero.data.rows import (
     BorrowRow,
     ContractRow,
     DividendRow,
+    EventRelease,
     EventRow,
     NewsRow,
     RateRow,
-    Release,
     SplitRow,
     SymbolRow,
 )
@@ -90,8 +90,8 @@ def small_world() -> Dataset:
         "high",
         expected={"consensus": 1.0},
         releases=(
-            Release(at("2025-01-08T12:00:00Z"), {"consensus": 1.5}),
-            Release(at("2025-01-09T15:00:00Z"), {"actual": [1.4, {"core": 1.3}]}),
+            EventRelease(at("2025-01-08T12:00:00Z"), {"consensus": 1.5}),
+            EventRelease(at("2025-01-09T15:00:00Z"), {"actual": [1.4, {"core": 1.3}]}),
         ),
     )
     further = with_prices(
@@ -382,14 +382,14 @@ def _events(rows: Sequence[EventRow], as_of_ns: int) -> list[EventRow]:
     return [replace(row, releases=_releases(row, as_of_ns)) for row in changed + added]
 
 
-def _releases(row: EventRow, as_of_ns: int) -> tuple[Release, ...]:
+def _releases(row: EventRow, as_of_ns: int) -> tuple[EventRelease, ...]:
     """Released values as they are; what is released later is replaced."""
     known = tuple(release for release in row.releases if release.available_ns <= as_of_ns)
     wrong: dict[str, Any] = {"actual": 66.6, "eps_actual": 66.6}
     return (
         *known,
-        Release(as_of_ns + 1, wrong),
-        Release(as_of_ns + DAY, {**wrong, "previous": 6.6}),
+        EventRelease(as_of_ns + 1, wrong),
+        EventRelease(as_of_ns + DAY, {**wrong, "previous": 6.6}),
     )
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from ktdeval.values.jsonio import JsonValue, loads_strict
 from ktdeval_qfinzero.scoring.reference_calling import WEIGHTS, score_calling
-from ktdeval_qfinzero.scoring.types import GoldTask, Scores
+from ktdeval_qfinzero.scoring.types import AnswerScores, GoldTask
 
 _TRAILING_COMMA = re.compile(r",\s*([}\]])")
 
 
-def score_reply(task: GoldTask, text: str) -> tuple[Scores, bool, int]:
+def score_reply(task: GoldTask, text: str) -> tuple[AnswerScores, bool, int]:
     """Scores of a reply, whether it was JSON of the asked form as it stood, and how many departures
     from the form it has.
     """
@@ -39,7 +39,7 @@ def score_reply(task: GoldTask, text: str) -> tuple[Scores, bool, int]:
             "ocp": 1.0,
             **dict.fromkeys(("ec", "cos", "jv", "foc"), 0.0),
         }
-        return Scores(0.0, 0.0, 0.0, ("invalid_json",), detail), False, 0
+        return AnswerScores(0.0, 0.0, 0.0, ("invalid_json",), detail), False, 0
     plan, answer = (
         root.get("tool_plan") or root.get("thoughtless_plan") or [],
         root.get("final_answer"),

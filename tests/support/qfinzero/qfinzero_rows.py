@@ -12,12 +12,12 @@ from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,
     IMPORTANCE,
     NEWS_TYPES,
+    EventRelease,
     EventRow,
+    MomentSpan,
     NewsRow,
-    Page,
-    Release,
-    Span,
-    Tags,
+    PageBounds,
+    TagFilters,
 )
 from ktdeval_qfinzero.moments import MINUTE
 from qfinzero_world import at
@@ -74,7 +74,7 @@ def _events(draw: Any) -> EventRow:
         draw(st.sampled_from(["US", "DE"])),
         draw(st.sampled_from(MARKETS)),
         draw(VALUES),
-        tuple(Release(moment, draw(VALUES)) for moment in moments),
+        tuple(EventRelease(moment, draw(VALUES)) for moment in moments),
     )
 
 
@@ -104,9 +104,9 @@ def _unique(rows: Any, name: str) -> Any:
 
 EVENT_LISTS = _unique(_events(), "event_id")
 ARTICLE_LISTS = _unique(_articles(), "id")
-SPANS = st.tuples(MOMENTS, MOMENTS).map(lambda pair: Span(min(pair), max(pair) + 1))
+SPANS = st.tuples(MOMENTS, MOMENTS).map(lambda pair: MomentSpan(min(pair), max(pair) + 1))
 TAGS = st.builds(
-    Tags,
+    TagFilters,
     types=st.lists(st.sampled_from([*CALENDAR_TYPES, *NEWS_TYPES]), max_size=3).map(tuple),
     tickers=TICKERS,
     markets=st.lists(st.sampled_from(MARKETS), max_size=2).map(tuple),
@@ -115,7 +115,7 @@ TAGS = st.builds(
     publisher=st.sampled_from(["", "wire", "GROSSE", "ex%", "name\x00"]),
 )
 PAGES = st.builds(
-    Page,
+    PageBounds,
     st.integers(0, 5),
     st.one_of(st.none(), st.tuples(MOMENTS, st.sampled_from(["", "e5", "n5", "~"]))),
 )

@@ -16,14 +16,14 @@ from typing import Any
 import uvicorn
 
 from ktdeval_qfinzero.access.commands.serve import bind
-from ktdeval_qfinzero.access.dispatch import Security
+from ktdeval_qfinzero.access.dispatch import AccessRules
 from ktdeval_qfinzero.access.http import server_app
-from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces
+from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.operations import Catalogue
 from qfinzero_world import small_dataset
 
-PLENTY, OPEN = Limits(), Security()
+PLENTY, OPEN = WorkspaceLimits(), AccessRules()
 
 
 @dataclass
@@ -111,8 +111,8 @@ class Served:
 @contextmanager
 def serving(
     catalogue: Catalogue,
-    limits: Limits = PLENTY,
-    security: Security = OPEN,
+    limits: WorkspaceLimits = PLENTY,
+    security: AccessRules = OPEN,
     logs: Path | None = None,
     dataset: Dataset | None = None,
 ) -> Iterator[Served]:

@@ -19,13 +19,21 @@ from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.values.typed import decode_json, encode_canonical
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_builtin.react import ReactAgent
-from ktdeval_qfinzero.benchmark.draws import Facts
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Step, resolved
+from ktdeval_qfinzero.benchmark.draws import MomentFacts
+from ktdeval_qfinzero.benchmark.items import (
+    ACCOUNT,
+    SESSION,
+    BenchmarkItem,
+    GoldStep,
+    ItemCall,
+    ItemDraft,
+    resolved,
+)
 from ktdeval_qfinzero.benchmark.templates import IDS, Template, item_of, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.suite.config import SuiteConfig
-from ktdeval_qfinzero.suite.samples import Material, embedded_items, own_material
+from ktdeval_qfinzero.suite.samples import SampleMaterial, embedded_items, own_material
 from ktdeval_qfinzero.suite.task import SuiteTask
 from qfinzero_scoring_cases import perfect_answer
 from qfinzero_world import small_dataset
@@ -47,7 +55,7 @@ def world() -> Dataset:
     return small_dataset()
 
 
-def _make(draft: Draft, suite: Any, number: int, category: str) -> Item:
+def _make(draft: ItemDraft, suite: Any, number: int, category: str) -> BenchmarkItem:
     template = Template(
         name=category, category=category, difficulty="easy" if number < 3 else "hard"
     )
@@ -55,26 +63,30 @@ def _make(draft: Draft, suite: Any, number: int, category: str) -> Item:
 
 
 @cache
-def calling_items() -> tuple[Item, ...]:
+def calling_items() -> tuple[BenchmarkItem, ...]:
     """A price query, an order, a step in time, and something that can't be done."""
-    opened = opening(Facts(world(), world().info.default_as_of_ns), ("AVLN", "BRKT"))
-    daily = Call("UPQ.stock.daily", {"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"})
-    buy = Step(order({**_ORDER, "time_in_force": "DAY"}))
+    opened = opening(MomentFacts(world(), world().info.default_as_of_ns), ("AVLN", "BRKT"))
+    daily = ItemCall(
+        "UPQ.stock.daily", {"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"}
+    )
+    buy = GoldStep(order({**_ORDER, "time_in_force": "DAY"}))
     drafts = (
         (
-            Draft("Daily bars of AVLN of January 2 and 3, 2025.", (Step(daily, ("start", "end")),)),
+            ItemDraft(
+                "Daily bars of AVLN of January 2 and 3, 2025.", (GoldStep(daily, ("start", "end")),)
+            ),
             "price_query",
         ),
-        (Draft(f"Buy 10 AVLN in {SESSION}, account {ACCOUNT}.", (buy,), opened), "order"),
+        (ItemDraft(f"Buy 10 AVLN in {SESSION}, account {ACCOUNT}.", (buy,), opened), "order"),
         (
-            Draft(
+            ItemDraft(
                 f"Step {SESSION} 2 ticks.",
-                (Step(Call("PMB.session.step", {"session_id": SESSION, "step": 2})),),
+                (GoldStep(ItemCall("PMB.session.step", {"session_id": SESSION, "step": 2})),),
                 opened,
             ),
             "order",
         ),
-        (Draft("What will AVLN close at tomorrow?", setup=opened), "refusal"),
+        (ItemDraft("What will AVLN close at tomorrow?", setup=opened), "refusal"),
     )
     return tuple(
         _make(draft, "calling", number, category)
@@ -83,11 +95,11 @@ def calling_items() -> tuple[Item, ...]:
 
 
 @cache
-def planning_items() -> tuple[Item, ...]:
+def planning_items() -> tuple[BenchmarkItem, ...]:
     """A workflow in which one call needs the answer to another; one that reads only; and one that
     can't be done.
     """
-    opened = opening(Facts(world(), world().info.default_as_of_ns), ("AVLN", "BRKT"))
+    opened = opening(MomentFacts(world(), world().info.default_as_of_ns), ("AVLN", "BRKT"))
     brkt = {
         "instrument": {"type": "STOCK", "symbol": "BRKT"},
         "side": "BUY",
@@ -95,30 +107,30 @@ def planning_items() -> tuple[Item, ...]:
         "qty": 20,
     }
     bid = order({**brkt, "limit_price": 30.0, "time_in_force": "GTC"})
-    earnings = Call(
+    earnings = ItemCall(
         "ESP.calendar.earnings",
         {"start_date": "2025-01-06", "end_date": "2025-01-31", "tickers": ["AVLN"]},
     )
     steps = (
-        Step(earnings, ("start_date", "end_date")),
-        Step(bid),
-        Step(Call("PMB.order.cancel", {**IDS, "order_id": "<s2.order_id>"})),
-        Step(Call("PMB.session.step", {"session_id": SESSION, "step": 1})),
+        GoldStep(earnings, ("start_date", "end_date")),
+        GoldStep(bid),
+        GoldStep(ItemCall("PMB.order.cancel", {**IDS, "order_id": "<s2.order_id>"})),
+        GoldStep(ItemCall("PMB.session.step", {"session_id": SESSION, "step": 1})),
     )
-    daily = Call(
+    daily = ItemCall(
         "UPQ.stock.daily", {"tickers": "AVLN,BRKT", "start": "2025-01-02", "end": "2025-01-06"}
     )
     reading = (
-        Step(daily, ("start", "end"), "1day"),
-        Step(Call("ESP.news.search", {"keyword": "guidance"})),
+        GoldStep(daily, ("start", "end"), "1day"),
+        GoldStep(ItemCall("ESP.news.search", {"keyword": "guidance"})),
     )
     trade = (
         "(1) AVLN's earnings in January. (2) Bid for 20 BRKT at $30. (3) Cancel it. (4) Step once."
     )
     drafts = (
-        (Draft(trade, steps, opened), "trade"),
-        (Draft("(1) Daily bars of AVLN and BRKT. (2) News on guidance.", reading), "research"),
-        (Draft("(1) Wait for the close of the Tokyo exchange. (2) Buy there."), "refusal"),
+        (ItemDraft(trade, steps, opened), "trade"),
+        (ItemDraft("(1) Daily bars of AVLN and BRKT. (2) News on guidance.", reading), "research"),
+        (ItemDraft("(1) Wait for the close of the Tokyo exchange. (2) Buy there."), "refusal"),
     )
     return tuple(
         _make(draft, "planning", number, category)
@@ -134,21 +146,21 @@ def config_of(variant: str, **changes: Any) -> SuiteConfig:
     return SuiteConfig.load(merge_layers((shared, content["defaults"], own, changes)), variant)
 
 
-def embedded_items_of(variant: str) -> tuple[Item, ...]:
+def embedded_items_of(variant: str) -> tuple[BenchmarkItem, ...]:
     """The generated items that a variant asks, on the embedded market."""
     return embedded_items(0, "planning" if "planning" in variant else "calling", 0)
 
 
 def task_of(
     variant: str,
-    asked: Sequence[Item] | None = None,
+    asked: Sequence[BenchmarkItem] | None = None,
     dataset: Dataset | None = None,
     **changes: Any,
 ) -> SuiteTask:
     """A variant that asks these items, or those made by hand."""
     chosen = asked or (planning_items() if "planning" in variant else calling_items())
 
-    def opened(config: SuiteConfig) -> Material:
+    def opened(config: SuiteConfig) -> SampleMaterial:
         return own_material(config, dataset or world(), chosen)
 
     return SuiteTask(variant, config_of(variant, **changes), opened)
@@ -205,7 +217,7 @@ class Perfect:
     answers.
     """
 
-    def __init__(self, items: Sequence[Item], live: bool = False) -> None:
+    def __init__(self, items: Sequence[BenchmarkItem], live: bool = False) -> None:
         self._items = {item.task.instruction: item for item in items}
         self._live = live
 
@@ -230,7 +242,7 @@ class Perfect:
         )
 
 
-def perfect_calls(item: Item) -> list[dict[str, Any]]:
+def perfect_calls(item: BenchmarkItem) -> list[dict[str, Any]]:
     """The expected calls of an item as a dry run records them."""
     calls: list[Any] = perfect_answer(item.task, {})
     return [

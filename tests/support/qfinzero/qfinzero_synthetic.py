@@ -18,19 +18,19 @@ from ktdeval_qfinzero.data.rows import (
     BarKey,
     Bars,
     EventRow,
+    MomentSpan,
     PriceRows,
-    Span,
     SymbolRow,
 )
 from ktdeval_qfinzero.data.synthetic.corporate import STOCKS, live
-from ktdeval_qfinzero.data.synthetic.grid import Grid, session_grid, shift_sessions
+from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, session_grid, shift_sessions
 from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
-from ktdeval_qfinzero.data.synthetic.prices import Course, common_moves, make_stock
+from ktdeval_qfinzero.data.synthetic.prices import CompanyCourse, common_moves, make_stock
 from ktdeval_qfinzero.moments import DAY, day_start
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
 
-ALL_TIME = Span(0, 2**62)
+ALL_TIME = MomentSpan(0, 2**62)
 SMALL = SyntheticParams(
     first_day="2024-10-21",
     last_day="2025-01-15",
@@ -92,7 +92,7 @@ def generate_minutes(symbols: int = 50, days: int = 252, seed: int = 0) -> Memor
         stock = STOCKS[count % len(STOCKS)]
         name = stock.ticker + (str(count // len(STOCKS) + 1) if count >= len(STOCKS) else "")
         plain = msgspec.structs.replace(stock, ticker=name, role="plain", yield_pct=0.0)
-        course = Course(live(seed, plain, grid), (), (), ())
+        course = CompanyCourse(live(seed, plain, grid), (), (), ())
         table["stock", name, "minute"] = make_stock(seed, grid, common, course).minutes
         rows.append(SymbolRow(name, "stock", stock.name, stock.sector, day_start(first) - DAY))
     return MemoryPrices(table, rows)
@@ -103,7 +103,7 @@ def bars(asset_class: str, symbol: str, resolution: str) -> Bars:
     return small_market().prices.bar_table[asset_class, symbol, resolution]
 
 
-def grid_of(params: SyntheticParams) -> Grid:
+def grid_of(params: SyntheticParams) -> MinuteGrid:
     """The sessions of a market."""
     return session_grid(date.fromisoformat(params.first_day), date.fromisoformat(params.last_day))
 

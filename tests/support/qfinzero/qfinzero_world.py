@@ -21,10 +21,10 @@ from ktdeval_qfinzero.data.rows import (
     ContractRow,
     DatasetInfo,
     DividendRow,
+    EventRelease,
     EventRow,
     NewsRow,
     RateRow,
-    Release,
     SplitRow,
     SymbolRow,
 )
@@ -159,7 +159,7 @@ def events() -> list[EventRow]:
         EventRow(
             **{
                 **row,
-                "releases": tuple(Release(at(when), value) for when, value in row["releases"]),
+                "releases": tuple(EventRelease(at(when), value) for when, value in row["releases"]),
             }
         )
         for row in rows

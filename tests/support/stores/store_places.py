@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.stores import Store, open_store
-from ktdeval.stores.remote import FsspecStore, Retries, open_remote
+from ktdeval.stores.remote import FsspecStore, RequestRetries, open_remote
 
 BUCKET = "a-bucket"
-QUICK = Retries(attempts=12, first_s=0.001, most_s=0.01)
+QUICK = RequestRetries(attempts=12, first_s=0.001, most_s=0.01)
 
 
 @contextmanager

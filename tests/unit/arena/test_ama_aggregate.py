@@ -20,7 +20,7 @@ from ktdeval.market import Document, Documents, find_venue, read_documents
 from ktdeval.runner import RunFolder
 from ktdeval.values.jsonio import sha256_hex
 from ktdeval_arena.agreement import COLUMNS, RULES, agreement, alpha
-from ktdeval_arena.summaries import MIS, NewsDay, Stream, document_line, extract, stream_of
+from ktdeval_arena.summaries import MIS, NewsDay, StoryStream, document_line, extract, stream_of
 from searching import examples
 from stub_provider import KEY, FaultPlan, running_stub
 from tables import on_each_row
@@ -45,7 +45,9 @@ def article(
     )
 
 
-def stream(*articles: Document, venue: str = "us_equity", assets: tuple[str, ...] = ()) -> Stream:
+def stream(
+    *articles: Document, venue: str = "us_equity", assets: tuple[str, ...] = ()
+) -> StoryStream:
     return stream_of(Documents.of(articles), find_venue(venue), assets)
 
 

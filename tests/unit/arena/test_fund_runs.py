@@ -26,15 +26,15 @@ from ktdeval_arena import consistency, fund_runs, replay
 from ktdeval_arena.consistency import (
     ACTIONS,
     Action,
-    Decided,
-    Opinion,
-    Record,
+    AnalystSignal,
     Signal,
+    SignalRecord,
+    TickerDecision,
     dominant,
     is_consistent,
     share,
 )
-from ktdeval_arena.fund_runs import Group, read_groups, read_record
+from ktdeval_arena.fund_runs import EpisodeGroup, read_groups, read_record
 from ktdeval_arena.replay import notes, read_database
 from metric_cases import order
 from searching import examples
@@ -43,15 +43,15 @@ from terminal import Terminal
 from trading_market import make_market
 
 
-def summary_rows(record: Record) -> Any:
+def summary_rows(record: SignalRecord) -> Any:
     return to_plain(consistency.summary_rows(record))
 
 
-def analyst_rows(record: Record) -> Any:
+def analyst_rows(record: SignalRecord) -> Any:
     return to_plain(consistency.analyst_rows(record))
 
 
-def decision_rows(record: Record) -> Any:
+def decision_rows(record: SignalRecord) -> Any:
     return to_plain(consistency.decision_rows(record))
 
 
@@ -137,7 +137,7 @@ STEPS = [
 ]
 
 
-def group(talks: Sequence[TranscriptEntry] = TALKS, steps: Any = STEPS) -> Group:
+def group(talks: Sequence[TranscriptEntry] = TALKS, steps: Any = STEPS) -> EpisodeGroup:
     folder: Any = SimpleNamespace(
         path=Path("run"),
         episode_path=lambda _: Path("run/e"),
@@ -145,7 +145,7 @@ def group(talks: Sequence[TranscriptEntry] = TALKS, steps: Any = STEPS) -> Group
         load_transcript=lambda _: talks,
         load_ledger=lambda _: ledger_of(steps),
     )
-    return Group(folder, "task", "task", "model · deepfund", [SPEC])
+    return EpisodeGroup(folder, "task", "task", "model · deepfund", [SPEC])
 
 
 def test_signals_and_decisions_of_a_run_by_hand() -> None:
@@ -203,9 +203,11 @@ def test_analysts_are_listed_by_name_and_each_run_has_its_own_row() -> None:
     says nothing.
     """
     names = ("zeta", "alpha", "mu", "kappa", "beta", "omega", "gamma")
-    opinions = [Opinion("0", "p", "AAA", name, "Bullish", False) for name in names]
-    decisions = [Decided("1", "q", "2025-04-01", "AAA", "Buy", 1.0, 0.0, ("Bearish",), False)]
-    record = Record({"0": ("first", "m"), "1": ("second", "n")}, opinions, decisions)
+    opinions = [AnalystSignal("0", "p", "AAA", name, "Bullish", False) for name in names]
+    decisions = [
+        TickerDecision("1", "q", "2025-04-01", "AAA", "Buy", 1.0, 0.0, ("Bearish",), False)
+    ]
+    record = SignalRecord({"0": ("first", "m"), "1": ("second", "n")}, opinions, decisions)
     assert [row["analyst"] for row in analyst_rows(record)] == sorted(names)
     _, first, second = summary_rows(record)
     assert (first["signals"], first["decisions"], first["consistency"]) == (7, 0, None)
@@ -282,7 +284,7 @@ def weeks_of(
     ]
     specs = [SimpleNamespace(window_name="live", number=number) for number in range(len(navs))]
     folder: Any = SimpleNamespace(path=Path("run"), load_ledger=lambda spec: ledgers[spec.number])
-    return weekly_rows([Group(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
+    return weekly_rows([EpisodeGroup(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
 
 
 def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:

@@ -23,7 +23,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledgers import ledger_of, step_record
-from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
+from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
@@ -106,7 +106,9 @@ def test_constant_and_collinear_factors_have_no_return_and_a_note_each() -> None
     codes = [f"609{number:03d}.SH" for number in range(30)]
     opens = {code: [10.1 if column % 2 else 9.9] * 300 for column, code in enumerate(codes)}
     fitted = fit_factors(
-        tiny_snapshot({code: [10.0] * 300 for code in codes}, Details(opens=opens)), 280, 283
+        tiny_snapshot({code: [10.0] * 300 for code in codes}, SnapshotDetails(opens=opens)),
+        280,
+        283,
     )
     kinds = {
         note.subject: (note.kind, note.days)
@@ -388,7 +390,7 @@ def test_a_factor_without_a_value_has_no_mean_exposure_and_one_with_some_has_tha
 def test_a_dividend_is_no_selection_and_no_trading_effect() -> None:
     """A 2-for-1 split on day 2: adjusted prices say 0 %, and so does the NAV."""
     closes = {"609001.SH": [10.0, 10.0, 5.0], "609002.SH": [20.0, 20.0, 20.0]}
-    snapshot = tiny_snapshot(closes, Details(factors={"609001.SH": [1.0, 1.0, 2.0]}))
+    snapshot = tiny_snapshot(closes, SnapshotDetails(factors={"609001.SH": [1.0, 1.0, 2.0]}))
     held = [holding(1000, 100_000), holding(2000, 50_000)]
     steps = [
         step_record(snapshot, step, step + 1, positions=positions)

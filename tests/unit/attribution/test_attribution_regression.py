@@ -19,7 +19,7 @@ from ktdeval.attribution.fit import MINIMUM, Fit, Scheme, fit_factors, pooled_in
 from ktdeval.attribution.regression import robust_errors, weighted_least_squares
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
-from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
+from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import Truth, build
 from loops import not_empty
@@ -264,7 +264,7 @@ def test_worked_by_hand() -> None:
         code: "a" if index < 5 else "b" if index < 10 else "c" for index, code in enumerate(closes)
     }
     volumes = {code: [1e6, 1e6] for code in closes}
-    market = tiny_snapshot(closes, Details(volumes=volumes, industries=industries))
+    market = tiny_snapshot(closes, SnapshotDetails(volumes=volumes, industries=industries))
     fitted = fit_factors(market, 1, 1)
     # The market is (5 × 2 % + 5 × 4 % + 9 %) / 11; a and c together made (5 × 2 % + 9 %) / 6, b
     # made 4 %.

@@ -17,7 +17,7 @@ from board_cards import changed, put_json
 from board_forge import forge_board
 from board_ranks import tables_of
 from ktdeval_board.checking.content import check_content
-from ktdeval_board.checking.files import Tree
+from ktdeval_board.checking.files import BoardTree
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.entries import load_board
 from ktdeval_board.exchange.board_data import read_board
@@ -126,7 +126,7 @@ def test_a_verdict_that_is_a_link_or_of_other_bytes_or_none_at_all_gives_no_trus
 
 def sizes_found(board: Path) -> list[str]:
     """What the stage of the tree says of sizes."""
-    tree = Tree(board, load_rules(board).limits)
+    tree = BoardTree(board, load_rules(board).limits)
     return [finding.message for finding in findings_of(Stage.TREE, tree) if finding.rule == "size"]
 
 

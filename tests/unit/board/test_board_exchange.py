@@ -46,7 +46,7 @@ from ktdeval_board.exchange import (
 from ktdeval_board.exchange.board_data import (
     FRAMES,
     IS_BASELINE,
-    Exported,
+    ExportReport,
     columns_of,
     read_board,
     write_folder,
@@ -588,7 +588,7 @@ def test_a_submission_can_not_choose_where_files_are_written(scoring: Path) -> N
 def test_a_folder_that_holds_something_is_left_alone_and_an_export_that_fails_leaves_nothing(
     path: Path, tmp_path: Path
 ) -> None:
-    def fail(folder: Path) -> Exported:
+    def fail(folder: Path) -> ExportReport:
         (folder / "half.json").write_text("{")
         raise CardError("a series can't be read")
 

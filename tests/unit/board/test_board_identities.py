@@ -45,7 +45,7 @@ from ktdeval_board.bundle import Redactor
 from ktdeval_board.command import leaderboard
 from ktdeval_board.entries import load_board
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.register import Registered, register
+from ktdeval_board.register import RegistrationResult, register
 from ktdeval_board.rules import load_rules
 
 MOMENTUM, VOLATILITY, REVERSAL = "builtin/momentum", "builtin/low_volatility", "builtin/reversal"
@@ -135,7 +135,9 @@ def list_keys(board: Path, *holders: tuple[Registrant, PrivateKey]) -> None:
     (board / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False))
 
 
-def try_signed(board: Path, model: str, who: Registrant, key: PrivateKey | None) -> Registered:
+def try_signed(
+    board: Path, model: str, who: Registrant, key: PrivateKey | None
+) -> RegistrationResult:
     """Register a system under a key as the command does."""
     request = replace(request_of(model, who), key=key)
     return register(board, request, plugins(), Redactor({}))

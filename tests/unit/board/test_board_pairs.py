@@ -37,8 +37,8 @@ from ktdeval_board.ranking.pairing import (
     windows_of,
 )
 from ktdeval_board.rules import Erratum, WindowRule
-from ktdeval_compare.compare import Options, compare
-from ktdeval_compare.effects import Options as EffectOptions, effects
+from ktdeval_compare.compare import CompareOptions, compare
+from ktdeval_compare.effects import EffectsOptions as EffectOptions, effects
 from ktdeval_compare.entrants import Entrant
 
 # -- pairs of windows
@@ -85,7 +85,7 @@ def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
     entrants = [
         Entrant(Path(f"{number}"), typed(card), f"{number}") for number, card in enumerate(cards)
     ]
-    test = to_plain(compare(entrants, Options()).tests[0])
+    test = to_plain(compare(entrants, CompareOptions()).tests[0])
     entries = [full_entry(card) for card in cards]
     board = make_board(entries, windows=rules_of(windows))
     tests = pair_tests(entries, windows_of(board, board.rules.divisions[0]))

@@ -47,7 +47,7 @@ from ktdeval_board.entries import load_board
 from ktdeval_board.placement import Placement
 from ktdeval_board.reading import read_untrusted
 from ktdeval_board.rules import load_rules
-from ktdeval_board.submit import Request, submit_run
+from ktdeval_board.submit import SubmitRequest, submit_run
 from tables import on_each_row
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
@@ -424,7 +424,7 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
     )
     known = load_plugins((deanon_plugin.__file__,))
     run = made_on(evaluate(config, known).folder, TODAY)
-    request = Request(run, TODAY, is_executed=False)
+    request = SubmitRequest(run, TODAY, is_executed=False)
     outcome = submit_run(tmp_path / "board", request, CLAIMS, known, Redactor({}))
     assert outcome.missing == ()
     assert {path.name for path in (tmp_path / "board" / "records").glob("*/episodes/*/*")} == {

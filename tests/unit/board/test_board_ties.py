@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from board_ranks import daily, make_board, make_entry, make_series, ranked_tables
 from compare_cards import make_card, save_run
-from ktdeval.stats.confidence_set import _Contest, tie_groups
+from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
 from ktdeval_board.ranking.daily import mean_by_day, same_days
 from ktdeval_board.ranking.rows import share_ranks
 from ktdeval_board.ranking.table import MOST_TESTED
@@ -113,7 +113,7 @@ def test_on_long_series_groups_are_those_of_arch_applied_again_to_the_rest() -> 
     assert tie_groups(returns, LEVEL).group == tuple(groups)
 
 
-def p_by_definition(contest: _Contest, agents: list[int]) -> dict[int, float]:
+def p_by_definition(contest: _StudentisedDifferences, agents: list[int]) -> dict[int, float]:
     """Eliminate the worst, and look at every pair of every set."""
     live, p_of, p = list(agents), {}, 0.0
     while len(live) > 1:
@@ -131,7 +131,7 @@ def p_by_definition(contest: _Contest, agents: list[int]) -> dict[int, float]:
 @pytest.mark.parametrize("agents", [2, 3, 7, 12])
 def test_running_maxima_give_what_the_definition_gives(agents: int) -> None:
     returns = noise(agents, 60, agents) + np.random.default_rng(agents).normal(0, 0.002, agents)
-    contest = _Contest(returns, 300)
+    contest = _StudentisedDifferences(returns, 300)
     assert contest.p_values(range(agents)) == p_by_definition(contest, list(range(agents)))
     assert contest.p_values(range(1, agents)) == p_by_definition(contest, list(range(1, agents)))
 
@@ -139,7 +139,7 @@ def test_running_maxima_give_what_the_definition_gives(agents: int) -> None:
 def test_resampled_differences_have_their_own_standard_errors() -> None:
     days, block, blocks, draws = 43, 2, 22, 50
     returns = noise(8, days, 3)
-    contest = _Contest(returns, draws)
+    contest = _StudentisedDifferences(returns, draws)
     gaps = returns[:, 2] - returns[:, 0]
     starts = np.random.default_rng(0).integers(0, days, (draws, blocks))
     for draw, of_draw in enumerate(not_empty(starts, draws)):

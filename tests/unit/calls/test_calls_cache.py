@@ -21,7 +21,7 @@ from hypothesis import given, strategies as st
 
 from call_runs import cached, entries_in, entry_of, key_of, keys_in, python
 from ktdeval.calls import database
-from ktdeval.calls.cache_admin import CacheAdmin, Checked, PruneRule
+from ktdeval.calls.cache_admin import CacheAdmin, CheckedReplies, PruneRule
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import is_cacheable, pack, request_key
 from ktdeval.errors import StoreError
@@ -273,7 +273,7 @@ def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
     assert len(keys) == 100
     assert keys_in(path) == keys
     with CacheAdmin(path) as cache_admin:
-        assert cache_admin.verify() == Checked(100, ())
+        assert cache_admin.verify() == CheckedReplies(100, ())
 
 
 def test_a_writer_waits_for_another_process_and_reports_a_long_wait(path, monkeypatch):

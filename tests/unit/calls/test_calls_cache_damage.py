@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from call_runs import AT, cached, entry_of, key_of, keys_in, python
-from ktdeval.calls.cache_admin import CacheAdmin, Finding
+from ktdeval.calls.cache_admin import CacheAdmin, CacheFinding
 from ktdeval.calls.database import CACHE, RECORD, CallDatabase, Connection, LogIdentity
 from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow
 from ktdeval.errors import StoreError
@@ -63,7 +63,7 @@ def test_a_damaged_reply_counts_as_absent_is_reported_and_replaced(path, how):
     with CacheAdmin(path) as cache_admin:
         checked = cache_admin.verify()
     assert checked.replies == 2
-    assert Finding(key_of(1), "its checksum does not match") in checked.findings
+    assert CacheFinding(key_of(1), "its checksum does not match") in checked.findings
     with CallDatabase(path) as cache:
         assert cached(cache, key_of(1)) is None
         cache.put([entry_of(1), entry_of(2)])

@@ -218,13 +218,13 @@ def test_a_row_counts_where_the_package_has_no_price(tmp_path: Path) -> None:
 def test_without_the_package_a_price_is_not_known_and_it_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    packaged_prices._snapshot.cache_clear()
+    packaged_prices._packaged_snapshot.cache_clear()
     monkeypatch.setitem(sys.modules, "genai_prices.data", None)
     try:
         assert built_in("openai/gpt-4.1") is None
         assert built_in("openai/gpt-4.1-mini") is None
     finally:
-        packaged_prices._snapshot.cache_clear()
+        packaged_prices._packaged_snapshot.cache_clear()
 
     assert [record.message for record in caplog.records] == [
         "no prices: they come from the package genai-prices, which is not installed; get it with"
@@ -237,7 +237,7 @@ def test_no_price_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a network was asked")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    packaged_prices._snapshot.cache_clear()
+    packaged_prices._packaged_snapshot.cache_clear()
     assert built_in("openai/gpt-4.1") is not None
 
 

@@ -29,7 +29,7 @@ from card_cases import (
 )
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards.check import parse_card, validate_card
-from ktdeval.cards.fields.cost import Prices, trading_cost
+from ktdeval.cards.fields.cost import CardPrices, trading_cost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
 from ktdeval.cards.fields.parts import Pluggable
@@ -272,7 +272,7 @@ def test_tokens_of_the_providers_prompt_cache_have_their_own_price() -> None:
     of["episodes"][0]["usage"] |= {"cache_read_tokens": 30, "cache_write_tokens": 10}
     read = typed(of)
     tokens = [episode.tokens for episode in read.episodes]
-    made = trading_cost(tokens, tokens, Prices(read.cost.price or None, {}), [None])
+    made = trading_cost(tokens, tokens, CardPrices(read.cost.price or None, {}), [None])
     assert made.value == pytest.approx((10 * 2.0 + 30 * 0.5 + 10 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
 
 

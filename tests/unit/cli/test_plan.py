@@ -31,7 +31,7 @@ from ktdeval.runner.measure import (
     HIGH,
     LOW,
     TYPICAL,
-    Behaviour,
+    AssumedBehaviour,
     CallLimits,
     MeasuringModel,
     StepSize,
@@ -86,7 +86,7 @@ def plan(plugins: Plugins, **changes: Any) -> RunEstimate:
 # ---- a step, measured
 
 
-def size(plugins: Plugins, behaviour: Behaviour, task: str = TASK) -> StepSize:
+def size(plugins: Plugins, behaviour: AssumedBehaviour, task: str = TASK) -> StepSize:
     settings = config(model="builtin/hold", tasks=(task,))
     tasks, snapshot = choose_tasks(settings, plugins), replace(small_market(), id="0" * 64)
     spec = make_plan(settings, plugins, tasks, snapshot, None).specs[0]

@@ -21,7 +21,7 @@ from ktdeval.stats.paired import signed_rank
 from ktdeval_compare import columns
 from ktdeval_compare.compare import pairs_needed, smallest_p
 from ktdeval_compare.power import (
-    Spread,
+    DifferenceSpread,
     estimate_spread,
     median_variance,
     normal_effect,
@@ -818,7 +818,10 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
     for seeds in (4, 5, 8):
         drawn = np.median(np.random.default_rng(seeds).normal(size=(200_000, seeds)), axis=1).var()
         assert median_variance(seeds) == pytest.approx(drawn, rel=0.02)
-    sds = [Spread(window_sd=0.03, seed_sd=0.02).of_pairs(seeds) for seeds in (1, 2, 3, 5, 10, 1000)]
+    sds = [
+        DifferenceSpread(window_sd=0.03, seed_sd=0.02).of_pairs(seeds)
+        for seeds in (1, 2, 3, 5, 10, 1000)
+    ]
     assert sds == sorted(sds, reverse=True)
     assert sds[0] == pytest.approx(math.sqrt(0.03**2 + 2 * 0.02**2))
     assert sds[-1] > 0.03  # decoding noise, and never market noise

@@ -18,14 +18,14 @@ from ktdeval.values.typed import from_plain
 from ktdeval_compare import cutoff, power, sharpe_difference as sharpe
 from ktdeval_compare.courses import course_of, distances
 from ktdeval_compare.entrants import load_entrants, recorded_ledger
-from ktdeval_compare.power import Plan, Spread, plan_report, spreads_of_cards
+from ktdeval_compare.power import DifferenceSpread, PowerPlan, plan_report, spreads_of_cards
 from metric_cases import CODES, step
 
 # -- plans
 
 
 def test_a_plan_has_the_papers_windows_and_the_usual_level_and_power_by_default() -> None:
-    plan = Plan()
+    plan = PowerPlan()
     assert (plan.windows, plan.seeds, plan.window_days, plan.days_per_year) == (10, 1, 43, 252)
     assert (plan.alpha, plan.wanted, plan.comparisons, plan.seed, plan.unit) == (
         0.05,
@@ -41,16 +41,18 @@ def test_a_plan_has_the_papers_windows_and_the_usual_level_and_power_by_default(
 
 
 def test_a_plan_knows_its_noise_by_windows_or_by_tracking_error_and_a_length() -> None:
-    assert Plan().spread() is None
-    assert Plan(seed_sd=0.1).spread() is None
-    assert Plan(window_sd=0.02).spread() == Spread(0.02, 0.0)
-    assert Plan(window_sd=0.02, seed_sd=0.03).spread() == Spread(0.02, 0.03)
-    assert Plan(window_sd=0.0).spread() == Spread(0.0, 0.0)
-    by_error = Plan(tracking_error=0.2, window_days=63, days_per_year=252).spread()
+    assert PowerPlan().spread() is None
+    assert PowerPlan(seed_sd=0.1).spread() is None
+    assert PowerPlan(window_sd=0.02).spread() == DifferenceSpread(0.02, 0.0)
+    assert PowerPlan(window_sd=0.02, seed_sd=0.03).spread() == DifferenceSpread(0.02, 0.03)
+    assert PowerPlan(window_sd=0.0).spread() == DifferenceSpread(0.0, 0.0)
+    by_error = PowerPlan(tracking_error=0.2, window_days=63, days_per_year=252).spread()
     assert by_error is not None
     assert by_error.window_sd == pytest.approx(0.2 * math.sqrt(63 / 252))
-    assert Plan(tracking_error=0.2, window_days=None).spread() is None
-    assert Plan(tracking_error=0.2, window_days=None, window_sd=0.02).spread() == Spread(0.02, 0.0)
+    assert PowerPlan(tracking_error=0.2, window_days=None).spread() is None
+    assert PowerPlan(
+        tracking_error=0.2, window_days=None, window_sd=0.02
+    ).spread() == DifferenceSpread(0.02, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +63,12 @@ def test_without_noise_any_difference_is_found_once_a_result_is_possible(
     windows: int, effect: float | None, expected: float | None
 ) -> None:
     """The smallest p of five windows is 0.0625, of six 0.03125."""
-    assert Plan(windows=windows, effect=effect).power_at(0.0) == expected
+    assert PowerPlan(windows=windows, effect=effect).power_at(0.0) == expected
 
 
 def test_windows_are_needed_only_for_an_effect_and_more_of_them_with_noise() -> None:
     def needed(**fields: Any) -> int | None:
-        (row,) = plan_report(Plan(windows=6, **fields)).by_seeds
+        (row,) = plan_report(PowerPlan(windows=6, **fields)).by_seeds
         return row.windows_needed
 
     assert needed(window_sd=0.0) is None
@@ -77,13 +79,13 @@ def test_windows_are_needed_only_for_an_effect_and_more_of_them_with_noise() -> 
 
 def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
     (row,) = plan_report(
-        Plan(windows=8, window_sd=0.02, window_days=21, days_per_year=252)
+        PowerPlan(windows=8, window_sd=0.02, window_days=21, days_per_year=252)
     ).by_seeds
     assert row.effect_per_year == pytest.approx(12 * row.effect)
     assert row.effect_normal_per_year == pytest.approx(12 * row.effect_normal)
-    (row,) = plan_report(Plan(windows=8, window_sd=0.02, window_days=None)).by_seeds
+    (row,) = plan_report(PowerPlan(windows=8, window_sd=0.02, window_days=None)).by_seeds
     assert (row.effect_per_year, row.effect_normal_per_year) == (None, None)
-    (row,) = plan_report(Plan(windows=5, window_sd=0.02)).by_seeds
+    (row,) = plan_report(PowerPlan(windows=5, window_sd=0.02)).by_seeds
     assert (row.effect, row.effect_per_year) == (
         None,
         None,

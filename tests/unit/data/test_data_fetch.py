@@ -23,7 +23,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
-from ktdeval_data.fetch.libraries import _Socket
+from ktdeval_data.fetch.libraries import _BaostockSocket
 from ktdeval_data.fetch.market import _with_factor
 from ktdeval_data.fetch.tables import _typed
 from ktdeval_data.fetch.vendor import plan, vendors
@@ -209,7 +209,7 @@ def test_baostock_is_asked_again_where_its_library_hides_a_fault(
     assert reference(load_snapshot(tmp_path / "m")) == EXPECTED
     # A closed connection is an error; the library would read nothing for ever.
     ours, theirs = socket.socketpair()
-    wrapped = _Socket(ours)
+    wrapped = _BaostockSocket(ours)
     theirs.sendall(b"header")
     assert wrapped.recv(100) == b"header"
     theirs.close()

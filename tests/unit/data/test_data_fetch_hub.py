@@ -18,7 +18,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot
-from ktdeval_data.fetch.hub import _fits, _tables
+from ktdeval_data.fetch.hub import _is_path_match, _table_paths
 from ktdeval_data.params import FetchHubParams
 from tables import on_each_row
 from terminal import Terminal
@@ -292,7 +292,7 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
                 str(Path(path).relative_to(Path(folder).resolve()))
                 for path in resolve_pattern(pattern, folder)
             )
-        assert [path for path in sorted(paths) if _fits(path, pattern)] == theirs, pattern
+        assert [path for path in sorted(paths) if _is_path_match(path, pattern)] == theirs, pattern
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_the_only_configuration_and_split_of_a_card_need_no_name_in_any_form_of_
     configs: list[Any],
 ) -> None:
     paths = ["x/b.csv", "README.md", "y/c.csv", "x/a.csv", "x/load.py"]
-    assert _tables(FetchHubParams(bars="org/bars"), configs, paths) == ["x/a.csv", "x/b.csv"]
+    assert _table_paths(FetchHubParams(bars="org/bars"), configs, paths) == ["x/a.csv", "x/b.csv"]
 
 
 @on_each_row

@@ -21,7 +21,7 @@ from ktdeval.errors import DataError
 from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.coverage import missing_of, problems_of
 from ktdeval_data.fetch.currencies import in_whole_units
-from ktdeval_data.fetch.libraries import _plain
+from ktdeval_data.fetch.libraries import _plain_cell
 from ktdeval_data.fetch.stamps import days_of_ends, days_of_midnights
 from paths import SUPPORT
 from terminal import Terminal
@@ -171,10 +171,10 @@ def test_midnights_are_those_of_the_zone_in_winter_and_summer_and_other_times_ar
 
 def test_a_moment_within_a_day_is_not_cut_to_a_day() -> None:
     midnight = pd.Timestamp("2024-01-25", tz="Asia/Hong_Kong")
-    assert _plain(midnight) == "2024-01-25"
-    assert _plain(date(2024, 1, 25)) == "2024-01-25"
-    assert _plain(midnight + pd.Timedelta(hours=16)) == "2024-01-25T16:00:00+08:00"
-    assert _plain(pd.NaT) is None
+    assert _plain_cell(midnight) == "2024-01-25"
+    assert _plain_cell(date(2024, 1, 25)) == "2024-01-25"
+    assert _plain_cell(midnight + pd.Timedelta(hours=16)) == "2024-01-25T16:00:00+08:00"
+    assert _plain_cell(pd.NaT) is None
 
 
 def test_a_stamp_of_alpaca_within_a_day_is_refused(

@@ -30,7 +30,7 @@ from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
-from ktdeval_data.placebo import Draws, Recipe, draw, placebo_of, regress, take_apart
+from ktdeval_data.placebo import DrawRecipe, ResidualDraws, draw, placebo_of, regress, take_apart
 from ktdeval_data.synthetic import make_synthetic
 from ktdfin_market import FIRST, LAST, small_market
 from tables import on_each_row
@@ -42,8 +42,8 @@ LIMIT = {"main": 0.10, "chinext": 0.20, "star": 0.20, "bse": 0.30}
 LONG = ("2024-01-02", "2026-04-10")
 
 
-def recipe(kind: Kind, seed: int = 0, block_days: int | None = None) -> Recipe:
-    return Recipe(
+def recipe(kind: Kind, seed: int = 0, block_days: int | None = None) -> DrawRecipe:
+    return DrawRecipe(
         kind, seed, block_days or {"sign_flip": 1, "block_bootstrap": 20, "shuffle": 1}[kind]
     )
 
@@ -193,7 +193,7 @@ def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before
     row = 280
 
     def made(turned: bool) -> MarketSnapshot:
-        def drawn(*words: Any) -> Draws:
+        def drawn(*words: Any) -> ResidualDraws:
             draws = draw(*words)
             sign = draws.sign.copy()
             sign[row - 1 :] *= -1.0 if turned else 1.0

@@ -857,7 +857,7 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
     assert len(turned) > 1
     certificate = rebuilt(attacked)
     facts = dict(
-        show._facts(
+        show._certificate_facts(
             msgspec.structs.replace(
                 certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts=turned)
             )
@@ -877,7 +877,7 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
     toolless = msgspec.structs.replace(
         certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts={})
     )
-    assert dict(show._facts(toolless))["tools"] == "none"
+    assert dict(show._certificate_facts(toolless))["tools"] == "none"
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ from ktdeval.masking.lens import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload import render_number
 from ktdeval_deanon.certificate.evidence import (
     FIELDS,
-    Comparisons,
+    PayloadComparisons,
     figure_span,
     read_payload,
     stands_for,
 )
 from ktdeval_deanon.certificate.history import PARTS, PublicHistory
-from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
+from ktdeval_deanon.certificate.matching import AttackerGuess, RandomAttacker, field_sets, weigh
 from ktdfin_market import small_market
 from loops import not_empty
 from masked_payloads import Masked, drawn, table
@@ -70,7 +70,7 @@ NOISY_MASKS = [
 
 def attack(
     payload: Any, history: PublicHistory, fields: Any = FIELDS, mask: MaskConfig | None = None
-) -> Guess:
+) -> AttackerGuess:
     """The exact matcher."""
     return weigh(payload, history, fields, mask).guess(fields)
 
@@ -219,7 +219,7 @@ def test_the_matcher_knows_the_law_of_the_noise() -> None:
     off: dict[str, list[float]] = {part: [] for part in PARTS}
     for base, row, asset in PROBES[:12]:
         evidence = dict(
-            Comparisons(
+            PayloadComparisons(
                 read_payload(payload_of(mask, (base, row, asset)), HISTORY.rows), HISTORY, mask
             ).by_field()
         )
@@ -415,13 +415,13 @@ def test_the_sets_of_an_ablation_are_of_fields_that_exist() -> None:
 def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
     days = HISTORY.days
     gold = Gold("B", days[100], "steel", "main")
-    near = Guess(("A", "B"), days[105], "steel", "star")
-    far = Guess(("B",), days[126], "", "main")
+    near = AttackerGuess(("A", "B"), days[105], "steel", "star")
+    far = AttackerGuess(("B",), days[126], "", "main")
     assert judge(near, gold, HISTORY.rows) == Hits(False, True, False, True, True, True, True, True)
     assert judge(far, gold, HISTORY.rows) == Hits(
         True, True, True, False, False, False, True, False
     )
-    assert judge(Guess((*"ACDEF", "B"), "2030-01-01", "", ""), gold, HISTORY.rows) == Hits(
+    assert judge(AttackerGuess((*"ACDEF", "B"), "2030-01-01", "", ""), gold, HISTORY.rows) == Hits(
         *[False] * 8
     )
     with pytest.raises(DataError, match="2030-01-01, is no trading day"):

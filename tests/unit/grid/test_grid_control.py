@@ -12,10 +12,10 @@ from ktdeval.stores import LocalStore
 from ktdeval_grid.control import (
     Change,
     Control,
-    Drop,
+    DropModel,
     Pause,
-    Requeue,
-    Restore,
+    RequeueUnits,
+    RestoreModel,
     Resume,
     SetConcurrency,
     apply,
@@ -31,9 +31,9 @@ from ktdeval_grid.control import (
         ([Pause()], Control(paused=True)),
         ([Pause(), Resume()], Control()),
         ([SetConcurrency(8), SetConcurrency(3)], Control(concurrency=3)),
-        ([Drop("a"), Drop("b"), Drop("a")], Control(dropped=("a", "b"))),
-        ([Drop("a"), Drop("b"), Restore("a")], Control(dropped=("b",))),
-        ([Requeue(("u", "v")), Requeue(("u",))], Control(requeued={"u": 2, "v": 1})),
+        ([DropModel("a"), DropModel("b"), DropModel("a")], Control(dropped=("a", "b"))),
+        ([DropModel("a"), DropModel("b"), RestoreModel("a")], Control(dropped=("b",))),
+        ([RequeueUnits(("u", "v")), RequeueUnits(("u",))], Control(requeued={"u": 2, "v": 1})),
     ],
 )
 def test_a_command_changes_its_own_field_alone(changes: list[Change], expected: Control) -> None:
@@ -56,8 +56,8 @@ def test_a_grid_without_the_file_runs_as_planned(tmp_path: Path) -> None:
 
 def test_no_command_of_several_at_once_is_lost(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    changes: list[Change] = [Requeue((f"u{number % 3}",)) for number in range(12)]
-    changes += [Drop("a"), Pause(), SetConcurrency(5)]
+    changes: list[Change] = [RequeueUnits((f"u{number % 3}",)) for number in range(12)]
+    changes += [DropModel("a"), Pause(), SetConcurrency(5)]
     threads = [threading.Thread(target=change_control, args=(store, change)) for change in changes]
     for thread in threads:
         thread.start()
@@ -72,7 +72,7 @@ def test_no_command_of_several_at_once_is_lost(tmp_path: Path) -> None:
 
 def test_a_file_written_by_hand_is_read_and_kept_by_the_next_command(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    change_control(store, Drop("a"))
+    change_control(store, DropModel("a"))
     (tmp_path / "control.json").write_text('{"paused": true, "serial": 1}')
     assert change_control(store, SetConcurrency(2)) == Control(paused=True, concurrency=2, serial=2)
 
@@ -88,7 +88,7 @@ def test_a_malformed_file_keeps_the_last_good_state_with_a_warning(
     tmp_path: Path, text: str
 ) -> None:
     store = LocalStore(tmp_path)
-    change_control(store, Drop("a"))
+    change_control(store, DropModel("a"))
     by_hand = Control(paused=True, dropped=("b",), serial=1)
     (tmp_path / "control.json").write_bytes(text.encode("utf-8", "surrogateescape"))
 

@@ -12,7 +12,7 @@ from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
 from ktdeval.values.typed import encode_canonical
-from ktdeval_grid.control import Drop, Pause, change_control
+from ktdeval_grid.control import DropModel, Pause, change_control
 from ktdeval_grid.lines import UnitEvents
 from ktdeval_grid.records import WorkerPaid, paid_key
 from ktdeval_grid.screen import duration, failure_lines, headline, status_lines
@@ -134,7 +134,7 @@ def test_pruned_units_are_named_with_their_reason_and_never_missing(grid: HandMa
 
 def test_pause_and_dropped_models_are_shown(grid: HandMade) -> None:
     change_control(grid.store, Pause())
-    change_control(grid.store, Drop("builtin-reversal"))
+    change_control(grid.store, DropModel("builtin-reversal"))
     status = status_of(grid)
     assert [model.dropped for model in status.models] == [False, True]
     lines = status_lines(status)

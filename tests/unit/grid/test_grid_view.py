@@ -9,16 +9,16 @@ from pathlib import Path
 
 from ktdeval.stores import ClaimBoard, Stat
 from ktdeval.values.typed import encode_canonical
-from ktdeval_grid.control import Requeue, change_control
+from ktdeval_grid.control import RequeueUnits, change_control
 from ktdeval_grid.layout import bytes_kept, open_place
 from ktdeval_grid.names import WorkerName
 from ktdeval_grid.records import UnitFailed, failed_key
-from ktdeval_grid.watching import GridView, Liveness
+from ktdeval_grid.watching import GridView, WorkerLiveness
 
 
 def test_a_worker_lives_while_its_heartbeat_changes_within_a_lease() -> None:
     now = [0.0]
-    liveness = Liveness(10.0, lambda: now[0])
+    liveness = WorkerLiveness(10.0, lambda: now[0])
     assert liveness.look([Stat("beats/a.json", 1, "1"), Stat("beats/b.json", 1, "1")]) == ["a", "b"]
     now[0] = 9.0
     assert liveness.look([Stat("beats/a.json", 1, "2"), Stat("beats/b.json", 1, "1")]) == ["a", "b"]
@@ -48,7 +48,7 @@ def test_a_file_of_two_names_takes_its_bytes_once(tmp_path: Path) -> None:
 def view_of(folder: Path, launch: str) -> GridView:
     place = open_place(folder)
     board = ClaimBoard(place.store, "", "worker", 60.0)
-    return GridView(place.store, board, Liveness(60.0), launch)
+    return GridView(place.store, board, WorkerLiveness(60.0), launch)
 
 
 def fail(folder: Path, unit: str, launch: str, requeued: int = 0) -> None:
@@ -83,7 +83,7 @@ def test_units_that_failed_before_are_tried_again_and_those_of_this_launch_are_n
 
 def test_a_requeued_unit_is_tried_again_once(tmp_path: Path) -> None:
     fail(tmp_path, "unit", "1")
-    change_control(open_place(tmp_path).store, Requeue(("unit",)))
+    change_control(open_place(tmp_path).store, RequeueUnits(("unit",)))
     view = view_of(tmp_path, "1")
     view.look(at_once=True)
     assert not view.has_failed("unit")

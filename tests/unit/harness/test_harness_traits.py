@@ -18,7 +18,7 @@ from ktdeval.harness import (
     agent_traits,
     model_traits,
 )
-from ktdeval.harness.action import Reading, problem
+from ktdeval.harness.action import SubmissionReading, problem
 from ktdeval.observation.state import NOTHING_SHOWN
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.tasks import TaskTraits, task_traits
@@ -55,8 +55,8 @@ class Plain(SubmissionForm):
 
     tool = ToolSpec("answer", "Answer.", {"type": "object"})
 
-    def read(self, text: str) -> Reading:
-        return Reading(problem("schema", "(whole)", text))
+    def read(self, text: str) -> SubmissionReading:
+        return SubmissionReading(problem("schema", "(whole)", text))
 
 
 def test_a_form_offers_one_tool_at_every_step_and_takes_no_plain_text() -> None:

@@ -15,7 +15,7 @@ from ktdeval_memory.embedding import HashingEmbedder
 from ktdeval_memory.layers import (
     LayeredMemory,
     Memory,
-    Query,
+    MemoryQuery,
     best,
     parameter_set,
     recency,
@@ -103,7 +103,7 @@ def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -
     assert {memory.id: memory.importance * 10 for memory in held.state.layers["stream"]} == drawn
     held.end_step(700)  # .995^700 = .03
     assert [memory.age for memory in held.state.layers["stream"]] == [700] * 20
-    recalled = held.recall([Query("weather report 19")])[0]["stream"]
+    recalled = held.recall([MemoryQuery("weather report 19")])[0]["stream"]
     assert len(recalled) == 15
     held.credit([memory.id for memory in recalled], 1)
     held.end_step()
@@ -166,7 +166,7 @@ def test_recall_gives_the_best_of_each_layer_and_near_equal_reflections_are_drop
     for number in range(20):
         held.add("mid", f"weather report {number}")
     held.add("mid", "alpha raised its outlook")
-    recalled = held.recall([Query("alpha raised its outlook")])[0]
+    recalled = held.recall([MemoryQuery("alpha raised its outlook")])[0]
     assert len(recalled["mid"]) == {"paper": 5, "finmem": 3, "investorbench": 5}[name]
     if name == "investorbench":  # where all have one importance, what is meant comes first
         assert recalled["mid"][0].text == "alpha raised its outlook"
@@ -187,7 +187,7 @@ def test_the_state_resumes_from_json_and_equal_steps_give_equal_states() -> None
                 )
             for number in range(4):
                 held.add(("short", "mid", "long", "short")[number], f"item {step} {number}")
-            (recalled,) = held.recall([Query("item 3")])
+            (recalled,) = held.recall([MemoryQuery("item 3")])
             held.credit([memory.id for memory in recalled["short"][:1]], 1)
             held.end_step()
         return held.to_json()
@@ -232,9 +232,9 @@ def test_each_asset_has_the_best_of_its_own_memories(name: str) -> None:
     held.add("short", "alpha and beta signed a contract", ["alpha", "beta"])
     held.add("short", "rates were raised")
     queries = [
-        Query("alpha", "alpha"),
-        Query("beta", "beta"),
-        Query("prices", not_about={"alpha", "beta"}),
+        MemoryQuery("alpha", "alpha"),
+        MemoryQuery("beta", "beta"),
+        MemoryQuery("prices", not_about={"alpha", "beta"}),
     ]
     alpha, beta, rest = (each["short"] for each in held.recall(queries))
     assert len(alpha) == most
@@ -252,7 +252,7 @@ def test_a_memory_that_two_queries_recall_is_scored_before_it_is_new_again() -> 
     held.add("short", "about both", ["alpha", "beta"])
     held.add("short", "about beta", ["beta"])
     held.end_step(300)
-    both = [Query("beta", about) for about in ("alpha", "beta")]
+    both = [MemoryQuery("beta", about) for about in ("alpha", "beta")]
     (_, together) = held.recall(both)
     held.end_step(300)
     (alone,) = held.recall(both[1:])

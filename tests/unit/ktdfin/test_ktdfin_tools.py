@@ -23,7 +23,7 @@ from ktdeval.masking.payload import AssetRef, DocumentRef
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES
-from ktdeval_ktdfin.step import Step
+from ktdeval_ktdfin.step import ResearchStep
 from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
 from ktdfin_market import rows, small_market, spec_of
 from news_items import poisoned_news, with_news
@@ -50,7 +50,7 @@ def context_of(
     step: int = STEP,
     account: Account = ACCOUNT,
     seed: int = 0,
-) -> tuple[Step, Any]:
+) -> tuple[ResearchStep, Any]:
     scene = scene_of(mask, market, seed)
     scene.lens.render([AssetRef(asset) for asset in range(len(market.codes))])
     return scene.tool_context(step, market.as_of(scene.lens.base_row + step), account), scene.lens

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from ktdeval.market import BoolArray, FloatArray, Instrument, MarketSnapshot
-from ktdeval.testing.markets import Details, Rows, tiny_snapshot
+from ktdeval.testing.markets import Rows, SnapshotDetails, tiny_snapshot
 from ktdeval.trading import AccountConfig, TradingConfig
 from ktdeval_live.bounds import AccountMoves, are_too_wide, return_bounds
 
@@ -33,7 +33,7 @@ def market(
     closes: Rows = CLOSES, opens: Rows = OPENS, factors: Rows | None = None
 ) -> MarketSnapshot:
     """Return a market of US stocks."""
-    bare = tiny_snapshot(closes, Details(opens=opens, factors=factors or {}))
+    bare = tiny_snapshot(closes, SnapshotDetails(opens=opens, factors=factors or {}))
     return dataclasses.replace(
         bare, instruments=(Instrument("stock", "USD", "us_equity"),) * len(closes)
     )

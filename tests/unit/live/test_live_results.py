@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
-from ktdeval.testing.markets import Details, Rows, tiny_snapshot
+from ktdeval.testing.markets import Rows, SnapshotDetails, tiny_snapshot
 from ktdeval_live.begin import begin
 from ktdeval_live.card_kind import can_be_ranked
 from ktdeval_live.clock import of_text
@@ -40,9 +40,9 @@ CLOSE_TIMES = tuple(
 )
 
 
-def market(details: Details | None = None, closes: Rows = CLOSES) -> MarketSnapshot:
+def market(details: SnapshotDetails | None = None, closes: Rows = CLOSES) -> MarketSnapshot:
     """Return six days of two US stocks."""
-    details = details or Details(opens=OPENS, benchmark=INDEX)
+    details = details or SnapshotDetails(opens=OPENS, benchmark=INDEX)
     bare = tiny_snapshot(closes, details, first_day="2024-05-30")
     return dataclasses.replace(bare, instruments=(Instrument("stock", "USD", "us_equity"),) * 2)
 
@@ -50,7 +50,7 @@ def market(details: Details | None = None, closes: Rows = CLOSES) -> MarketSnaps
 def stepped(
     folder: Path,
     skipped: tuple[str, ...] = (),
-    details: Details | None = None,
+    details: SnapshotDetails | None = None,
     closes: Rows = CLOSES,
     **changes: Any,
 ) -> LiveFolder:
@@ -133,7 +133,7 @@ def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: P
     # points between the bounds.
     opens = {"AA": [10.0, 10.0, 10.0, 10.0, 30.0, 30.0], "BB": [20.0] * 6}
     closes = {"AA": [10.0, 10.0, 10.0, 30.0, 30.0, 30.0], "BB": [20.0] * 6}
-    details = Details(opens=opens, benchmark=INDEX)
+    details = SnapshotDetails(opens=opens, benchmark=INDEX)
     test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), details=details, closes=closes)
     (card,) = settle_test(test, plugins(), of_text("2024-06-07T00:00:00Z")).cards
     assert {"gaps", "wide bounds"} <= set(card.labels)
@@ -163,7 +163,7 @@ def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
 
 def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
     closes = {**CLOSES, "AA": [10.0, 10.0, 10.0, 11.0, None, 12.0]}
-    details = Details(opens={**OPENS, "AA": [10.0, 10.0, 10.0, 10.0, None, 12.0]})
+    details = SnapshotDetails(opens={**OPENS, "AA": [10.0, 10.0, 10.0, 10.0, None, 12.0]})
     found = result_of(stepped(tmp_path, closes=closes, details=details))
     assert found.nav[2] == pytest.approx(2500 * 11 + 1250 * 18 + 49981.25)
     assert found.buy_and_hold[2] == pytest.approx((1.1 + 0.9) / (1.1 + 0.95) - 1)
@@ -171,7 +171,7 @@ def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
 
 
 def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path: Path) -> None:
-    details = Details(opens=OPENS, benchmark=[*INDEX[:3], np.nan, *INDEX[4:]])
+    details = SnapshotDetails(opens=OPENS, benchmark=[*INDEX[:3], np.nan, *INDEX[4:]])
     test = stepped(tmp_path, details=details)
     part = results_part(test.plan, result_of(test))
     assert (part.index.value, part.index.reason) == (None, "a day has no price")
@@ -190,7 +190,7 @@ def test_index_that_never_came_has_no_interval(gapped: LiveFolder) -> None:
 
 def test_equal_parts_leave_out_what_had_no_price_on_the_first_day() -> None:
     closes = {"AA": [10.0, 11.0, 12.1], "BB": [None, 5.0, 50.0]}
-    np.testing.assert_allclose(buy_and_hold(market(Details(), closes), 0, 2), [0.1, 0.1])
+    np.testing.assert_allclose(buy_and_hold(market(SnapshotDetails(), closes), 0, 2), [0.1, 0.1])
 
 
 # ---- who is compared with whom

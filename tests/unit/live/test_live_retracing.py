@@ -9,9 +9,9 @@ import pytest
 
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval_live.chain import Chain, Decided, Frozen
-from ktdeval_live.checked import Checked
+from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import of_text
-from ktdeval_live.entries import Answer, Entry, answers
+from ktdeval_live.entries import DayAnswer, Entry, answers
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.records import DecisionRecord
 from ktdeval_live.replaying import SetClock
@@ -21,7 +21,7 @@ from live_plans import rehearsed
 from live_week import BEFORE, kept_week
 from loops import not_empty
 
-Recorded = tuple[DecisionRecord, int, Answer]
+Recorded = tuple[DecisionRecord, int, DayAnswer]
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +30,13 @@ def plugins() -> Plugins:
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> Checked:
+def checked(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> CheckedFolder:
     path = tmp_path_factory.mktemp("live") / "week"
     folder = kept_week(path, plugins, SetClock(of_text(BEFORE)), None)
-    return Checked(folder, folder.chain(), plugins)
+    return CheckedFolder(folder, folder.chain(), plugins)
 
 
-def recorded(checked: Checked, entry: Entry) -> list[Recorded]:
+def recorded(checked: CheckedFolder, entry: Entry) -> list[Recorded]:
     """Return the records of an entry, with the number of links that each was shown."""
     ended = answers(checked.chain, entry)
     found = []
@@ -53,7 +53,7 @@ def recorded(checked: Checked, entry: Entry) -> list[Recorded]:
     return found
 
 
-def test_one_episode_finds_what_an_episode_for_each_decision_finds(checked: Checked) -> None:
+def test_one_episode_finds_what_an_episode_for_each_decision_finds(checked: CheckedFolder) -> None:
     for entry in not_empty(checked.entries):
         shared = Retracer(entry, checked, KnownMarkets(checked.folder, checked.chain))
         records = recorded(checked, entry)
@@ -72,12 +72,12 @@ def test_one_episode_finds_what_an_episode_for_each_decision_finds(checked: Chec
             assert alone.retrace(forged, before, answer) == difference
 
 
-def known_then(checked: Checked, before: int) -> KnownMarkets:
+def known_then(checked: CheckedFolder, before: int) -> KnownMarkets:
     """Return the markets with nothing that was frozen after a decision."""
     return KnownMarkets(checked.folder, checked.chain.first(before))
 
 
-def test_revision_and_late_data_begin_a_new_stretch(checked: Checked) -> None:
+def test_revision_and_late_data_begin_a_new_stretch(checked: CheckedFolder) -> None:
     markets = KnownMarkets(checked.folder, checked.chain)
     stretches = {}
     for link in checked.chain.entries:

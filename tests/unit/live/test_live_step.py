@@ -12,7 +12,7 @@ from ktdeval_live.begin import begin
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.replaying import InlineAsker, SetClock
-from ktdeval_live.step import Due, LiveStep, Problem, StepReport
+from ktdeval_live.step import DueDecision, LiveStep, Problem, StepReport
 from live_plans import entrants, plan_of
 
 NAMES = ("one", "two", "three", "four", "five")
@@ -30,7 +30,7 @@ class Counting(InlineAsker):
         self._count = threading.Lock()
         self._turn = threading.Lock()
 
-    def __call__(self, due: Due, limit_s: float) -> Problem | None:
+    def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
         with self._count:
             self._waiting += 1
             self.most = max(self.most, self._waiting)
@@ -40,7 +40,7 @@ class Counting(InlineAsker):
             self._waiting -= 1
         return answer
 
-    def answer(self, due: Due, limit_s: float) -> Problem | None:
+    def answer(self, due: DueDecision, limit_s: float) -> Problem | None:
         return super().__call__(due, limit_s)
 
 
@@ -49,7 +49,7 @@ class Slow(Counting):
 
     clock: SetClock
 
-    def answer(self, due: Due, limit_s: float) -> Problem | None:
+    def answer(self, due: DueDecision, limit_s: float) -> Problem | None:
         problem = super().answer(due, limit_s)
         self.clock.time = of_text(AFTER_THE_CUTOFF)
         return problem

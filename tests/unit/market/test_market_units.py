@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import apply_repairs, assemble
-from ktdeval.market.conventions import AMOUNT_UNITS, VOLUME_UNITS, Conventions, Scope, Unit
+from ktdeval.market.conventions import AMOUNT_UNITS, VOLUME_UNITS, Conventions, Unit, UnitScope
 from ktdeval.market.quality import Finding, RawMarket, check
 from ktdeval.market.units import stored_volume
 from ktdeval_data.long_table import read_long
@@ -450,8 +450,8 @@ def test_a_unit_applies_to_all_codes_and_named_units_override_it() -> None:
     ("code", "name"), [("600519.SH", "sh600519"), ("BTC-USD", "btc-usd"), ("600519.SH", "main")]
 )
 def test_a_code_of_a_unit_may_be_written_as_vendors_write_it(code: str, name: str) -> None:
-    assert Scope(name).has(code)
-    assert not Scope(name).has("688981.SH")
+    assert UnitScope(name).has(code)
+    assert not UnitScope(name).has("688981.SH")
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,20 @@ from ktdeval.harness.agent import HarnessConfig
 from ktdeval.masking.draws import WICK_SD, WICK_SHIFT, Noise, round_significant
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
-from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, OwnFigure, Price, Shares
+from ktdeval.masking.payload import (
+    AssetRef,
+    DayRef,
+    IndexLevel,
+    MarketFigure,
+    OwnFigure,
+    Price,
+    Shares,
+)
 from ktdeval.trading.types import Account, Position
 from ktdeval.values.fields import build, to_mapping
 from ktdeval.values.seeds import derive_seed
 from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES
-from ktdeval_ktdfin.step import Stage
+from ktdeval_ktdfin.step import EpisodeStage
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import (
     compare_candidates,
@@ -111,7 +119,7 @@ def test_typed_figures_render_as_the_plain_numbers_by_default(value: float) -> N
         asset.figure(value, "SKEW", 3),
         asset.change_pct(value, 5, 4),
         DayRef(3).figure(value),
-        Figure(value),
+        MarketFigure(value),
     ):
         assert lens.render_text(figure) == lens.render_text(value)
     assert lens.render_text(Price(2, value, 3, "high")) == lens.render_text(Price(2, value))
@@ -280,7 +288,7 @@ class CoarseTask:
         # the numbers are the same under every kind: one seed for all
         lens = Lens(self._options, 1, market, BASE)
         return KtdfinScene(
-            self._config, lens, Stage.open(market, lens, (self.harness, self.trading))
+            self._config, lens, EpisodeStage.open(market, lens, (self.harness, self.trading))
         )
 
 

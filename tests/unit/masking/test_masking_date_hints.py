@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.masking import free_dates
 from ktdeval.masking.free_dates import _HINTS, _PATTERNS
-from ktdeval.masking.text import Shape, normalise
+from ktdeval.masking.text import TextViews, normalise
 from searching import examples
 
 # `from_regex` knows no look-arounds, and needs none: what they forbid is drawn and does not match.
@@ -41,7 +41,7 @@ def test_a_pattern_that_matches_is_never_ruled_out(drawn: tuple[int, str]) -> No
     if not text.isascii():
         return
 
-    shape = Shape(text)
+    shape = TextViews(text)
     for hints, pattern in zip(_HINTS, _PATTERNS, strict=True):
         if pattern.search(text):
             assert hints.allow(set(shape.words), shape), (number, text)
@@ -49,5 +49,5 @@ def test_a_pattern_that_matches_is_never_ruled_out(drawn: tuple[int, str]) -> No
 
 def test_a_plan_of_weights_needs_no_pattern() -> None:
     text = '{"target_weights":{"asset_0012":0.045,"asset_0140":0.0}}'
-    shape = Shape(text)
+    shape = TextViews(text)
     assert len(free_dates._possible(text, shape, set(shape.words))) <= 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
-from ktdeval.masking.identities import IdentityIndex, Named
+from ktdeval.masking.identities import IdentifyingNames, IdentityIndex
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.ordinary_words import COMMON_WORDS
@@ -334,7 +334,7 @@ def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
 
 def test_a_common_word_is_an_identity_only_as_it_is_spelled():
     index = IdentityIndex(
-        Named(("FORM", "ODD"), (), ("Target", "Form Factor", "other"), ("Technology",)),
+        IdentifyingNames(("FORM", "ODD"), (), ("Target", "Form Factor", "other"), ("Technology",)),
         assets=True,
         dates=False,
     )

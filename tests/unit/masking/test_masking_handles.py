@@ -16,9 +16,9 @@ from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.masking.payload import (
     AssetRef,
     DayRef,
-    Figure,
+    MarketFigure,
 )
-from ktdeval.masking.text import Shape
+from ktdeval.masking.text import TextViews
 from ktdeval.tasks import EpisodeSpec, Window
 from ktdeval.values.seeds import derive_seed
 from masking_market import BASE_ROW, MARKET
@@ -70,13 +70,13 @@ def test_every_dated_figure_of_an_asset_has_the_noise_that_the_mask_promises() -
         assert shown != figure.value
         assert shown == lens.render(figure)
         assert abs(shown / figure.value - 1) < 0.3
-    for exact in (DayRef(BASE_ROW).figure(1.234), Figure(1.234, asset=1)):
+    for exact in (DayRef(BASE_ROW).figure(1.234), MarketFigure(1.234, asset=1)):
         assert lens.render(exact) == 1.234
 
 
 def test_a_decimal_next_to_a_dotted_date_is_not_a_year() -> None:
     text = "on 5.1.2024 the ratio was 1.2024"
-    assert [text[start:end] for start, end in find_dates(text, Shape(text), ())] == ["5.1.2024"]
+    assert [text[start:end] for start, end in find_dates(text, TextViews(text), ())] == ["5.1.2024"]
 
 
 # ---- maps of handles

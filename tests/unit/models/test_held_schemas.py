@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ktdeval.harness.messages import ModelRequest, ToolSpec
-from ktdeval_models.remote.held_schemas import Bounds
+from ktdeval_models.remote.held_schemas import SchemaBounds
 from loops import not_empty
 from schema_documents import followers
 from schema_engines import Outlines, installed
@@ -33,7 +33,7 @@ def closed(**properties: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("text", ["two\nlines", "a\ttab", 'a "quote"', "a back\\slash", "x" * 21])
 def test_a_text_that_would_break_the_json_or_has_no_end_is_not_admitted(text: str) -> None:
-    held = Draft202012Validator(Bounds(longest_text=20).schema(closed(reason=TEXT)))
+    held = Draft202012Validator(SchemaBounds(longest_text=20).schema(closed(reason=TEXT)))
     assert held.is_valid({"reason": "up 3 % in a day…"})
     assert not held.is_valid({"reason": text})
 
@@ -51,7 +51,7 @@ def test_a_text_that_would_break_the_json_or_has_no_end_is_not_admitted(text: st
 def test_lengths_of_the_schema_hold_and_a_text_is_no_longer_than_its_bound(
     schema: dict[str, Any], lengths: tuple[int, int]
 ) -> None:
-    held = Draft202012Validator(Bounds(longest_text=20).schema(schema))
+    held = Draft202012Validator(SchemaBounds(longest_text=20).schema(schema))
     least, most = lengths
     assert held.is_valid("x" * least)
     assert held.is_valid("x" * most)
@@ -60,7 +60,7 @@ def test_lengths_of_the_schema_hold_and_a_text_is_no_longer_than_its_bound(
 
 
 def test_a_text_that_may_be_missing_is_bounded_too() -> None:
-    held = Bounds(longest_text=5).schema({"type": ["string", "null"], "description": "a day"})
+    held = SchemaBounds(longest_text=5).schema({"type": ["string", "null"], "description": "a day"})
     assert held["description"] == "a day"
     validator = Draft202012Validator(held)
     assert [validator.is_valid(value) for value in (None, "short", "longer", 5)] == [
@@ -73,11 +73,11 @@ def test_a_text_that_may_be_missing_is_bounded_too() -> None:
 
 @pytest.mark.parametrize("kept", [{"enum": ["BUY", "SELL"]}, {"pattern": "^[0-9]{4}$"}])
 def test_choices_and_patterns_stay_as_they_are(kept: dict[str, Any]) -> None:
-    assert Bounds(longest_text=5).schema({**TEXT, **kept}) == {**TEXT, **kept}
+    assert SchemaBounds(longest_text=5).schema({**TEXT, **kept}) == {**TEXT, **kept}
 
 
 def test_a_list_has_no_more_items_than_its_bound_but_as_many_as_it_must() -> None:
-    bounds = Bounds(longest_list=3)
+    bounds = SchemaBounds(longest_list=3)
     assert bounds.schema({"type": "array"})["maxItems"] == 3
     assert bounds.schema({"type": "array", "maxItems": 2})["maxItems"] == 2
     assert bounds.schema({"type": "array", "minItems": 4})["maxItems"] == 4
@@ -85,7 +85,7 @@ def test_a_list_has_no_more_items_than_its_bound_but_as_many_as_it_must() -> Non
 
 # --- for llama.cpp
 
-FOR_LLAMA = Bounds(grammar="llama.cpp")
+FOR_LLAMA = SchemaBounds(grammar="llama.cpp")
 
 
 @pytest.mark.parametrize(
@@ -159,11 +159,11 @@ def test_what_llama_cpp_is_sent_follows_the_schema_that_the_reply_is_checked_aga
 
 def test_without_bounds_a_request_is_sent_as_it_is() -> None:
     request = ModelRequest((), (ToolSpec("submit", "Submit.", closed(reason=TEXT)),), "submit")
-    assert Bounds().request(request) is request
+    assert SchemaBounds().request(request) is request
 
 
 def test_every_schema_that_is_sent_fits_the_grammar_and_still_asks_for_the_same() -> None:
-    bounds = Bounds(longest_text=1000)
+    bounds = SchemaBounds(longest_text=1000)
     for name, schema in not_empty(sent_schemas().items()):
         held = bounds.schema(schema)
         Draft202012Validator.check_schema(held)
@@ -187,5 +187,5 @@ def test_an_order_that_the_bounds_admit_follows_the_schema_that_it_is_checked_ag
     text = json.dumps({"orders": [order], "overall_reason": "Momentum."})
 
     outlines = installed(Outlines())
-    assert outlines.compile(Bounds(1000, 4).schema(schema))(text)
+    assert outlines.compile(SchemaBounds(1000, 4).schema(schema))(text)
     assert Draft202012Validator(schema).is_valid(json.loads(text))

@@ -18,7 +18,7 @@ from ktdeval.harness.messages import Message, ModelRequest, ToolSpec
 from ktdeval.plugins.registry import load_plugins
 from ktdeval_models import technical
 from ktdeval_models.params import CalendarParams, rules
-from ktdeval_models.technical import RULES, Bars, RuleModel, rsi, smoothed, turn_of_month
+from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smoothed, turn_of_month
 from shown_states import with_state
 from tables import number, on_each_row
 
@@ -26,8 +26,8 @@ NAN = float("nan")
 ON_PRICES = tuple(name for name in RULES if name != "turn_of_month")
 
 
-def bars(close: Any, high: Any = None, low: Any = None) -> Bars:
-    return Bars(
+def bars(close: Any, high: Any = None, low: Any = None) -> AssetBars:
+    return AssetBars(
         *(
             np.array(close if values is None else values, dtype=float)
             for values in (close, high, low)
@@ -35,11 +35,11 @@ def bars(close: Any, high: Any = None, low: Any = None) -> Bars:
     )
 
 
-def walk(count: int = 240, seed: int = 5) -> Bars:
+def walk(count: int = 240, seed: int = 5) -> AssetBars:
     chance = np.random.default_rng(seed)
     close = 80.0 * np.exp(np.cumsum(0.03 * chance.standard_normal(count)))
     wick = np.abs(chance.standard_normal((2, count))) * 0.01
-    return Bars(close, close * (1 + wick[0]), close * (1 - wick[1]))
+    return AssetBars(close, close * (1 + wick[0]), close * (1 - wick[1]))
 
 
 def same(actual: Any, expected: Any) -> None:
@@ -117,7 +117,7 @@ def path(values: Any, distance: Any) -> list[int]:
     return sides
 
 
-def other_way(name: str, made: Bars) -> Any:
+def other_way(name: str, made: AssetBars) -> Any:
     """Sides by pandas, or by a slow loop."""
     close, high, low = (pd.Series(values) for values in made)
 
@@ -206,11 +206,11 @@ def test_neither_the_unit_of_prices_nor_later_bars_change_a_signal(name: str) ->
     signals = RULES[name](made, **numbers)
     for factor in (1e-3, 0.37, 7.0, 1e4):
         assert (
-            RULES[name](Bars(*(values * factor for values in made)), **numbers).sides.tolist()
+            RULES[name](AssetBars(*(values * factor for values in made)), **numbers).sides.tolist()
             == signals.sides.tolist()
         )
     for count in (1, 5, 14, 23, 60, 200):
-        earlier = RULES[name](Bars(*(values[:count] for values in made)), **numbers)
+        earlier = RULES[name](AssetBars(*(values[:count] for values in made)), **numbers)
         assert earlier.sides.tolist() == signals.sides[:count].tolist()
         for figure, values in earlier.figures.items():
             assert np.array_equal(values, signals.figures[figure][:count], equal_nan=True)

@@ -20,11 +20,11 @@ import pytest
 from msgspec import structs
 
 from ktdeval.errors import DataError
-from ktdeval_qfinzero.data.bar_files import Block
+from ktdeval_qfinzero.data.bar_files import BarBlock
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import PartWriter, open_dataset
 from ktdeval_qfinzero.data.layout import BarFile, described, load_manifest, manifest_text
-from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, Release, SplitRow
+from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, EventRelease, SplitRow
 from ktdeval_qfinzero.moments import DAY, day_start
 from qfinzero_store_play import tiny_prices
 from qfinzero_world import at, bars_of, events
@@ -47,7 +47,7 @@ def forged(folder: Path, key: str, write: Callable[[PartWriter], Any]) -> None:
 def day_bars(change: Callable[[Bars], Bars]) -> Callable[[Path], None]:
     bar_file = BarFile("stock", "day", "AVLN", 2025)
     bars = change(tiny_prices().bar_table["stock", "AVLN", "day"])
-    block = Block(("AVLN",), np.array([0, len(bars)]), bars)
+    block = BarBlock(("AVLN",), np.array([0, len(bars)]), bars)
     return lambda folder: forged(folder, bar_file.key, lambda writer: writer.bars(bar_file, block))
 
 
@@ -120,7 +120,7 @@ def record(name: str, table: str, content: dict[str, Any]) -> Callable[[Path], N
 CONTRACT = tiny_prices().contract_rows[0]
 LISTED = replace(CONTRACT, listed_ns=at("2025-01-08T00:00:00Z"))
 OTHER = ContractRow("O:BRKT250117C00050000", "BRKT", date(2025, 1, 17), 500_000, "C", 0)
-EARLY = Release(at("2024-11-30T00:00:00Z"), {"actual": 2.9})
+EARLY = EventRelease(at("2024-11-30T00:00:00Z"), {"actual": 2.9})
 DIVIDEND = DividendRow(
     "AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, at("2025-01-14T00:00:00Z")
 )

@@ -26,8 +26,15 @@ from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, manifest_text
-from ktdeval_qfinzero.data.rows import DealRow, Page, Release, Span, SplitRow, Tags
-from ktdeval_qfinzero.data.update import Addition, update_dataset
+from ktdeval_qfinzero.data.rows import (
+    DealRow,
+    EventRelease,
+    MomentSpan,
+    PageBounds,
+    SplitRow,
+    TagFilters,
+)
+from ktdeval_qfinzero.data.update import DatasetAddition, update_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from loops import not_empty
 from qfinzero_memory import MemoryPrices
@@ -44,9 +51,9 @@ from qfinzero_store_play import (
 )
 from qfinzero_world import at, events, news, small_dataset, small_prices
 
-ALWAYS = Span(0, 2**62)
+ALWAYS = MomentSpan(0, 2**62)
 NEVER_LATER = 2**62
-EVERY_EVENT = (ALWAYS, Tags(), Page(1_000), NEVER_LATER)
+EVERY_EVENT = (ALWAYS, TagFilters(), PageBounds(1_000), NEVER_LATER)
 
 
 @pytest.fixture(autouse=True)
@@ -69,12 +76,12 @@ def tmp_path(ram: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=ram))
 
 
-def addition(prices: MemoryPrices | None = None, **others: Any) -> Addition:
-    return Addition(MemoryPrices() if prices is None else prices, **others)
+def addition(prices: MemoryPrices | None = None, **others: Any) -> DatasetAddition:
+    return DatasetAddition(MemoryPrices() if prices is None else prices, **others)
 
 
-def later() -> Addition:
-    return Addition(more_prices(), events()[2:], news()[2:])
+def later() -> DatasetAddition:
+    return DatasetAddition(more_prices(), events()[2:], news()[2:])
 
 
 # ---- saving and opening
@@ -422,7 +429,7 @@ def test_rows_that_are_there_already_change_nothing(tiny: Path) -> None:
     assert files_of(tiny) == before
 
 
-def contradicting() -> Addition:
+def contradicting() -> DatasetAddition:
     prices = tiny_prices()
     bars = prices.bar_table["stock", "AVLN", "day"]
     table = {("stock", "AVLN", "day"): replace(bars, volume=bars.volume + np.array([0, 5, 0]))}
@@ -470,7 +477,7 @@ def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_i
 def test_an_event_may_gain_releases_but_not_lose_or_change_them(tiny: Path) -> None:
     grown = replace(
         events()[0],
-        releases=(*events()[0].releases, Release(at("2025-03-12T12:30:00Z"), {"actual": 3.1})),
+        releases=(*events()[0].releases, EventRelease(at("2025-03-12T12:30:00Z"), {"actual": 3.1})),
     )
     assert update_dataset(tiny, addition(events=[grown])).tallies["events"].grown == 1
     assert open_dataset(tiny).calendars.event(grown.event_id, NEVER_LATER) == grown

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.rows import EventRow, Release, row_key
+from ktdeval_qfinzero.data.rows import EventRelease, EventRow, row_key
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.reading import SNIPPET_CHARACTERS, StoreQuery, event_rows, payload_of
 from ktdeval_qfinzero.moments import MINUTE
@@ -185,7 +185,7 @@ def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
 
 def test_an_event_past_due_is_scheduled_until_its_outcome_is_out() -> None:
     """A delayed release: nobody can know whether it has happened."""
-    late = replace(events()[1], releases=(Release(at("2025-01-10T15:00:00Z"), {"actual": 1}),))
+    late = replace(events()[1], releases=(EventRelease(at("2025-01-10T15:00:00Z"), {"actual": 1}),))
     before, after = (
         workspace(f"2025-01-10T{time}Z", dataset([late])) for time in ("14:59:59", "15:00:00")
     )
@@ -195,7 +195,7 @@ def test_an_event_past_due_is_scheduled_until_its_outcome_is_out() -> None:
 
 def test_a_new_estimate_before_the_report_is_no_outcome() -> None:
     rows = events()
-    estimate = Release(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
+    estimate = EventRelease(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
     earnings = replace(rows[2], releases=(estimate, *rows[2].releases))
     expected = {
         "2025-01-20T12:00:00Z": "scheduled",
@@ -230,7 +230,9 @@ def test_surprises_of_earnings_concern_eps_and_revenue() -> None:
 
 def test_a_surprise_is_in_percent_of_the_absolute_expectation() -> None:
     loss = replace(
-        events()[3], expected={"eps_estimated": -0.5}, releases=(Release(0, {"eps_actual": -0.4}),)
+        events()[3],
+        expected={"eps_estimated": -0.5},
+        releases=(EventRelease(0, {"eps_actual": -0.4}),),
     )
     assert payload_of(loss)["eps_surprise_pct"] == 20.0
     assert "eps_surprise_pct" not in payload_of(replace(loss, expected={"eps_estimated": 0}))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release
+from ktdeval_qfinzero.data.rows import EventRelease, EventRow, NewsRow
 from ktdeval_qfinzero.data.sqlite_stores import (
     open_calendars,
     open_news,
@@ -44,7 +44,8 @@ def month(seed: int) -> Dataset:
             {due + int(rng.integers(-2, 40)) * 60 * MINUTE for _ in range(int(rng.integers(0, 4)))}
         )
         releases = tuple(
-            Release(max(0, when), {"actual": float(index)}) for index, when in enumerate(released)
+            EventRelease(max(0, when), {"actual": float(index)})
+            for index, when in enumerate(released)
         )
         rows.append(
             replace(
@@ -169,7 +170,7 @@ def test_an_event_is_streamed_as_it_stood_when_it_became_known() -> None:
 
 
 def test_a_new_estimate_is_streamed_as_a_change_and_not_as_the_outcome() -> None:
-    estimate = Release(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
+    estimate = EventRelease(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
     row = events()[2]
     dataset = replace(
         DATASET, calendars=MemoryCalendars([replace(row, releases=(estimate, *row.releases))])

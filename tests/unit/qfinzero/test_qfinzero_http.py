@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ktdeval_qfinzero.access.dispatch import Security
-from ktdeval_qfinzero.access.workspaces import HEADER, Limits
+from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
 from qfinzero_server import Served, serving
 from qfinzero_toy import HOLD, HOLDING, TOYS
 
@@ -21,7 +21,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(TOYS, Limits(most=20, idle_s=100)) as server:
+    with serving(TOYS, WorkspaceLimits(most=20, idle_s=100)) as server:
         yield server
 
 
@@ -70,7 +70,7 @@ def test_a_workspace_starts_at_a_default_or_given_moment_with_its_own_clock(
 
 def test_no_workspace_starts_after_the_servers_limit() -> None:
     start = 1_736_150_400_000_000_000  # 2025-01-06T08:00:00Z
-    with serving(TOYS, Limits(as_of_ns=start)) as served:
+    with serving(TOYS, WorkspaceLimits(as_of_ns=start)) as served:
         assert served.post("/workspaces").body["as_of_ts"] == "2025-01-06T08:00:00Z"
         assert (
             served.post("/workspaces", {"as_of_ts": "2025-01-06T08:00:00.000000001Z"}).status == 400
@@ -88,7 +88,7 @@ def test_a_call_without_a_workspace_gets_an_error_that_explains_how_to_open_one(
 
 
 def test_an_idle_workspace_is_forgotten_and_a_used_one_is_not() -> None:
-    with serving(TOYS, Limits(most=2, idle_s=100)) as served:
+    with serving(TOYS, WorkspaceLimits(most=2, idle_s=100)) as served:
         idle, used = served.open(), served.open()
         full = served.post("/workspaces")
         assert (full.status, full.error["code"]) == (503, "unavailable")
@@ -279,7 +279,7 @@ def test_a_page_of_another_site_reaches_nothing(served: Served, mine: str) -> No
 
 
 def test_a_guarded_server_wants_its_token_for_everything() -> None:
-    with serving(TOYS, security=Security(None, TOKEN)) as served:
+    with serving(TOYS, security=AccessRules(None, TOKEN)) as served:
         wrong = (f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", "Bearer")
         for reply in (
             *(served.post(path) for path in ("/workspaces", "/mcp")),
@@ -295,7 +295,7 @@ def test_a_guarded_server_wants_its_token_for_everything() -> None:
         document = served.get("/openapi.json", Authorization=f"bearer {TOKEN}", Host="any.example")
         assert document.body["security"] == [{"token": []}]
         assert TOKEN not in repr(served)
-    assert TOKEN not in repr(Security(None, TOKEN))
+    assert TOKEN not in repr(AccessRules(None, TOKEN))
 
 
 # ---- clients that hold, break off or blur
@@ -304,7 +304,7 @@ def test_a_guarded_server_wants_its_token_for_everything() -> None:
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Served]:
     """A server that waits for a body for half a second only."""
-    with serving(TOYS, Limits(most=20, body_s=0.5)) as server:
+    with serving(TOYS, WorkspaceLimits(most=20, body_s=0.5)) as server:
         yield server
 
 
@@ -371,7 +371,7 @@ def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
 
 
 def test_when_all_workspaces_are_taken_the_one_that_was_idle_longest_gives_way() -> None:
-    with serving(TOYS, Limits(most=2, idle_s=3600, yield_s=300)) as served:
+    with serving(TOYS, WorkspaceLimits(most=2, idle_s=3600, yield_s=300)) as served:
         first, second = served.open(), served.open()
         served.clock.now_s = 200
         assert served.get("/toy/abc", second).status == 200

@@ -26,7 +26,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.values.fields import build
 from ktdeval.values.tables.blocks import read_blocks
 from ktdeval.values.tables.rows import LONGEST_LINE
-from ktdeval_qfinzero.data.blocks import DatasetRefused, Problems
+from ktdeval_qfinzero.data.blocks import DatasetRefused, ProblemList
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
@@ -34,7 +34,7 @@ from ktdeval_qfinzero.data.ingest_bars import moments, prices_e4
 from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, table_of
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
-from ktdeval_qfinzero.data.update import Addition
+from ktdeval_qfinzero.data.update import DatasetAddition
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from loops import not_empty
 from qfinzero_store_play import equal_bars
@@ -74,7 +74,7 @@ def problems_of(base: Path, spec: IngestSpec) -> list[str]:
     return list(caught.value.problems)
 
 
-def read_days(base: Path, text: str, **more: Any) -> tuple[Addition, IngestReport]:
+def read_days(base: Path, text: str, **more: Any) -> tuple[DatasetAddition, IngestReport]:
     write(base, day__csv=text)
     return read_files(spec_of(bars=[stock_days(**more)]), base)
 
@@ -641,7 +641,7 @@ def test_a_short_row_that_is_not_text_is_a_problem_and_prints_nothing(
     table = table_of(
         (tmp_path / "day.csv", "day.csv"), ("symbol", "time", "open"), (), TableSource("day.csv")
     )
-    problems = Problems()
+    problems = ProblemList()
     assert [
         len(batch.lines) for batch in read_blocks(table, as_problem(table.name, problems))
     ] == []

@@ -18,8 +18,15 @@ import pytest
 from ktdeval.errors import DataError
 from ktdeval.values.jsonio import dumps_canonical, sha256_hex
 from ktdeval.values.typed import from_plain
-from ktdeval_qfinzero.benchmark.draws import Days, Facts
-from ktdeval_qfinzero.benchmark.items import Call, Draft, Item, is_empty, prove, resolved
+from ktdeval_qfinzero.benchmark.draws import DayRange, MomentFacts
+from ktdeval_qfinzero.benchmark.items import (
+    BenchmarkItem,
+    ItemCall,
+    ItemDraft,
+    is_empty,
+    prove,
+    resolved,
+)
 from ktdeval_qfinzero.benchmark.templates import (
     CallPattern,
     Chosen,
@@ -29,9 +36,9 @@ from ktdeval_qfinzero.benchmark.templates import (
     load_templates,
     make_items,
 )
-from ktdeval_qfinzero.benchmark.wordings import Wording
+from ktdeval_qfinzero.benchmark.wordings import SlotWording
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.rows import Tags
+from ktdeval_qfinzero.data.rows import TagFilters
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.scoring.paper import score
 from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, task_to_row
@@ -55,11 +62,11 @@ SUITES: tuple[Suite, ...] = ("calling", "planning")
 both = pytest.mark.parametrize("suite", SUITES)
 
 
-def items(suite: Suite) -> tuple[Item, ...]:
+def items(suite: Suite) -> tuple[BenchmarkItem, ...]:
     return embedded_items(0, suite, 0)
 
 
-def text_of(made: Sequence[Item]) -> str:
+def text_of(made: Sequence[BenchmarkItem]) -> str:
     return dumps_canonical(
         [
             [
@@ -109,8 +116,8 @@ def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
         date(2031, 10, 17),
         date(2031, 10, 24),
     )
-    monkeypatch.setattr(Facts, "expiries", lambda *_: days)
-    monthly = Facts(embedded_dataset(0), 0).monthly_expiries("AVLN")
+    monkeypatch.setattr(MomentFacts, "expiries", lambda *_: days)
+    monthly = MomentFacts(embedded_dataset(0), 0).monthly_expiries("AVLN")
     assert monthly == (
         date(2022, 1, 21),
         date(2022, 4, 14),
@@ -217,7 +224,7 @@ def test_a_gold_that_is_refused_and_a_call_to_refuse_that_works_are_errors_that_
     by_name = {item.template: item for item in items("calling")}
     item, works, fails = by_name["cancel"], by_name["daily"], by_name["future_prices"]
     wrong = replace(
-        item, gold=(Call("PMB.order.cancel", {**item.gold[0].args, "order_id": "ord-000099"}),)
+        item, gold=(ItemCall("PMB.order.cancel", {**item.gold[0].args, "order_id": "ord-000099"}),)
     )
     with pytest.raises(DataError, match=rf"{item.task.id} \(cancel\): step 1, PMB.order.cancel: "):
         prove(wrong, embedded_dataset(0))
@@ -232,8 +239,10 @@ def test_local_times_follow_the_clocks_of_new_york_and_facts_never_reach_beyond_
     assert facts.last_day.isoformat() == "2025-03-14"
     assert moment_text(facts.local_moment(facts.last_day, 9, 30)) == "2025-03-14T13:30:00Z"
     assert moment_text(facts.local_moment(facts.session(-6), 10, 15)) == "2025-03-06T15:15:00Z"
-    early = Facts(embedded_dataset(0), parse_moment("2025-02-14T21:00:00Z", "test"))
-    assert all(row.published_ns <= early.as_of_ns for row in early.news(early.session(-5), Tags()))
+    early = MomentFacts(embedded_dataset(0), parse_moment("2025-02-14T21:00:00Z", "test"))
+    assert all(
+        row.published_ns <= early.as_of_ns for row in early.news(early.session(-5), TagFilters())
+    )
     assert all(
         row.listed_ns <= early.as_of_ns for row in early.contracts_of(early.optionable[0].symbol)
     )
@@ -243,15 +252,15 @@ def test_local_times_follow_the_clocks_of_new_york_and_facts_never_reach_beyond_
 
 
 @cache
-def market_facts() -> Facts:
-    return Facts(embedded_dataset(0), parse_moment("2025-03-14T20:00:00Z", "test"))
+def market_facts() -> MomentFacts:
+    return MomentFacts(embedded_dataset(0), parse_moment("2025-03-14T20:00:00Z", "test"))
 
 
-def wording_of(**facts: Any) -> Wording:
-    return Wording(np.random.default_rng(0), {"hello": ("Hi {name}", "Hello {name}")}, facts)
+def wording_of(**facts: Any) -> SlotWording:
+    return SlotWording(np.random.default_rng(0), {"hello": ("Hi {name}", "Hello {name}")}, facts)
 
 
-def drafted(**fields: Any) -> Draft:
+def drafted(**fields: Any) -> ItemDraft:
     file = TemplateFile(
         templates=(Template(name="t", category="kind", difficulty="easy", **fields),),
         phrases={"where": ("here",)},
@@ -272,7 +281,7 @@ def test_slots_are_filled_in_the_way_that_they_name(text: str, written: str) -> 
     }
     moment_ns = parse_moment("2025-03-14T13:30:00Z", "test")
     assert (
-        wording_of(day=day, days=Days(day, date(2025, 3, 5)), ns=moment_ns, **facts).fill(text)
+        wording_of(day=day, days=DayRange(day, date(2025, 3, 5)), ns=moment_ns, **facts).fill(text)
         == written
     )
 
@@ -316,7 +325,7 @@ def test_a_template_draws_facts_and_gives_text_and_calls() -> None:
         {"stocks": [stock]},
         5,
     )
-    assert made.attempt == Call("PMB.order.get", {"order_id": "ord-000001"})
+    assert made.attempt == ItemCall("PMB.order.get", {"order_id": "ord-000001"})
 
 
 @on_each_row

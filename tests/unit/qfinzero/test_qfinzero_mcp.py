@@ -22,10 +22,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from ktdeval.cli.main import main
-from ktdeval_qfinzero.access.dispatch import Security
+from ktdeval_qfinzero.access.dispatch import AccessRules
 from ktdeval_qfinzero.access.mcp import serve_stdio
 from ktdeval_qfinzero.access.served_market import served as served_catalogue
-from ktdeval_qfinzero.access.workspaces import HEADER, Limits
+from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.pmb.broker import verify
@@ -46,7 +46,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(TOYS, Limits(most=3, idle_s=100)) as server:
+    with serving(TOYS, WorkspaceLimits(most=3, idle_s=100)) as server:
         yield server
 
 
@@ -245,7 +245,7 @@ def test_each_line_of_stdin_that_is_no_message_is_answered(
     with (tmp_path / "in").open() as given, (tmp_path / "out").open("w") as output:
         monkeypatch.setattr(sys, "stdin", given)
         monkeypatch.setattr(sys, "stdout", output)
-        asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
+        asyncio.run(serve_stdio(TOYS, small_dataset(), WorkspaceLimits()))
     answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     for (line, asked, code, message), answer in zip(NO_MESSAGES, answers, strict=True):
         assert (answer["id"], answer["error"]["code"]) == (asked, code), line[:80]
@@ -263,7 +263,7 @@ def test_a_client_that_reads_no_more_ends_the_server_without_a_word(
     with suppress(BrokenPipeError), (tmp_path / "in").open() as given, open(writer, "w") as output:
         monkeypatch.setattr(sys, "stdin", given)
         monkeypatch.setattr(sys, "stdout", output)
-        asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
+        asyncio.run(serve_stdio(TOYS, small_dataset(), WorkspaceLimits()))
         has_ended = True
     assert has_ended
 
@@ -325,7 +325,7 @@ async def test_a_version_without_sessions_acts_on_the_workspace_that_it_names_an
 
 @pytest.mark.anyio
 async def test_a_session_whose_workspace_was_forgotten_does_not_begin_again_silently() -> None:
-    with serving(TOYS, Limits(idle_s=100)) as served:
+    with serving(TOYS, WorkspaceLimits(idle_s=100)) as served:
         async with Client(served.mcp) as client:
             assert await clock_of(client, 1) == "2025-01-06T21:01:00Z"
             served.clock.now_s = 101
@@ -336,7 +336,7 @@ async def test_a_session_whose_workspace_was_forgotten_does_not_begin_again_sile
 
 @pytest.mark.anyio
 async def test_a_token_is_wanted_here_as_well() -> None:
-    with serving(TOYS, security=Security(None, TOKEN)) as served:
+    with serving(TOYS, security=AccessRules(None, TOKEN)) as served:
         async with connected(served, Authorization=f"Bearer {TOKEN}") as client:
             assert await clock_of(client) == START
         assert (

@@ -18,7 +18,7 @@ from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE, Clock
 from ktdeval_qfinzero.pmb.broker import Broker, verify
 from ktdeval_qfinzero.pmb.margin import equity_e4
-from ktdeval_qfinzero.pmb.reference import Reference
+from ktdeval_qfinzero.pmb.reference import BrokerReference
 from ktdeval_qfinzero.pmb.shown import summary_shown
 from ktdeval_qfinzero.pmb.values import Instrument
 from qfinzero_broker_play import EARLY, FLAT, FREE, OPEN, Play, by_days, market, minutes, table
@@ -114,7 +114,7 @@ def test_a_last_price_from_outside_of_sessions_is_about_the_shares_that_are_held
         "dividend_rows": [DividendRow("BRKT", day, day, 10_000, 0)],
     }
     late = bars_of(np.array([at(moment)]), np.array([500_000]))
-    reference = Reference(
+    reference = BrokerReference(
         with_prices(small_dataset(), {("stock", "BRKT", "minute"): late}, **actions)
     )
     for now, mark in (("2025-01-08T13:00:00Z", before), ("2025-01-08T14:30:00Z", after)):

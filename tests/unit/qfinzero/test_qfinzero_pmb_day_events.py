@@ -121,8 +121,8 @@ def test_a_holder_earns_a_short_seller_owes_the_dividend_and_who_holds_no_share_
 # ---- expiry
 
 
-def ending(position: Position, spot_e4: int | None = None) -> days.Ending:
-    return days.Ending("acct-000001", position, spot_e4, FEES, "2025-02-24")
+def ending(position: Position, spot_e4: int | None = None) -> days.EndingPosition:
+    return days.EndingPosition("acct-000001", position, spot_e4, FEES, "2025-02-24")
 
 
 def expiry(

@@ -16,8 +16,8 @@ from ktdeval_qfinzero.pmb.day_events import (
     settlement_day,
 )
 from ktdeval_qfinzero.pmb.margin import (
-    Circumstances,
-    Requirements,
+    MarginRequirements,
+    TradeCircumstances,
     WantedTrade,
     equity_e4,
     liquidation_plan,
@@ -44,7 +44,7 @@ from tables import on_each_row
 RULES = Rules()
 OTHER = Instrument("STOCK", "BRKT")
 TODAY, TOMORROW = date(2025, 1, 6), date(2025, 1, 7)
-PLENTY = Circumstances(TODAY, {"AVLN": 10**9, "BRKT": 10**9})
+PLENTY = TradeCircumstances(TODAY, {"AVLN": 10**9, "BRKT": 10**9})
 CALL, PUT, PUT89, CALL115 = option("C", 110), option("P", 90), option("P", 89), option("C", 115)
 PUT100, PUT95 = option("P", 100), option("P", 95)
 AT_100 = marks(AVLN=100, BRKT=50) | {
@@ -72,7 +72,7 @@ def account_of(
     return account(cash, {NAMED[name]: qty for name, qty in (positions or {}).items()}, type)
 
 
-def required(held: Account, prices: dict[str, int], rules: Rules = RULES) -> Requirements:
+def required(held: Account, prices: dict[str, int], rules: Rules = RULES) -> MarginRequirements:
     return portfolio_requirements(portfolio_of(held, prices), rules.margin)
 
 
@@ -86,7 +86,7 @@ def code_of(
     held: Account,
     trades: Trades,
     prices: dict[str, int] = AT_100,
-    circumstances: Circumstances = PLENTY,
+    circumstances: TradeCircumstances = PLENTY,
 ) -> str:
     """Code of the problem of an order; nothing where there is none."""
     problem = order_problem(held, trades, prices, RULES, circumstances)
@@ -117,14 +117,14 @@ def test_equity_is_cash_and_what_everything_would_bring_and_a_missing_price_is_a
 def test_a_position_requires_of_equity(
     held: dict[str, int], price: float, initial: float, maintenance: float
 ) -> None:
-    assert required(account_of(0, held), {**AT_100, **marks(AVLN=price)}) == Requirements(
+    assert required(account_of(0, held), {**AT_100, **marks(AVLN=price)}) == MarginRequirements(
         e4(initial), e4(maintenance)
     )
 
 
 def test_requirements_are_rounded_up() -> None:
     rules = Rules(margin=MarginRules(long_initial_pct=33, long_maintenance_pct=33))
-    assert required(account(0, {STOCK: 1}), {STOCK.id: 1_000_001}, rules) == Requirements(
+    assert required(account(0, {STOCK: 1}), {STOCK.id: 1_000_001}, rules) == MarginRequirements(
         330_001, 330_001
     )
 
@@ -163,10 +163,10 @@ def test_shares_that_can_not_be_borrowed_can_not_be_sold_short_and_buying_back_n
         (wanted("SELL", 41, 50, OTHER), {"BRKT": 100}, NO_LOCATE),
         (wanted("BUY", 30, 50, OTHER), {}, ""),
     ):
-        assert code_of(held, trades, circumstances=Circumstances(TODAY, lent)) == code
+        assert code_of(held, trades, circumstances=TradeCircumstances(TODAY, lent)) == code
     through_zero = account(0, {STOCK: 100}), wanted("SELL", 300, 100), AT_100
-    assert code_of(*through_zero, Circumstances(TODAY, {"AVLN": 199})) == NO_LOCATE
-    assert code_of(*through_zero, Circumstances(TODAY, {"AVLN": 200})) == ""
+    assert code_of(*through_zero, TradeCircumstances(TODAY, {"AVLN": 199})) == NO_LOCATE
+    assert code_of(*through_zero, TradeCircumstances(TODAY, {"AVLN": 200})) == ""
 
 
 def test_an_option_whose_underlying_has_no_price_can_not_be_written() -> None:
@@ -178,7 +178,7 @@ def test_what_other_orders_reserve_can_not_be_used_again_and_closings_reserve_no
     held = account(100_000)
     reserved = reservation_e4(held, wanted("BUY", 1_500, 100), AT_100, RULES)
     assert reserved == e4(75_000)
-    busy = Circumstances(TODAY, {}, reserved)
+    busy = TradeCircumstances(TODAY, {}, reserved)
     assert code_of(held, wanted("BUY", 500, 100), circumstances=busy) == ""
     assert code_of(held, wanted("BUY", 501, 100), circumstances=busy) == NO_POWER
     assert reservation_e4(account(0, {STOCK: 100}), wanted("SELL", 100, 100), AT_100, RULES) == 0
@@ -202,7 +202,9 @@ def test_a_cash_account_does_not_buy_with_sales_that_have_not_settled() -> None:
     assert code_of(held, wanted("BUY", 60, 100)) == ""
     assert code_of(held, wanted("BUY", 61, 100)) == "UNSETTLED_FUNDS"
     assert code_of(held, wanted("BUY", 101, 100)) == NO_POWER
-    assert code_of(held, wanted("BUY", 61, 100), circumstances=Circumstances(TOMORROW, {})) == ""
+    assert (
+        code_of(held, wanted("BUY", 61, 100), circumstances=TradeCircumstances(TOMORROW, {})) == ""
+    )
 
 
 @on_each_row

@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE
-from ktdeval_qfinzero.pmb.frames import NEVER, Frame
+from ktdeval_qfinzero.pmb.frames import NEVER, DayFrame
 from ktdeval_qfinzero.pmb.matching import (
-    Leg,
-    Match,
+    BarMatch,
+    SpreadLeg,
     capacity,
     match,
     match_spread,
@@ -56,10 +56,10 @@ def order(
     return Order("o", 1, "a", "s", "", instrument, side, kind, qty, "GTC", OPEN, **prices)  # type: ignore[arg-type]
 
 
-def match_bar(order_: Order, bar_: Bar, left: int, rules: FillRules) -> Match:
+def match_bar(order_: Order, bar_: Bar, left: int, rules: FillRules) -> BarMatch:
     """An order on a whole bar: at its open, and inside where nothing happened there."""
     at_open = match(order_, bar_, left, rules, at_open=True)
-    return match(order_, bar_, left, rules, at_open=False) if at_open == Match() else at_open
+    return match(order_, bar_, left, rules, at_open=False) if at_open == BarMatch() else at_open
 
 
 def price(order_: Order, bar_: Bar, rules: FillRules = NO_COST) -> float | None:
@@ -146,16 +146,16 @@ def test_fills_take_at_most_their_share_of_the_volume() -> None:
 
 def test_a_spread_fills_at_the_opens_within_its_net_limit() -> None:
     legs = [
-        Leg(order("BUY", instrument=CALL, qty=2), bar(10, 11, 9, 10), 2),
-        Leg(order("SELL", qty=200), bar(8, 9, 7, 8), 200),
+        SpreadLeg(order("BUY", instrument=CALL, qty=2), bar(10, 11, 9, 10), 2),
+        SpreadLeg(order("SELL", qty=200), bar(8, 9, 7, 8), 200),
     ]
     at_market = match_spread(legs, None, 2, NO_COST)
     assert at_market == (Fill(2, 100_000), Fill(200, 80_000))
     assert match_spread(legs, 20_000, 2, NO_COST) == at_market  # 10 − 8 a share
     assert match_spread(legs, 19_999, 2, NO_COST) is None
     legs = [
-        Leg(order("BUY", qty=100), bar(10, 11, 9, 10), 100),
-        Leg(order("SELL", qty=100), bar(8, 9, 7, 8), 99),
+        SpreadLeg(order("BUY", qty=100), bar(10, 11, 9, 10), 100),
+        SpreadLeg(order("SELL", qty=100), bar(8, 9, 7, 8), 99),
     ]
     assert match_spread(legs, None, 1, NO_COST) is None, "in full or not at all"
 
@@ -243,7 +243,7 @@ def test_the_next_tick_of_an_order_is_the_first_at_which_it_can_act(
     assert acts_at == NEVER
 
 
-def frame_of(bars: list[Bar | None]) -> Frame:
+def frame_of(bars: list[Bar | None]) -> DayFrame:
     """A day of some minutes with one stock, or the call instead."""
     rows = [
         (
@@ -257,7 +257,7 @@ def frame_of(bars: list[Bar | None]) -> Frame:
     starts = OPEN + np.arange(len(bars), dtype=np.int64) * MINUTE
     parts = [values[:, :, index] for index in range(5)]
     marks = np.zeros((len(bars) + 1, 1), np.int64)
-    return Frame(
+    return DayFrame(
         date(2025, 1, 6),
         starts,
         starts + MINUTE,

@@ -18,7 +18,15 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, path_name
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, EventRow, NewsRow, Page, Release, Span, Tags
+from ktdeval_qfinzero.data.rows import (
+    BAR_COLUMNS,
+    EventRelease,
+    EventRow,
+    MomentSpan,
+    NewsRow,
+    PageBounds,
+    TagFilters,
+)
 from ktdeval_qfinzero.data.sqlite_stores import (
     open_calendars,
     open_news,
@@ -33,7 +41,7 @@ from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, MOMENTS, PAGES, SPANS, TAG
 from qfinzero_store_play import INFO, equal_bars, long_contracts, long_prices
 from qfinzero_world import at, events, news
 
-ALWAYS = Span(-(2**80), 2**80)
+ALWAYS = MomentSpan(-(2**80), 2**80)
 MEMORY = long_prices()
 SYMBOLS = [
     "AVLN",
@@ -85,7 +93,7 @@ moments = st.integers(at("2023-11-01T00:00:00Z"), at("2025-04-01T00:00:00Z")) | 
         at("2024-12-31T23:59:00Z"),
     ]
 )
-spans = st.builds(Span, moments, moments)
+spans = st.builds(MomentSpan, moments, moments)
 days = st.dates(date(2024, 12, 1), date(2025, 4, 1))
 
 
@@ -137,7 +145,7 @@ def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_u
     folder: Path, store: ParquetPrices
 ) -> None:
     new_year, minute = at("2025-01-01T00:00:00Z"), 60_000_000_000
-    around = Span(new_year - 2 * minute, new_year + 2 * minute)
+    around = MomentSpan(new_year - 2 * minute, new_year + 2 * minute)
     bars = store.bars("crypto", "COIN", "minute", around)
     assert bars.start_ns.tolist() == list(range(around.start_ns, around.end_ns, minute))
     # 2023-12-01 … 2025-02-28, three years' files
@@ -149,7 +157,7 @@ def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_u
     )
     assert ends == (new_year - minute, new_year)
     assert (
-        int(store.bars("crypto", "COIN", "minute", Span(0, new_year)).start_ns[-1])
+        int(store.bars("crypto", "COIN", "minute", MomentSpan(0, new_year)).start_ns[-1])
         == new_year - minute
     )
 
@@ -197,7 +205,10 @@ def test_answers_are_read_only(store: ParquetPrices) -> None:
     answers = [
         store.bars("stock", "AVLN", "day", ALWAYS),
         store.bars(
-            "crypto", "COIN", "minute", Span(at("2025-01-02T00:00:00Z"), at("2025-01-03T00:00:00Z"))
+            "crypto",
+            "COIN",
+            "minute",
+            MomentSpan(at("2025-01-02T00:00:00Z"), at("2025-01-03T00:00:00Z")),
         ),
         store.bars("option", symbol, "day", ALWAYS),
         store.chain_bars("AVLN", "day", ALWAYS)[symbol],
@@ -224,7 +235,7 @@ def test_threads_get_what_one_gets(folder: Path) -> None:
     shared, start = ParquetPrices(folder, cache_bytes=300_000), at("2024-12-20T00:00:00Z")
 
     def same(seed: int) -> bool:
-        span = Span(*(start + np.random.default_rng(seed).integers(0, 19 * DAY, 2)).tolist())
+        span = MomentSpan(*(start + np.random.default_rng(seed).integers(0, 19 * DAY, 2)).tolist())
         return equal_bars(
             shared.bars("crypto", "COIN", "minute", span),
             MEMORY.bars("crypto", "COIN", "minute", span),
@@ -240,7 +251,7 @@ def test_some_hours_are_read_without_the_rest(folder: Path) -> None:
     whole = path.read_bytes()
     try:
         path.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
-        hours = Span(at("2024-12-31T12:00:00Z"), at("2025-01-01T00:00:00Z"))
+        hours = MomentSpan(at("2024-12-31T12:00:00Z"), at("2025-01-01T00:00:00Z"))
         assert len(ParquetPrices(folder).bars("crypto", "COIN", "minute", hours)) == 720
         with pytest.raises(ServiceError, match="can't be read"):
             ParquetPrices(folder).bars("crypto", "COIN", "minute", ALWAYS)
@@ -267,13 +278,13 @@ def test_a_file_that_went_away_makes_its_data_unavailable(tiny: Path) -> None:
 # -- calendars and news
 
 
-EVER = Span(0, 2**62)
-ALL = Page(10**6)
+EVER = MomentSpan(0, 2**62)
+ALL = PageBounds(10**6)
 LAST = 2**62
 
 
 def articles_of(path: Path) -> Sequence[NewsRow]:
-    return open_news(path).news(EVER, Tags(), ALL, LAST)
+    return open_news(path).news(EVER, TagFilters(), ALL, LAST)
 
 
 # ---- the rule for words
@@ -293,7 +304,7 @@ def test_words_are_runs_of_letters_and_digits_case_aside() -> None:
 @settings(max_examples=25)
 @given(rows=EVENT_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
 def test_calendars_in_a_file_answer_like_those_in_memory(
-    rows: list[EventRow], span: Span, tags: Tags, page: Page, as_of_ns: int
+    rows: list[EventRow], span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_calendars(path := Path(folder) / "calendars.sqlite", rows)
@@ -307,17 +318,19 @@ def test_calendars_in_a_file_answer_like_those_in_memory(
 
 @settings(max_examples=25)
 @given(rows=ARTICLE_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
-@example([replace(news()[0], body="AND or 'near'")], EVER, Tags(text="and"), ALL, LAST)
+@example([replace(news()[0], body="AND or 'near'")], EVER, TagFilters(text="and"), ALL, LAST)
 @example(
     [replace(news()[0], body="resume"), replace(news()[0], id="n1", body="résumé")],
     EVER,
-    Tags(text="résumé"),
+    TagFilters(text="résumé"),
     ALL,
     LAST,
 )
-@example([replace(news()[0], body="word " * 3)], EVER, Tags(text='word" OR "other'), ALL, LAST)
+@example(
+    [replace(news()[0], body="word " * 3)], EVER, TagFilters(text='word" OR "other'), ALL, LAST
+)
 def test_news_in_a_file_answer_like_those_in_memory(
-    rows: list[NewsRow], span: Span, tags: Tags, page: Page, as_of_ns: int
+    rows: list[NewsRow], span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_news(path := Path(folder) / "news.sqlite", rows)
@@ -344,7 +357,7 @@ def test_all_rows_of_a_file_are_written_or_none(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the calendar store can't be written"):
         write_calendars(calendars, [replace(events()[0], event_id="econ_new"), events()[1]])
     assert [row.id for row in articles_of(path)] == ["news_0"]
-    assert len(open_calendars(calendars).events(EVER, Tags(), ALL, LAST)) == 4
+    assert len(open_calendars(calendars).events(EVER, TagFilters(), ALL, LAST)) == 4
 
 
 @pytest.mark.parametrize(
@@ -355,7 +368,10 @@ def test_all_rows_of_a_file_are_written_or_none(tmp_path: Path) -> None:
         ({"event_type": "daily_news"}, "its type is none of macro_calendar, earnings"),
         ({"importance": "huge"}, "its importance is none of"),
         ({"time_ns": 2**63}, "not a whole number of nanoseconds"),
-        ({"releases": (Release(5, {}), Release(4, {}))}, "not in the order of their moments"),
+        (
+            {"releases": (EventRelease(5, {}), EventRelease(4, {}))},
+            "not in the order of their moments",
+        ),
         ({"expected": {"eps": float("nan")}}, r"can't be written as JSON \(ValueError\)"),
         ({"expected": {1: 2}}, "not plain JSON"),
         ({"title": "half \ud800"}, r"can't be written as JSON \(UnicodeEncodeError\)"),
@@ -405,7 +421,7 @@ def test_a_file_that_breaks_while_it_is_served_makes_the_store_unavailable(tmp_p
     store = open_calendars(path)
     path.write_bytes(path.read_bytes()[:4096] + bytes(50_000))
     with pytest.raises(ServiceError, match="the calendar store can't be read") as caught:
-        store.events(EVER, Tags(), ALL, LAST)
+        store.events(EVER, TagFilters(), ALL, LAST)
     assert caught.value.code == "unavailable"
     path.unlink()
     with pytest.raises(ServiceError) as caught:
@@ -421,7 +437,9 @@ def test_several_threads_read_one_store(tmp_path: Path) -> None:
     store = open_news(tmp_path / "news.sqlite")
     with ThreadPoolExecutor(8) as pool:
         counts = list(
-            pool.map(lambda _: len(store.news(EVER, Tags(text="plant"), ALL, LAST)), range(64))
+            pool.map(
+                lambda _: len(store.news(EVER, TagFilters(text="plant"), ALL, LAST)), range(64)
+            )
         )
     assert counts == [50] * 64
 

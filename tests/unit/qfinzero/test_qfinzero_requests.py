@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ktdeval_qfinzero.access.dispatch import Security
+from ktdeval_qfinzero.access.dispatch import AccessRules
 from qfinzero_server import Served, serving
 from qfinzero_toy import TOYS
 from raw_requests import ambiguous_requests, answer_to, statuses
@@ -24,7 +24,7 @@ REQUESTS = ambiguous_requests("POST", "/workspaces")
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(TOYS, security=Security(None, TOKEN)) as server:
+    with serving(TOYS, security=AccessRules(None, TOKEN)) as server:
         yield server
 
 

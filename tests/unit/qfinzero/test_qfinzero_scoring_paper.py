@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.scoring.paper import align, assign, score
-from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, Scores
+from ktdeval_qfinzero.scoring.types import AnswerScores, GoldCall, GoldTask
 from ktdeval_qfinzero.scoring.values import instant_of, is_within
 from qfinzero_scoring_cases import (
     BARS,
@@ -52,7 +52,7 @@ FAILURE_MODES = {
 }
 
 
-def three(scores: Scores) -> tuple[float, float, float]:
+def three(scores: AnswerScores) -> tuple[float, float, float]:
     return scores.tm, scores.pa, scores.ta
 
 

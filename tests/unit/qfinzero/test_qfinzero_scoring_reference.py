@@ -15,8 +15,8 @@ from ktdeval_qfinzero.scoring.reference_planning import score_planning
 from ktdeval_qfinzero.scoring.types import (
     PLANNING_ENDPOINTS,
     REGISTRY,
+    AnswerScores,
     GoldCall,
-    Scores,
     prefix_family,
     registry_family,
 )
@@ -50,7 +50,7 @@ REFUSAL = GoldCall("REFUSE")
 DAILY, MINUTE, RATE = "UPQ.stock.daily", "UPQ.stock.minute", "UPQ.rates.query"
 
 
-def figures(scores: Scores) -> dict[str, Any]:
+def figures(scores: AnswerScores) -> dict[str, Any]:
     return {
         "tm": scores.tm,
         "pa": scores.pa,
@@ -60,7 +60,7 @@ def figures(scores: Scores) -> dict[str, Any]:
     }
 
 
-def differences(scores: Scores, expected: Mapping[str, Any]) -> list[str]:
+def differences(scores: AnswerScores, expected: Mapping[str, Any]) -> list[str]:
     """Names of the figures of a vector that were not reproduced within 1e-6; null figures are of
     rows the public code raises on.
     """

@@ -27,7 +27,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval_qfinzero.access.commands.serve import address_of, bind, choose_security
 from ktdeval_qfinzero.access.served_market import load_rules, served as served_catalogue
-from ktdeval_qfinzero.access.workspaces import Limits, Workspaces, log_name
+from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces, log_name
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.errors import ServiceError
@@ -188,7 +188,7 @@ def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end
 def test_a_log_continues_after_its_last_whole_line_when_the_disk_was_full(
     folder: Path, tmp_path: Path
 ) -> None:
-    workspaces = Workspaces(open_dataset(folder / "data"), Limits(), lambda: 0.0, tmp_path)
+    workspaces = Workspaces(open_dataset(folder / "data"), WorkspaceLimits(), lambda: 0.0, tmp_path)
     workspace_id = workspaces.open()
     held = workspaces.find(workspace_id)
     account = {"account_type": "MARGIN", "initial_cash": 20_000}

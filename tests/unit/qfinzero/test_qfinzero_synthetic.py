@@ -18,10 +18,16 @@ import pytest
 from ktdeval.errors import DataError, StoreError
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
-from ktdeval_qfinzero.data.rows import E4, Page, Span, Tags
+from ktdeval_qfinzero.data.rows import E4, MomentSpan, PageBounds, TagFilters
 from ktdeval_qfinzero.data.synthetic.corporate import COINS, STOCKS, Stock, live, log_factor
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, generated_folder, open_generated
-from ktdeval_qfinzero.data.synthetic.engine import Moves, Shock, Traded, make_tape, with_shocks
+from ktdeval_qfinzero.data.synthetic.engine import (
+    PriceShock,
+    RiskMoves,
+    TradingTerms,
+    make_tape,
+    with_shocks,
+)
 from ktdeval_qfinzero.data.synthetic.grid import new_york, session_grid
 from ktdeval_qfinzero.data.synthetic.macro import draw_readings, market_shocks
 from ktdeval_qfinzero.data.synthetic.market import generate
@@ -31,7 +37,7 @@ from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text, parse_moment
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 from loops import not_empty
 from qfinzero_synthetic import (
     ALL_TIME,
@@ -198,7 +204,9 @@ def test_a_new_stock_is_unknown_and_has_no_bars_before_its_listing() -> None:
     first_day = int(bars("stock", NEW, "day").start_ns[0])
     assert listed_ns == new_york(day_of(first_day), 9, 30)
     assert first_day > day_start(date.fromisoformat(SMALL.first_day))
-    before, after = (View(dataset_of(market), moment) for moment in (listed_ns - 1, listed_ns))
+    before, after = (
+        DatasetView(dataset_of(market), moment) for moment in (listed_ns - 1, listed_ns)
+    )
     assert NEW not in {row.symbol for row in before.symbols()}
     assert NEW in {row.symbol for row in after.symbols()}
     assert before.borrow(NEW) is None
@@ -220,8 +228,8 @@ def test_a_stock_that_was_bought_jumps_at_the_bid_rests_and_is_delisted() -> Non
     assert last.shares == 0
 
 
-def flat(days: int, width: int = 390) -> Moves:
-    return Moves(np.zeros((days, width)), np.zeros((days, width)), np.full(days, 0.01), 0.01)
+def flat(days: int, width: int = 390) -> RiskMoves:
+    return RiskMoves(np.zeros((days, width)), np.zeros((days, width)), np.full(days, 0.01), 0.01)
 
 
 def test_a_split_divides_the_price_and_a_dividend_comes_off_it_at_the_open() -> None:
@@ -273,8 +281,8 @@ def test_splits_show_in_prices_and_volumes_and_dividends_are_declared_before_the
 def test_news_moves_the_price_before_the_bar_that_starts_at_its_moment() -> None:
     """Whoever reads it at that moment and buys at the next bar's open pays the new price."""
     grid = session_grid(date(2024, 12, 16), date(2024, 12, 17))
-    moves = with_shocks(flat(2), [Shock(0, 5, 0.1), Shock(1, 0, -0.2)])
-    traded = Traded(100.0, np.zeros(2), np.ones(2, bool), 1e6, np.ones(2))
+    moves = with_shocks(flat(2), [PriceShock(0, 5, 0.1), PriceShock(1, 0, -0.2)])
+    traded = TradingTerms(100.0, np.zeros(2), np.ones(2, bool), 1e6, np.ones(2))
     tape = make_tape(
         0, ("test",), grid, dataclasses.replace(moves, volatility=np.full(2, 1e-9)), traded
     )
@@ -386,13 +394,13 @@ def test_the_embedded_market_is_as_large_as_promised() -> None:
     assert (info.first_day, info.last_day) == (date(2024, 1, 2), date(2025, 6, 30))
     assert (info.minute_first_day, info.minute_last_day) == (date(2025, 1, 2), date(2025, 3, 31))
     assert moment_text(info.default_as_of_ns) == "2025-02-14T21:00:00Z"
-    end = View(dataset, at("2025-07-01T00:00:00Z"))
+    end = DatasetView(dataset, at("2025-07-01T00:00:00Z"))
     classes = [row.asset_class for row in end.symbols()]
     assert (
         (classes.count("stock"), classes.count("crypto")),
         sum(row.has_options for row in end.symbols()),
     ) == ((36, 4), 12)
-    articles = end.news(ALL_TIME, Tags(), Page(10_000))
+    articles = end.news(ALL_TIME, TagFilters(), PageBounds(10_000))
     assert len(articles) > 1_000
     assert {row.event_type for row in articles} == {
         "breaking_news",
@@ -457,16 +465,16 @@ def test_sessions_begin_and_end_busier_and_wilder_than_they_go_on() -> None:
 
 
 def test_some_reports_of_the_embedded_market_are_moved_re_estimated_and_corrected() -> None:
-    view = View(embedded_dataset(0), at("2025-07-01T00:00:00Z"))
-    rows = view.events(ALL_TIME, Tags(types=("earnings",)), Page(10_000))
+    view = DatasetView(embedded_dataset(0), at("2025-07-01T00:00:00Z"))
+    rows = view.events(ALL_TIME, TagFilters(types=("earnings",)), PageBounds(10_000))
     assert sum("rescheduled_from_utc" in row.expected for row in rows) >= 5
     assert (
         sum(any("eps_estimated" in release.values for release in row.releases) for row in rows)
         >= 30
     )
     assert sum(len(outcomes(row)) > 2 for row in rows) >= 3
-    economic = view.events(ALL_TIME, Tags(types=("macro_calendar",)), Page(10_000))
+    economic = view.events(ALL_TIME, TagFilters(types=("macro_calendar",)), PageBounds(10_000))
     assert sum(len(row.releases) > 1 for row in economic) > 50
-    upcoming = View(embedded_dataset(0), embedded_dataset(0).info.default_as_of_ns)
-    soon = Span(upcoming.as_of_ns, upcoming.as_of_ns + 30 * DAY)
-    assert len(upcoming.events(soon, Tags(), Page(1_000))) > 15
+    upcoming = DatasetView(embedded_dataset(0), embedded_dataset(0).info.default_as_of_ns)
+    soon = MomentSpan(upcoming.as_of_ns, upcoming.as_of_ns + 30 * DAY)
+    assert len(upcoming.events(soon, TagFilters(), PageBounds(1_000))) > 15

@@ -20,7 +20,7 @@ from ktdeval_qfinzero.data.synthetic.corporate import STOCKS, live
 from ktdeval_qfinzero.data.synthetic.earnings import draw_reports, report_events
 from ktdeval_qfinzero.data.synthetic.grid import new_york
 from ktdeval_qfinzero.data.synthetic.macro import FOMC, SERIES
-from ktdeval_qfinzero.data.synthetic.option_prices import Terms, value
+from ktdeval_qfinzero.data.synthetic.option_prices import OptionTerms, value
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import draw_course
 from ktdeval_qfinzero.instruments import read_contract
@@ -132,8 +132,10 @@ def test_an_option_is_worth_its_payoff_at_expiry_and_never_less_than_exercise() 
 
 def one(
     strike: float, is_call: bool, rate: float, volatility: float, dividends: float = 0.0
-) -> Terms:
-    return Terms(*(np.array([number]) for number in (strike, is_call, rate, volatility, dividends)))
+) -> OptionTerms:
+    return OptionTerms(
+        *(np.array([number]) for number in (strike, is_call, rate, volatility, dividends))
+    )
 
 
 @pytest.mark.parametrize(

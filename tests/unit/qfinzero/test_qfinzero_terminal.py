@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from ktdeval_qfinzero.access.dispatch import Security
-from ktdeval_qfinzero.access.workspaces import Limits, log_name
+from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, log_name
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_fuzz import state
@@ -263,7 +263,7 @@ def test_calls_of_the_terminal_name_their_workspace_as_all_calls_do(served: Serv
 def test_branches_count_among_the_workspaces_of_a_server_and_leave_logs_as_those_do(
     tmp_path: Path,
 ) -> None:
-    limits = Limits(most=2)
+    limits = WorkspaceLimits(most=2)
     with serving(terminal_catalogue(), limits, logs=tmp_path, dataset=small_world()) as server:
         client = bought(server, OPENED, "2025-01-08")
         given = {"as_of_ts": "2025-01-07"}
@@ -410,7 +410,7 @@ def test_agents_get_no_tools_of_the_terminal(served: Served) -> None:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Served]:
-    with serving(terminal_catalogue(), security=Security(None, TOKEN)) as server:
+    with serving(terminal_catalogue(), security=AccessRules(None, TOKEN)) as server:
         yield server
 
 

@@ -18,7 +18,13 @@ from ktdeval_qfinzero.data.rows import ContractRow, RateRow
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract
 from ktdeval_qfinzero.moments import MINUTE, SECOND
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.upq.pricing import GREEK_NAMES, European, greeks, implied_volatility, price
+from ktdeval_qfinzero.upq.pricing import (
+    GREEK_NAMES,
+    EuropeanOptions,
+    greeks,
+    implied_volatility,
+    price,
+)
 from ktdeval_qfinzero.upq.quotes import interpolate
 from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
 from qfinzero_world import RATES, at, bars_of, minute_starts, stock_days, with_prices
@@ -204,7 +210,7 @@ def test_the_inputs_of_a_day_worked_by_hand() -> None:
         "close"
     ]
     assert (row["greek_spot"], row["greek_status"]) == (spot, "ok")
-    worth = price(European(False, spot - dividend, 95.0, rate, years), row["iv"])
+    worth = price(EuropeanOptions(False, spot - dividend, 95.0, rate, years), row["iv"])
     assert float(worth) == pytest.approx(row["close"], abs=1e-6)
 
 
@@ -423,9 +429,9 @@ def test_prices_and_greeks_match_the_textbook() -> None:
         4.76,
         0.81,
     )
-    both = price(European(np.array([True, False]), 42.0, 40.0, 0.10, 0.5), 0.2)
+    both = price(EuropeanOptions(np.array([True, False]), 42.0, 40.0, 0.10, 0.5), 0.2)
     assert both.tolist() == [pytest.approx(call, abs=1e-12), pytest.approx(put, abs=1e-12)]
-    sensitivities = greeks(European(True, 49.0, 50.0, 0.05, 0.3846), 0.2)
+    sensitivities = greeks(EuropeanOptions(True, 49.0, 50.0, 0.05, 0.3846), 0.2)
     yearly = sensitivities.theta * 365, sensitivities.vega * 100, sensitivities.rho * 100
     assert [
         float(figure) for figure in (sensitivities.delta, sensitivities.gamma)
@@ -435,7 +441,7 @@ def test_prices_and_greeks_match_the_textbook() -> None:
     ]  # fmt: skip
     # In two and five months, spot and strike 40, rate 9%, volatility 30%, six months: 3.67.
     deducted = 0.5 * math.exp(-0.09 * 2 / 12) + 0.5 * math.exp(-0.09 * 5 / 12)
-    worth = float(price(European(True, 40.0 - deducted, 40.0, 0.09, 0.5), 0.3))
+    worth = float(price(EuropeanOptions(True, 40.0 - deducted, 40.0, 0.09, 0.5), 0.3))
     assert (deducted, worth) == (pytest.approx(0.9742, abs=1e-4), pytest.approx(3.67, abs=5e-3))
 
 
@@ -444,7 +450,7 @@ def test_prices_and_greeks_match_the_textbook() -> None:
 def test_call_less_put_is_spot_less_discounted_strike(
     spot: float, strike: float, rate: float, years: float, volatility: float, call: bool
 ) -> None:
-    option = European(np.array([True, False]), spot, strike, rate, years)
+    option = EuropeanOptions(np.array([True, False]), spot, strike, rate, years)
     both, sensitivities = price(option, volatility), greeks(option, volatility)
     assert both[0] - both[1] == pytest.approx(spot - strike * math.exp(-rate * years), abs=1e-9)
     gaps = [
@@ -460,15 +466,18 @@ def test_greeks_are_the_slopes_of_the_price() -> None:
     def slope(call: bool, name: str, step: float) -> float:
         up, down = ({**base, name: base[name] + sign * step} for sign in (1, -1))
         high, low = (
-            price(European(call, at["spot"], 100.0, at["rate"], at["years"]), at["volatility"])
+            price(
+                EuropeanOptions(call, at["spot"], 100.0, at["rate"], at["years"]), at["volatility"]
+            )
             for at in (up, down)
         )
         return float(high - low) / (2 * step)
 
     for call in (True, False):
-        sensitivities = greeks(European(call, 103.0, 100.0, 0.043, 0.4), 0.31)
+        sensitivities = greeks(EuropeanOptions(call, 103.0, 100.0, 0.043, 0.4), 0.31)
         ends = [
-            greeks(European(call, spot, 100.0, 0.043, 0.4), 0.31).delta for spot in (102.99, 103.01)
+            greeks(EuropeanOptions(call, spot, 100.0, 0.043, 0.4), 0.31).delta
+            for spot in (102.99, 103.01)
         ]
         assert float(sensitivities.delta) == pytest.approx(slope(call, "spot", 1e-4), rel=1e-7)
         assert float(sensitivities.gamma) == pytest.approx(
@@ -484,7 +493,7 @@ def test_greeks_are_the_slopes_of_the_price() -> None:
 
 
 def test_without_time_or_volatility_the_price_is_its_lower_bound() -> None:
-    option = European(np.array([True, False]), 110.0, 100.0, 0.0, np.array([0.0, 1.0]))
+    option = EuropeanOptions(np.array([True, False]), 110.0, 100.0, 0.0, np.array([0.0, 1.0]))
     assert price(option, np.array([0.3, 0.0])).tolist() == [10.0, 0.0]
     assert np.isnan(greeks(option, np.array([0.3, 0.0])).delta).all()
 
@@ -494,7 +503,7 @@ def test_without_time_or_volatility_the_price_is_its_lower_bound() -> None:
 def test_a_price_implies_the_volatility_it_was_made_with(
     spot: float, strike: float, rate: float, years: float, volatility: float, call: bool
 ) -> None:
-    option = European(call, spot, strike, rate, years)
+    option = EuropeanOptions(call, spot, strike, rate, years)
     made = float(price(option, volatility))
     assume(float(made - option.lower_bound) > 1e-6)
     implied, status = implied_volatility(option, made)
@@ -510,21 +519,21 @@ def test_a_price_without_a_volatility_has_a_reason() -> None:
     paid = [10.0, 9.0, 10.5, 109.99, 110.0, 200.0, math.nan, math.inf, 0.0, -1.0]
     expected = ["below_intrinsic"] * 2 + ["ok"] + ["no_bracket"] * 3 + ["non_finite_input"] * 4
     volatilities, statuses = implied_volatility(
-        European(True, 110.0, 100.0, 0.0, 0.2), np.array(paid)
+        EuropeanOptions(True, 110.0, 100.0, 0.0, 0.2), np.array(paid)
     )
     assert (statuses.tolist(), np.isfinite(volatilities).tolist()) == (
         expected,
         [status == "ok" for status in expected],
     )
-    used_up = European(False, -1.0, 100.0, 0.0, 0.2)  # a spot that dividends have used up
+    used_up = EuropeanOptions(False, -1.0, 100.0, 0.0, 0.2)  # a spot that dividends have used up
     assert implied_volatility(used_up, 5.0)[1].tolist() == ["non_finite_input"]
 
 
 def test_arrays_give_what_scalars_give() -> None:
     calls, spots = np.array([True, False, True]), np.array([90.0, 100.0, 110.0])
-    together = price(European(calls, spots, 100.0, 0.04, 0.25), 0.3)
+    together = price(EuropeanOptions(calls, spots, 100.0, 0.04, 0.25), 0.3)
     alone = [
-        float(price(European(bool(call), float(spot), 100.0, 0.04, 0.25), 0.3))
+        float(price(EuropeanOptions(bool(call), float(spot), 100.0, 0.04, 0.25), 0.3))
         for call, spot in zip(calls, spots)
     ]
     assert together.tolist() == alone
@@ -539,7 +548,7 @@ def test_anywhere_it_agrees_with_the_calculator_of_quantlib(
     payoff = ql.PlainVanillaPayoff(ql.Option.Call if call else ql.Option.Put, strike)
     discount = math.exp(-rate * years)
     theirs = ql.BlackCalculator(payoff, spot / discount, volatility * math.sqrt(years), discount)
-    option = European(call, spot, strike, rate, years)
+    option = EuropeanOptions(call, spot, strike, rate, years)
     ours = greeks(option, volatility)
     assert float(price(option, volatility)) == pytest.approx(theirs.value(), rel=1e-8, abs=1e-8)
     slopes = (

@@ -18,7 +18,7 @@ from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.ingest import ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
-from ktdeval_qfinzero.data.rows import Span
+from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
@@ -27,7 +27,7 @@ from qfinzero_calls import ask, refused
 from terminal import Terminal
 
 SHARED = REPOSITORY.parent / "shared" / "data"
-EVER = Span(0, 2**62)
+EVER = MomentSpan(0, 2**62)
 HEAD = "name: vendor\ndefault_as_of: 2025-01-08\n"
 
 
@@ -313,7 +313,7 @@ def test_an_option_is_found_by_its_underlying_though_its_root_is_another(
         "name: more\nbars: [{file: options.csv, asset_class: option, resolution: day}]"
     )
     ingest_update(load_spec(tmp_path / "more.yaml"), tmp_path, updated)
-    assert len(open_dataset(updated).prices.chain_bars("^GSPC", "day", Span(0, 2**62))) == 1
+    assert len(open_dataset(updated).prices.chain_bars("^GSPC", "day", MomentSpan(0, 2**62))) == 1
 
 
 def test_sessions_and_money_follow_the_datasets_market(dataset: Dataset) -> None:

@@ -16,10 +16,10 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 from ktdeval.tasks.spec import Window
 from ktdeval_rationale.counts import (
     ROWS,
-    Counter,
+    CategoryCounter,
     EpisodeCounts,
+    ModelText,
     StepTexts,
-    Text,
     subject_key,
     subject_label,
 )
@@ -62,19 +62,19 @@ def test_reasons_and_steps_are_counted_separately() -> None:
     """
     texts = (
         [
-            Text("reason", "Quillmark leads."),
-            Text("reason", "Quillmark again."),
-            Text("overall_reason", "Low volatility."),
+            ModelText("reason", "Quillmark leads."),
+            ModelText("reason", "Quillmark again."),
+            ModelText("overall_reason", "Low volatility."),
         ],
-        [Text("research", "In March it rose.")],
+        [ModelText("research", "In March it rose.")],
         [],
-        [Text("overall_reason", "Momentum.")],
+        [ModelText("overall_reason", "Momentum.")],
     )
     steps = [
         StepTexts(number, f"2024-03-{number + 1:02d}", step, ["Here is QUILLMARK."])
         for number, step in enumerate(texts)
     ]
-    counts = Counter(RationaleLinter(MARKET), examples=1).count(
+    counts = CategoryCounter(RationaleLinter(MARKET), examples=1).count(
         spec_of("t", "bright", "open_research"), steps
     )
     assert (counts.reasons, counts.steps, counts.span) == (4, 3, ("2024-03-01", "2024-03-04"))

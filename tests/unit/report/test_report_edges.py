@@ -27,7 +27,7 @@ from ktdeval_report.card_tables import (
     windows_notes,
 )
 from ktdeval_report.inputs import Evaluation, Sources, _ledger, load_evaluations
-from ktdeval_report.page import Options, make_report
+from ktdeval_report.page import ReportPageOptions, make_report
 from ktdeval_report.plots import reliability_plot
 from ktdeval_report.score_tables import score_views
 from ktdeval_report.study import CardStudy, ReliabilityBin, WindowStudy
@@ -51,11 +51,11 @@ def test_a_page_draws_so_many_cards_and_windows() -> None:
 
 def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: Path) -> None:
     cards = evaluations(saved(tmp_path, "one", {("A1", 0): 0.1}))
-    assert make_report(cards, Options(windows=("A1",), metrics=("sharpe",))).html
+    assert make_report(cards, ReportPageOptions(windows=("A1",), metrics=("sharpe",))).html
     with pytest.raises(UsageError, match="no card has a window 'A9'"):
-        make_report(cards, Options(windows=("A1", "A9")))
+        make_report(cards, ReportPageOptions(windows=("A1", "A9")))
     with pytest.raises(UsageError, match=r"no card has a metric 'sharp'.*sharpe"):
-        make_report(cards, Options(metrics=("sharp",)))
+        make_report(cards, ReportPageOptions(metrics=("sharp",)))
 
 
 def test_several_cards_have_an_overview_and_a_title_of_their_own_and_one_has_neither(
@@ -65,8 +65,8 @@ def test_several_cards_have_an_overview_and_a_title_of_their_own_and_one_has_nei
         saved(tmp_path, name, {("A1", 0): 0.1, ("A2", 0): 0.2}) for name in ("one", "two")
     )
     alone, both = (
-        make_report(evaluations(one), Options()),
-        make_report(evaluations(one, other), Options()),
+        make_report(evaluations(one), ReportPageOptions()),
+        make_report(evaluations(one, other), ReportPageOptions()),
     )
     title = "Mean excess over windows, with 95 % interval over windows"
     assert (title in alone.html, title in both.html) == (False, True)
@@ -80,8 +80,8 @@ def test_the_overview_is_drawn_where_any_card_has_an_excess(tmp_path: Path) -> N
         saved(tmp_path, name, {("A1", 0): value, ("A2", 0): value})
         for name, value in (("one", 0.1), ("two", None), ("three", None))
     )
-    some = make_report(evaluations(known, unknown), Options()).plots
-    none = make_report(evaluations(unknown, unknown_too), Options()).plots
+    some = make_report(evaluations(known, unknown), ReportPageOptions()).plots
+    none = make_report(evaluations(unknown, unknown_too), ReportPageOptions()).plots
     assert ("overview-excess" in some, "overview-excess" in none) == (True, False)
 
 
@@ -91,7 +91,7 @@ def test_real_and_synthetic_markets_never_share_an_axis(tmp_path: Path) -> None:
     snapshot = replace(other.card.snapshot, synthetic=False)
     real = dataclasses.replace(other, card=replace(other.card, snapshot=snapshot))
 
-    mixed = make_report([synthetic, real], Options())
+    mixed = make_report([synthetic, real], ReportPageOptions())
     drawn = {name: plot for name, plot in mixed.plots.items() if name.startswith("overview")}
     assert list(drawn) == ["overview-excess-synthetic", "overview-excess-real"]
     for kind, own, another in (("synthetic", synthetic, real), ("real", real, synthetic)):

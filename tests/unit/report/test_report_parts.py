@@ -25,15 +25,15 @@ from ktdeval.cards import figure_notes
 from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats import Interval
 from ktdeval.trading.ledger import Ledger
-from ktdeval_compare.effects import Options as EffectOptions, effects as compared
+from ktdeval_compare.effects import EffectsOptions as EffectOptions, effects as compared
 from ktdeval_compare.entrants import load_entrants
 from ktdeval_report.canvas import PALETTE, Plot, colour, inline_svg, plot_file
 from ktdeval_report.card_tables import panel, panel_notes
 from ktdeval_report.command import draw_report
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
-from ktdeval_report.forest_plot import Point, forest_plot
+from ktdeval_report.forest_plot import ForestPoint, forest_plot
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
-from ktdeval_report.page import Options, make_report
+from ktdeval_report.page import ReportPageOptions, make_report
 from ktdeval_report.plots import drawdown_plot, equity_plot, held_to, weights_plot, x_positions
 from ktdeval_report.render import (
     UNDEFINED,
@@ -102,7 +102,7 @@ def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     cells = {(name, 0): 0.01 * number for number, name in enumerate(APART)}
     card = make_card(cells, model=EVIL)
     card["snapshot"]["benchmark_name"] = EVIL
-    page = check_page(make_report(evaluations(save_card(tmp_path, card)), Options()).html)
+    page = check_page(make_report(evaluations(save_card(tmp_path, card)), ReportPageOptions()).html)
     assert "<img src=x onerror=alert(1)>" in page.text
     assert "\u202e" not in page.text
 
@@ -112,7 +112,7 @@ def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_p
     page = check_page(
         make_report(
             evaluations(save_card(tmp_path / "a", nothing), save_card(tmp_path / "b", some)),
-            Options(),
+            ReportPageOptions(),
         ).html
     )
     assert "INCOMPLETE" in page.text
@@ -125,7 +125,7 @@ def test_a_median_over_fewer_seeds_states_their_number(tmp_path: Path) -> None:
         save_card(tmp_path / "a", card_cases.ruined_card()),
         save_card(tmp_path / "b", card_cases.card((0, 1))),
     )
-    page = check_page(make_report(evaluations(*cards), Options()).html)
+    page = check_page(make_report(evaluations(*cards), ReportPageOptions()).html)
     assert ["return in 2 of 3 episodes" in row[0] for row in page.table("All cards")[1:]] == [
         True,
         False,
@@ -231,7 +231,7 @@ def test_areas_have_a_value_for_each_place(days: int) -> None:
 
 
 def test_figures_without_interval_or_value_can_be_drawn() -> None:
-    points = [Point("a · b", 0.1), Point("c", 0.2, -0.1, 0.5), Point("d", None)]
+    points = [ForestPoint("a · b", 0.1), ForestPoint("c", 0.2, -0.1, 0.5), ForestPoint("d", None)]
     svg = inline_svg(forest_plot("f", "T", "x, %", points), "p")
     assert "no interval" in svg
     assert "interval −10.00 to +50.00" in svg
@@ -457,7 +457,7 @@ def test_labels_distinguish_cards(tmp_path: Path) -> None:
 
 def facts(shown: dict[str, Any]) -> dict[str, str]:
     """What the page of one card says of it, by name."""
-    page = Page(make_report([Evaluation(Path(__file__), typed(shown))], Options()).html)
+    page = Page(make_report([Evaluation(Path(__file__), typed(shown))], ReportPageOptions()).html)
     return {
         row[0]: row[1]
         for table in ("What was evaluated", "Activity and failures")
@@ -552,7 +552,7 @@ def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
     estimated at -0.0001.
     """
     card = make_card({("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0})
-    page = check_page(make_report(evaluations(save_card(tmp_path, card)), Options()).html)
+    page = check_page(make_report(evaluations(save_card(tmp_path, card)), ReportPageOptions()).html)
     heads, *rows = page.table("Metrics, median over episodes")
     row = next(row for row in rows if row[0] == "total_return")
     assert row[heads.index("SD of windows")] == "variance −1.0e−04"
@@ -591,7 +591,7 @@ def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name
         save_card(tmp_path / "a", one),
         save_card(tmp_path / "b", make_card({("A1", 0): 0.01}, "house/two")),
     )
-    page = check_page(make_report(evaluations(*paths), Options()).html)
+    page = check_page(make_report(evaluations(*paths), ReportPageOptions()).html)
     heads, row, *_ = page.table("All cards: medians over episodes")
     assert figure(0.03 - held, "fraction", signed=True) == row[heads.index("excess, %")]
     assert (
@@ -610,7 +610,7 @@ def test_cards_of_one_name_are_labelled_by_the_differences_of_their_systems(
     page = check_page(
         make_report(
             evaluations(save_card(tmp_path / "a", bright), save_card(tmp_path / "b", blinded)),
-            Options(),
+            ReportPageOptions(),
         ).html
     )
     names = [row[0] for row in page.table("All cards")[1:]]
@@ -618,7 +618,10 @@ def test_cards_of_one_name_are_labelled_by_the_differences_of_their_systems(
     assert "Masks and modes" not in page.text  # two systems show no effect of a mask
     # The same system under both masks does.
     alike = save_card(tmp_path / "a", bright), save_card(tmp_path / "c", make_card(cells))
-    assert "Masks and modes" in check_page(make_report(evaluations(*alike), Options()).html).text
+    assert (
+        "Masks and modes"
+        in check_page(make_report(evaluations(*alike), ReportPageOptions()).html).text
+    )
 
 
 def test_mean_exposures_weigh_the_days_of_all_episodes_alike() -> None:

@@ -30,7 +30,7 @@ from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.checking.findings import Stage
 from ktdeval_board.checking.registrations import RegistrationInputs, card_problems
 from ktdeval_board.checking.rules import findings_of
-from ktdeval_board.registrations import Filed, registrations_on
+from ktdeval_board.registrations import FiledRegistration, registrations_on
 from ktdeval_board.rules import load_rules
 from ktdeval_deanon.certificate.types import Certificate
 from ktdeval_grid.amend import amendment
@@ -178,14 +178,14 @@ def practice_registration() -> tuple[Any, Callable[[Any], str | None]]:
 
     def refused(changed: Any) -> str | None:
         registration = from_plain(changed, Registration, "registration")
-        asked = Filed("r", registration)
+        asked = FiledRegistration("r", registration)
         everyone = registrations_on(rules, [asked])
         inputs = RegistrationInputs("r", rules, asked, everyone, drawn.drawn_on)
         for finding in findings_of(Stage.REGISTRATION, inputs):
             return finding.message
 
         key = replace(drawn, id=registration.id, registration=registration)
-        known = registrations_on(rules, [Filed("r", registration, key)])
+        known = registrations_on(rules, [FiledRegistration("r", registration, key)])
         claimed = replace(run_card, registration=registration.id)
         return next(card_problems(claimed, division, known), None)
 

@@ -31,7 +31,7 @@ from ktdeval.stats.metric import RuleSet, range_problem
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.testing import check_metric
 from ktdeval.testing.ledgers import ledger_of, step_record
-from ktdeval.testing.markets import Details, tiny_snapshot
+from ktdeval.testing.markets import SnapshotDetails, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.typed import from_plain, to_plain
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
@@ -145,7 +145,9 @@ def ledger_of_navs(
     """A ledger of CNY 1,000,000 whose NAV is given in fen for any number of days, and its
     market.
     """
-    snapshot = tiny_snapshot({"609001.SH": [10.0] * (len(navs) + 1)}, Details(benchmark=benchmark))
+    snapshot = tiny_snapshot(
+        {"609001.SH": [10.0] * (len(navs) + 1)}, SnapshotDetails(benchmark=benchmark)
+    )
     steps = [
         step_record(snapshot, number, number + 1, nav_minor=nav) for number, nav in enumerate(navs)
     ]
@@ -418,7 +420,9 @@ def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() 
         "609002.SH": [1.0, 2.0, 2.0, 2.0, 2.0],
         "609003.SH": [1.0, 1.05, 1.1, 1.1, 1.1],
     }
-    market = tiny_snapshot(closes, Details(factors=factors, members={"609003.SH": [False] * 5}))
+    market = tiny_snapshot(
+        closes, SnapshotDetails(factors=factors, members={"609003.SH": [False] * 5})
+    )
     assert panel.dividend_growth(market, np.arange(1, 5)) == pytest.approx(0.02 / 2 / 4 * 252)
     without = dataclasses.replace(market, meta=dataclasses.replace(market.meta, has_factor=False))
     assert panel.dividend_growth(without, np.arange(1, 5)) is None
@@ -430,9 +434,9 @@ def test_dividends_of_a_market_of_splits_alone_are_not_known_to_be_none() -> Non
     """
     closes = {code: [10.0] * 6 for code in ("609001.SH", "609002.SH")}
     split = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
-    splits = tiny_snapshot(closes, Details(factors=dict.fromkeys(closes, split)))
+    splits = tiny_snapshot(closes, SnapshotDetails(factors=dict.fromkeys(closes, split)))
     paying = tiny_snapshot(
-        closes, Details(factors={"609001.SH": split, "609002.SH": [1.0] * 5 + [1.03]})
+        closes, SnapshotDetails(factors={"609001.SH": split, "609002.SH": [1.0] * 5 + [1.03]})
     )
     days = np.arange(1, 5)
     assert panel.dividend_growth(splits, days) is None

@@ -9,16 +9,16 @@ import pytest
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.envelope import (
-    Activity,
     Envelope,
     EnvelopeSettings,
-    Moves,
+    StepMoves,
+    TradingActivity,
     _RandomTrader,
     moves_of,
     random_envelope,
 )
 from ktdeval.stats.panel import panel_metric
-from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
+from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
@@ -89,7 +89,7 @@ def test_moves_distinguish_entries_additions_and_reductions() -> None:
         fill("D", "SELL", 200),
         fill("A", "BUY", 20),
     ]
-    assert moves_of(record(orders, ["A", "B", "C"]), frozenset("BCD")) == Moves(
+    assert moves_of(record(orders, ["A", "B", "C"]), frozenset("BCD")) == StepMoves(
         (0.12,), (0.05,), (0.03,), 3
     )
     assert moves_of(record([], []), frozenset()) is None
@@ -149,7 +149,7 @@ def test_names_outside_the_index_and_suspended_ones_are_not_drawn() -> None:
     closes = {f"60900{number}.SH": [10.0] * 6 for number in range(4)}
     closes[away] = closes[stopped] = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
     market = tiny_snapshot(
-        closes, Details(members={away: [False] * 6}, volumes={stopped: [0.0] * 6})
+        closes, SnapshotDetails(members={away: [False] * 6}, volumes={stopped: [0.0] * 6})
     )
     envelope = random_envelope(play(market, first_day(2), range(5)), market, CONFIG, FEW)
     assert envelope.returns.max() <= 0
@@ -161,10 +161,10 @@ def test_a_name_that_opens_limit_up_or_has_left_the_index_is_not_added_to() -> N
     closes = {f"60000{number}.SH": [10.0] * days for number in range(4)}
     opens = {"600000.SH": [10.0] * 4 + [11.0] + [10.0] * 3}  # limit-up at the open of day 4
     members = {"600001.SH": [True] * 3 + [False] * 5}
-    market = tiny_snapshot(closes, Details(opens=opens, members=members))
+    market = tiny_snapshot(closes, SnapshotDetails(opens=opens, members=members))
     tape = MarketTape.from_snapshot(market, CONFIG)
     held = {asset: Position(1_000) for asset in range(4)}
-    moves = Moves(entries=(), adds=(0.02, 0.02, 0.02, 0.02), trims=(), names_after=4)
+    moves = StepMoves(entries=(), adds=(0.02, 0.02, 0.02, 0.02), trims=(), names_after=4)
     traders = _RandomTrader(tape.day(4), CONFIG, moves, np.random.default_rng(0), 50)
     bought = {
         order.asset for path in range(50) for order in traders.orders(path, held, 100_000_000)
@@ -175,7 +175,7 @@ def test_a_name_that_opens_limit_up_or_has_left_the_index_is_not_added_to() -> N
 def test_dividends_and_splits_make_random_traders_no_money() -> None:
     factors = {"609000.SH": [1.0, 1.0, 2.0, 2.0], "609001.SH": [1.0, 1.0, 1.0, 1.0]}
     closes = {"609000.SH": [10.0, 10.0, 5.0, 5.0], "609001.SH": [10.0] * 4}
-    market = tiny_snapshot(closes, Details(factors=factors))
+    market = tiny_snapshot(closes, SnapshotDetails(factors=factors))
     envelope = random_envelope(play(market, first_day(0), range(3)), market, CONFIG, FEW)
     assert envelope.returns == pytest.approx(envelope.agent_return, abs=1e-12)
     assert envelope.rank == 0.5
@@ -237,7 +237,7 @@ def test_an_agent_that_did_nothing_has_no_rank_and_one_traded_day_is_enough() ->
     assert envelope.rank is not None
     assert envelope.random.names == pytest.approx(2)
     (only,) = one_day.steps
-    assert envelope.agent == Activity(
+    assert envelope.agent == TradingActivity(
         252 * only.traded_minor / only.open_nav_minor,
         2,
         only.cash_minor / only.nav_minor,

@@ -20,7 +20,7 @@ from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.runner.trials import count_trials
 from ktdeval.stats.luck import (
-    Shape,
+    SharpeMoments,
     deflated_sharpe_ratio,
     expected_best_sharpe,
     min_track_record,
@@ -36,7 +36,7 @@ MARKET = market()
 # The strategy of Bailey and López de Prado (2014), "A Numerical Example": 1,250 daily returns,
 # annualised Sharpe ratio 2.5, skew -3, kurtosis 10; trials' annualised Sharpe ratios vary by 1/2;
 # 250 days a year.
-FOUND = Shape(1250, 2.5 / math.sqrt(250), -3.0, 10.0)
+FOUND = SharpeMoments(1250, 2.5 / math.sqrt(250), -3.0, 10.0)
 VARIANCE = 0.5 / 250
 
 
@@ -45,15 +45,17 @@ def test_the_worked_numbers_of_the_papers() -> None:
     for shape, trials, value in (
         (FOUND, 100, 0.9004),
         (FOUND, 46, 0.9505),
-        (Shape(1250, 2.5 / math.sqrt(250)), 88, 0.9505),
+        (SharpeMoments(1250, 2.5 / math.sqrt(250)), 88, 0.9505),
     ):
         assert probabilistic_sharpe(shape, expected_best_sharpe(trials, VARIANCE)) == pytest.approx(
             value, abs=5e-5
         )
     # Bailey and López de Prado (2012): 24 monthly returns, Sharpe ratio 0.458, skewness -2.448,
     # kurtosis 10.164.
-    assert probabilistic_sharpe(Shape(24, 0.458)) == pytest.approx(0.982, abs=5e-4)
-    assert probabilistic_sharpe(Shape(24, 0.458, -2.448, 10.164)) == pytest.approx(0.913, abs=5e-4)
+    assert probabilistic_sharpe(SharpeMoments(24, 0.458)) == pytest.approx(0.982, abs=5e-4)
+    assert probabilistic_sharpe(SharpeMoments(24, 0.458, -2.448, 10.164)) == pytest.approx(
+        0.913, abs=5e-4
+    )
     # An annualised Sharpe ratio of 2 against 1, at 95 %.
     for periods, skew, kurtosis, years in (
         (250, 0, 3, 2.73),
@@ -62,20 +64,20 @@ def test_the_worked_numbers_of_the_papers() -> None:
         (12, -0.72, 5.78, 4.99),
     ):
         days = minimum_track_record(
-            Shape(0, 2 / math.sqrt(periods), skew, kurtosis), 1 / math.sqrt(periods)
+            SharpeMoments(0, 2 / math.sqrt(periods), skew, kurtosis), 1 / math.sqrt(periods)
         )
         assert days is not None
         assert days / periods == pytest.approx(years, abs=6e-3)
 
 
 def test_at_the_minimum_track_record_the_probability_is_the_confidence() -> None:
-    shape = Shape(0, 0.08, -0.5, 6.0)
+    shape = SharpeMoments(0, 0.08, -0.5, 6.0)
     days = minimum_track_record(shape)
     assert days is not None
     score = shape.sharpe * math.sqrt(days - 1) / math.sqrt(shape.error_variance)
     assert stats.norm.cdf(score) == pytest.approx(0.95, abs=1e-12)
-    assert minimum_track_record(Shape(100, 0.05), 0.05) is None, "no length would do"
-    assert minimum_track_record(Shape(100, -0.1)) is None
+    assert minimum_track_record(SharpeMoments(100, 0.05), 0.05) is None, "no length would do"
+    assert minimum_track_record(SharpeMoments(100, -0.1)) is None
 
 
 @given(

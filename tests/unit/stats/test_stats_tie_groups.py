@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktdeval.stats.confidence_set import _Contest, block_length, tie_groups
+from ktdeval.stats.confidence_set import _StudentisedDifferences, block_length, tie_groups
 
 
-def errors_of(contest: _Contest, means: np.ndarray) -> np.ndarray:
+def errors_of(contest: _StudentisedDifferences, means: np.ndarray) -> np.ndarray:
     """Standard errors of the differences of means, [pairs], from what is observed."""
     upper, lower = np.triu_indices(len(means), 1)
     return np.asarray((means[lower] - means[upper]) / contest.observed[upper, lower])
@@ -20,7 +20,7 @@ def test_the_squared_error_of_independent_days_is_right_on_average(days: int) ->
     length of the blocks.
     """
     returns = np.random.default_rng(3).normal(0.0, 0.01, (days, 200))
-    contest = _Contest(returns, 2, 0)
+    contest = _StudentisedDifferences(returns, 2, 0)
     assert (errors_of(contest, returns.mean(axis=0)) ** 2).mean() == pytest.approx(
         2 * 0.01**2 / days, rel=0.05
     )
@@ -29,7 +29,7 @@ def test_the_squared_error_of_independent_days_is_right_on_average(days: int) ->
 def test_the_error_is_that_of_means_of_blocks_around_the_end_by_hand() -> None:
     one, other = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]), np.zeros(8)
     assert block_length(8) == 2
-    contest = _Contest(np.column_stack([one, other]), 10, 0)
+    contest = _StudentisedDifferences(np.column_stack([one, other]), 10, 0)
     around = [(one[at] + one[(at + 1) % 8]) / 2 - one.mean() for at in range(8)]
     variance = sum(mean * mean for mean in around) / 8 * 2 / (8 - 2)
     assert contest.observed[1, 0] == pytest.approx(one.mean() / np.sqrt(variance))

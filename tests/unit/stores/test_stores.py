@@ -23,8 +23,8 @@ from ktdeval.stores import (
     StoreUnavailable,
     open_store,
 )
-from ktdeval.stores.drivers import Driver
-from ktdeval.stores.remote import FsspecStore, Retries
+from ktdeval.stores.drivers import StoreDriver
+from ktdeval.stores.remote import FsspecStore, RequestRetries
 from store_places import memory_store
 
 BAD_KEYS = [
@@ -260,13 +260,13 @@ def test_importing_stores_imports_no_driver() -> None:
 # ---- drivers without conditional writes, and servers that only seem to have them
 
 
-class Plain(Driver):
+class Plain(StoreDriver):
     """fsspec's own look-then-write, as most drivers have it."""
 
 
-def store_of(driver: type[Driver]) -> FsspecStore:
+def store_of(driver: type[StoreDriver]) -> FsspecStore:
     url = f"memory://{uuid.uuid4().hex}"
-    return FsspecStore(url, driver(url, {}), Retries(attempts=2, first_s=0, most_s=0))
+    return FsspecStore(url, driver(url, {}), RequestRetries(attempts=2, first_s=0, most_s=0))
 
 
 def test_a_driver_without_conditional_writes_is_refused_for_coordination_alone() -> None:
@@ -282,7 +282,7 @@ def test_a_driver_without_conditional_writes_is_refused_for_coordination_alone()
     assert list(store.list("a")) == []
 
 
-class Overwriting(Driver):
+class Overwriting(StoreDriver):
     """A server that ignores the condition."""
 
     refusal = ""
@@ -291,7 +291,7 @@ class Overwriting(Driver):
         self.fs.pipe_file(path, data)
 
 
-class Unmarking(Driver):
+class Unmarking(StoreDriver):
     """A server that keeps no metadata."""
 
     refusal = ""
@@ -302,7 +302,7 @@ class Unmarking(Driver):
     [(Overwriting, "ignores the condition"), (Unmarking, "keeps no metadata")],
 )
 def test_a_server_that_only_seems_to_have_conditional_writes_is_found_out(
-    driver: type[Driver], reason: str
+    driver: type[StoreDriver], reason: str
 ) -> None:
     store = store_of(driver)
     for _ in range(2):
@@ -312,7 +312,7 @@ def test_a_server_that_only_seems_to_have_conditional_writes_is_found_out(
     assert fsspec.filesystem("memory").find(store.place) == []
 
 
-class Failing(Driver):
+class Failing(StoreDriver):
     """A server that fails in one way."""
 
     error: Exception = OSError()
@@ -349,7 +349,7 @@ def test_what_may_pass_is_tried_again_and_everything_is_one_typed_line(
 ) -> None:
     monkeypatch.setattr(Failing, "error", error)
     monkeypatch.setattr(Failing, "calls", 0)
-    monkeypatch.setattr(Failing, "errors", (*Driver.errors, Answered))
+    monkeypatch.setattr(Failing, "errors", (*StoreDriver.errors, Answered))
     store: Store = store_of(Failing)
     with pytest.raises(StoreError) as caught:
         store.read("a")

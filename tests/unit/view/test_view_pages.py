@@ -25,7 +25,7 @@ from ktdeval.values.jsonio import file_sha256, loads_strict
 from ktdeval.values.typed import to_plain
 from ktdeval_view.conversation import SharedTexts
 from ktdeval_view.document import Redactor
-from ktdeval_view.market_facts import Names, find_names, stock_paths
+from ktdeval_view.market_facts import TrueNames, find_names, stock_paths
 from ktdeval_view.memory import memory_panels
 from ktdeval_view.records import EpisodeRecords, page_name, read_episode, step_in_units
 from ledger_cases import short_ledger
@@ -636,7 +636,7 @@ def test_positions_and_signals_are_listed_by_code_and_step() -> None:
         talk(2),
     ]
     records: Any = SimpleNamespace(steps=steps, talks=talks)
-    paths = stock_paths(records, Names(assets={"asset_1": ("AAA", "A company")}))
+    paths = stock_paths(records, TrueNames(assets={"asset_1": ("AAA", "A company")}))
     assert paths.to_json() == {
         "weights": {"AAA": [0.25, 0.0, -0.25], "BBB": [0.0, 0.0, 0.005]},
         "analysts": ["news", "macro"],

@@ -48,14 +48,14 @@ class AnthropicBatches(AdapterBatches):
         """Return a batch of the tag's size: of those since its time, the oldest."""
         oldest = None
         for batch in self.pages(self._page):
-            created = _moment(batch.get("created_at"))
+            created = _utc_moment(batch.get("created_at"))
             if created is None:
                 continue
             if is_older(created, tag):
                 break  # the list has the newest first
 
             found = self.checked_id(batch.get("id"))
-            if found not in others and sum(_counts(batch).values()) == tag.requests:
+            if found not in others and sum(_request_counts(batch).values()) == tag.requests:
                 oldest = found
 
         return oldest
@@ -78,7 +78,7 @@ class AnthropicBatches(AdapterBatches):
     def state(self, batch: str) -> BatchState:
         """Return how far a batch is. Its requests are counted when all have ended."""
         answer = self.get(f"{_PATH}/{batch}")
-        counts = _counts(answer)
+        counts = _request_counts(answer)
         done = sum(counts.values()) - counts["processing"]
         return BatchState(done, answer.get("processing_status") == "ended")
 
@@ -102,14 +102,14 @@ class AnthropicBatches(AdapterBatches):
         raise self.unreadable("a result is of no type that is known")
 
 
-def _counts(batch: Mapping[str, Any]) -> dict[str, int]:
+def _request_counts(batch: Mapping[str, Any]) -> dict[str, int]:
     counts = batch.get("request_counts")
     if not isinstance(counts, Mapping):
         counts = {}
     return {name: count_of(counts.get(name)) for name in _COUNTS}
 
 
-def _moment(text: Any) -> datetime | None:
+def _utc_moment(text: Any) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):

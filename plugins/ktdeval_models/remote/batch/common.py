@@ -42,7 +42,7 @@ _SKEW = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ResultLine:
     """Result of one request."""
 
     request_id: str  #: as the result names it
@@ -166,7 +166,7 @@ class AdapterBatches:
         self,
         tag: BatchTag,
         requests: Sequence[ModelRequest],
-        lines: Iterable[Line | None],
+        lines: Iterable[ResultLine | None],
         read: Callable[[Mapping[str, Any], ModelRequest], Result],
     ) -> BatchResults:
         """Return results by the places of their requests. None in `lines` is one that can't be read.
@@ -211,7 +211,7 @@ def requests_with_ids(
     return [(tag.id_of(index), request) for index, request in enumerate(requests)]
 
 
-def json_lines(content: bytes) -> Iterable[Line | None]:
+def json_lines(content: bytes) -> Iterable[ResultLine | None]:
     """Yield the results in JSON lines, each with a `custom_id`; None of a line that is none."""
     for line in content.split(b"\n"):
         if not line.strip():
@@ -224,7 +224,7 @@ def json_lines(content: bytes) -> Iterable[Line | None]:
 
         match value:
             case {"custom_id": str(request_id)}:
-                yield Line(request_id, value)
+                yield ResultLine(request_id, value)
             case _:
                 yield None
 

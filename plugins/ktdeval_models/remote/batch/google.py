@@ -16,7 +16,7 @@ from ktdeval.harness import ModelRequest
 from ktdeval_models.remote.batch.common import (
     PAGE,
     AdapterBatches,
-    Line,
+    ResultLine,
     count_of,
     requests_with_ids,
 )
@@ -93,7 +93,7 @@ class GoogleBatches(AdapterBatches):
             done = count_of(stats.get("successfulRequestCount"))
             done += count_of(stats.get("failedRequestCount"))
 
-        state = _state(metadata)
+        state = _batch_state(metadata)
         if state == "FAILED":
             return BatchState(done, is_over=True, problem=self._problem(answer))
         return BatchState(done, state in _OVER)
@@ -108,8 +108,8 @@ class GoogleBatches(AdapterBatches):
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
         """Return the results."""
         answer = self._batch(batch)
-        state = _state(_metadata(answer))
-        found = self.gathered(tag, requests, _lines(answer), self._result)
+        state = _batch_state(_metadata(answer))
+        found = self.gathered(tag, requests, _result_lines(answer), self._result)
         if state not in ("CANCELLED", "EXPIRED"):
             return found
 
@@ -137,19 +137,19 @@ def _metadata(batch: Mapping[str, Any]) -> Mapping[str, Any]:
     return metadata if isinstance(metadata, Mapping) else {}
 
 
-def _state(metadata: Mapping[str, Any]) -> str:
+def _batch_state(metadata: Mapping[str, Any]) -> str:
     state = str(metadata.get("state"))
     for prefix in _STATES:
         state = state.removeprefix(prefix)
     return state
 
 
-def _lines(answer: Mapping[str, Any]) -> Iterable[Line | None]:
+def _result_lines(answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
     """Yield the results of a batch; None of one that names no request."""
     for response in _responses(answer):
         match response:
             case {"metadata": {"key": str(request_id)}}:
-                yield Line(request_id, response)
+                yield ResultLine(request_id, response)
             case _:
                 yield None
 

@@ -19,7 +19,7 @@ from ktdeval.values.jsonio import dumps_compact
 from ktdeval_models.remote.batch.common import (
     PAGE,
     AdapterBatches,
-    Line,
+    ResultLine,
     count_of,
     is_older,
     json_lines,
@@ -116,7 +116,7 @@ class OpenAIBatches(AdapterBatches):
         """Return the results of both files."""
         answer = self.get(f"/batches/{batch}")
         left = self.expired if answer.get("status") == "expired" else self.cancelled
-        lines: list[Line | None] = []
+        lines: list[ResultLine | None] = []
         for name in ("output_file_id", "error_file_id"):
             if answer.get(name) is not None:
                 file = self.checked_id(answer[name])

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ktdeval.harness import Listener, ReplyPiece
-from ktdeval_models.remote.streams.assembly import Assembler, Loads, index_in, say
-from ktdeval_models.remote.streams.events import Event
+from ktdeval_models.remote.streams.assembly import Loads, StreamAssembler, index_in, say
+from ktdeval_models.remote.streams.events import StreamEvent
 
 _GROWING: Final = ("text", "thinking", "signature")  # texts of a block, and of its deltas
 _INPUT: Final = "partial_json"
 
 
-class MessageAssembler(Assembler):
+class MessageAssembler(StreamAssembler):
     """Adds up the events of one message."""
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
@@ -25,25 +25,25 @@ class MessageAssembler(Assembler):
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, str] = {}  # arguments of calls, as text
 
-    def error_in(self, event: Event, body: dict[str, Any]) -> Mapping[str, Any] | None:
+    def error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
         """Return the error of an event of that name, which has the form of an unstreamed one."""
         if "error" in (event.name, body.get("type")):
             return body if body.get("error") else {"error": body}
         return None
 
-    def read(self, event: Event, body: dict[str, Any]) -> bool:  # noqa: ARG002 - its JSON has the name
+    def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:  # noqa: ARG002 - its JSON has the name
         """Read one event."""
         kind = str(body.get("type"))
-        delta = _object(body.get("delta"))
+        delta = _object_or_empty(body.get("delta"))
         if kind == "message_start":
-            self._message = dict(_object(body.get("message")))
+            self._message = dict(_object_or_empty(body.get("message")))
         elif kind == "content_block_start":
-            self._open(index_in(body, "index"), _object(body.get("content_block")))
+            self._open(index_in(body, "index"), _object_or_empty(body.get("content_block")))
         elif kind == "content_block_delta":
             self._fill(index_in(body, "index"), delta)
         elif kind == "message_delta":
             self._message.update(delta)
-            self._count(_object(body.get("usage")))
+            self._count(_object_or_empty(body.get("usage")))
 
         return kind == "message_stop"
 
@@ -90,8 +90,8 @@ class MessageAssembler(Assembler):
     def _count(self, usage: Mapping[str, Any]) -> None:
         """Take the counts at the end of the message, which are those of all of it."""
         known = {name: value for name, value in usage.items() if value is not None}
-        self._message["usage"] = {**_object(self._message.get("usage")), **known}
+        self._message["usage"] = {**_object_or_empty(self._message.get("usage")), **known}
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _object_or_empty(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}

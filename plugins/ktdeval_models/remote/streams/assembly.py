@@ -14,14 +14,14 @@ from typing import Any, Literal
 from ktdeval.calls import refused_body
 from ktdeval.harness import Listener, ReplyPiece
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_models.remote.streams.events import Event, EventReader
+from ktdeval_models.remote.streams.events import EventReader, StreamEvent
 from ktdeval_models.remote.transport import MAX_REPLY_BYTES, BodyError
 
 Loads = Callable[[bytes], JsonValue]
 _MOST_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats some 200 bytes for each token
 
 
-class Assembler:
+class StreamAssembler:
     """Base of the assemblers. A subclass reads one event in `read`."""
 
     #: fields that ask for a stream
@@ -36,11 +36,11 @@ class Assembler:
         self._is_over = False
         self._error: Mapping[str, Any] | None = None
 
-    def read(self, event: Event, body: dict[str, Any]) -> bool:
+    def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:
         """Read one event that reports no error; return whether it was the last one."""
         raise NotImplementedError
 
-    def error_in(self, event: Event, body: dict[str, Any]) -> Mapping[str, Any] | None:
+    def error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
         """Return the error that an event reports, in the form of an unstreamed one; None without
         one.
         """
@@ -49,7 +49,7 @@ class Assembler:
             return {"error": body}
         return refused
 
-    def is_end(self, event: Event) -> bool:  # noqa: ARG002 - of APIs that end with a word
+    def is_end(self, event: StreamEvent) -> bool:  # noqa: ARG002 - of APIs that end with a word
         """Whether an event without JSON ends the stream."""
         return False
 
@@ -98,7 +98,7 @@ class Assembler:
         """Whether the reply is whole, and its tokens are not counted."""
         return self._error is None and self.lacks_usage()
 
-    def _take_event(self, event: Event) -> bool:
+    def _take_event(self, event: StreamEvent) -> bool:
         if self.is_end(event):
             self._is_over = True
             return True
@@ -108,7 +108,7 @@ class Assembler:
         self._is_over = self._error is not None or self.read(event, body)
         return self._is_over
 
-    def _json_of(self, event: Event) -> dict[str, Any]:
+    def _json_of(self, event: StreamEvent) -> dict[str, Any]:
         try:
             body = self.loads(event.data)
         except (ValueError, RecursionError):

@@ -12,8 +12,8 @@ from typing import Any, Final
 from ktdeval.harness import Listener, ReplyPiece
 from ktdeval_models.remote.called import is_object
 from ktdeval_models.remote.contents import THOUGHTS, thought_of
-from ktdeval_models.remote.streams.assembly import Assembler, Loads, say
-from ktdeval_models.remote.streams.events import Event
+from ktdeval_models.remote.streams.assembly import Loads, StreamAssembler, say
+from ktdeval_models.remote.streams.events import StreamEvent
 
 _DONE: Final = b"[DONE]"
 _REASONING: Final = ("reasoning_content", "reasoning")
@@ -23,7 +23,7 @@ _GROWING: Final = frozenset(
 _REPLACED: Final = frozenset(("role", "id", "type", "index"))  # texts that are sent again whole
 
 
-class ChatAssembler(Assembler):
+class ChatAssembler(StreamAssembler):
     """Adds up the chunks of one reply."""
 
     request_fields: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
@@ -33,10 +33,10 @@ class ChatAssembler(Assembler):
         self._answer: dict[str, Any] = {}
         self._choice: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
-        self._calls: list[_Call] = []
+        self._calls: list[_PartialCall] = []
         self._others: list[Any] = []  # what stands among the calls and is none
 
-    def is_end(self, event: Event) -> bool:
+    def is_end(self, event: StreamEvent) -> bool:
         """Whether an event is the word that ends the stream."""
         return event.data.strip() == _DONE
 
@@ -48,7 +48,7 @@ class ChatAssembler(Assembler):
         """Whether a reply came without its counts."""
         return bool(self._choice) and self._answer.get("usage") is None
 
-    def read(self, event: Event, body: dict[str, Any]) -> bool:  # noqa: ARG002 - it has no name
+    def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:  # noqa: ARG002 - it has no name
         """Add a chunk. The count of tokens may come after the end of the message."""
         for name, value in body.items():
             if name != "choices" and value not in (None, ""):
@@ -90,7 +90,7 @@ class ChatAssembler(Assembler):
     def _add_delta(self, delta: Mapping[str, Any]) -> None:
         for name, value in delta.items():
             if name == "tool_calls":
-                for call in _listed(value):
+                for call in _as_list(value):
                     self._add_call(call)
             elif name == "function_call" and isinstance(value, dict):  # the form before tools
                 self._add_function_call(value)
@@ -137,7 +137,7 @@ class ChatAssembler(Assembler):
             for name, value in delta.items():
                 _add_field(function, name, value)
 
-    def _call_of(self, delta: Mapping[str, Any]) -> _Call:
+    def _call_of(self, delta: Mapping[str, Any]) -> _PartialCall:
         """Return the call that a piece belongs to, or a new one."""
         index = delta.get("index")
         if type(index) is not int:
@@ -149,7 +149,7 @@ class ChatAssembler(Assembler):
                 found = call  # the last one with this index
 
         if found is None or found.is_another(delta):
-            found = _Call(self._next_index() if index is None else index)
+            found = _PartialCall(self._next_index() if index is None else index)
             self._calls.append(found)
         return found
 
@@ -157,7 +157,7 @@ class ChatAssembler(Assembler):
         return max((call.index for call in self._calls), default=-1) + 1
 
 
-class _Call:
+class _PartialCall:
     """A tool call, as far as its pieces have come."""
 
     def __init__(self, index: int) -> None:
@@ -207,7 +207,7 @@ def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return function if isinstance(function, dict) else call
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

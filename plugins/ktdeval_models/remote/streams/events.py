@@ -14,7 +14,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """One event. `name` is `message` where the stream names none."""
 
     name: str
@@ -34,7 +34,7 @@ class EventReader:
         self._name = ""
         self._data: list[bytes] = []
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
+    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
         """Yield the events that end in the next bytes of the body."""
         if self._ends_with_return and chunk.startswith(b"\n"):
             chunk = chunk[1:]
@@ -51,7 +51,7 @@ class EventReader:
         if rest:
             self._pieces.append(rest)
 
-    def end(self) -> Iterator[Event]:
+    def end(self) -> Iterator[StreamEvent]:
         """Yield the event that the end of the body ends."""
         if self._pieces:
             whole = b"".join(self._pieces)
@@ -60,7 +60,7 @@ class EventReader:
 
         yield from self._read(b"")
 
-    def _read(self, line: bytes) -> Iterator[Event]:
+    def _read(self, line: bytes) -> Iterator[StreamEvent]:
         """Read one line; an empty one ends an event."""
         if self._is_begin:
             self._is_begin = False
@@ -68,7 +68,7 @@ class EventReader:
 
         if not line:
             if self._data:
-                yield Event(self._name or "message", b"\n".join(self._data))
+                yield StreamEvent(self._name or "message", b"\n".join(self._data))
             self._name = ""
             self._data = []
             return

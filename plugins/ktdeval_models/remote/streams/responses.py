@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ktdeval.harness import Listener, ReplyPiece
-from ktdeval_models.remote.streams.assembly import Assembler, Loads, index_in, say
-from ktdeval_models.remote.streams.events import Event
+from ktdeval_models.remote.streams.assembly import Loads, StreamAssembler, index_in, say
+from ktdeval_models.remote.streams.events import StreamEvent
 
 _ENDS: Final = frozenset(("response.completed", "response.incomplete", "response.failed"))
 _TEXTS: Final = frozenset(("response.output_text.delta", "response.refusal.delta"))
@@ -19,20 +19,20 @@ _THOUGHTS: Final = frozenset(
 )
 
 
-class ResponsesAssembler(Assembler):
+class ResponsesAssembler(StreamAssembler):
     """Takes the response of the last event."""
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
         super().__init__(hear, loads)
         self._response: dict[str, Any] = {}
 
-    def error_in(self, event: Event, body: dict[str, Any]) -> Mapping[str, Any] | None:
+    def error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
         """Return the error of an event of that name."""
         if "error" in (event.name, body.get("type")):
             return {"error": body.get("error") or body}
         return None
 
-    def read(self, event: Event, body: dict[str, Any]) -> bool:  # noqa: ARG002 - its JSON has the name
+    def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:  # noqa: ARG002 - its JSON has the name
         """Read one event."""
         kind = str(body.get("type"))
         if kind in _ENDS:

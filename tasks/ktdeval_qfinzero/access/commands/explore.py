@@ -27,7 +27,7 @@ from ktdeval_qfinzero.access.commands.options import (
     start_at,
 )
 from ktdeval_qfinzero.access.served_market import check_rules, load_rules
-from ktdeval_qfinzero.access.workspaces import Limits
+from ktdeval_qfinzero.access.workspaces import WorkspaceLimits
 from ktdeval_qfinzero.benchmark.items import prove
 from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.catalogue import catalogue
@@ -67,14 +67,16 @@ def tools(name: str | None, arguments: str, options: ToolOptions) -> int:
     if name is not None:
         return _call(name, arguments, options)
 
-    _list(options.form)
+    _list_operations(options.form)
     return 0
 
 
-def _list(form: str) -> None:
+def _list_operations(form: str) -> None:
     operations = catalogue().operations
     if form == "json":
-        click.echo(dumps_pretty([_described(operation) for operation in operations]), nl=False)
+        click.echo(
+            dumps_pretty([_described_operation(operation) for operation in operations]), nl=False
+        )
         return
 
     width = max(len(operation.name) for operation in operations)
@@ -82,7 +84,7 @@ def _list(form: str) -> None:
         click.echo(f"{operation.name:<{width}}  {operation.method:<4} {operation.path}")
 
 
-def _described(operation: Operation) -> dict[str, JsonValue]:
+def _described_operation(operation: Operation) -> dict[str, JsonValue]:
     return {
         "name": operation.name,
         "tool": operation.wire_name,
@@ -102,9 +104,9 @@ def _call(name: str, arguments: str, options: ClockOptions) -> int:
     except ServiceError as error:
         raise UsageError(f"{error.message}; see `ktdeval paper qfinzero tools`") from error
 
-    values = _read(sys.stdin.read() if arguments == "-" else arguments)
+    values = _parse_arguments(sys.stdin.read() if arguments == "-" else arguments)
     dataset = open_data(options.source)
-    start = start_at(dataset, Limits(), options.as_of)
+    start = start_at(dataset, WorkspaceLimits(), options.as_of)
     workspace = Workspace(dataset, start.as_of_ns)
 
     try:
@@ -118,7 +120,7 @@ def _call(name: str, arguments: str, options: ClockOptions) -> int:
     return code
 
 
-def _read(text: str) -> JsonValue:
+def _parse_arguments(text: str) -> JsonValue:
     try:
         return loads_untrusted(text)
     except ValueError as error:
@@ -203,7 +205,7 @@ def replay(log: Path, options: ReplayOptions) -> None:
     alone. With --rerun the commands are carried out again over the data that the log was made with:
     every line must come out the same.
     """
-    lines = _lines(log)
+    lines = _read_log_lines(log)
     entries = read_lines(lines)
     state = state_of_log(lines)
     click.echo(
@@ -231,7 +233,7 @@ def replay(log: Path, options: ReplayOptions) -> None:
     click.echo("carried out again: the same, byte for byte")
 
 
-def _lines(log: Path) -> list[str]:
+def _read_log_lines(log: Path) -> list[str]:
     try:
         # bytes: texts may hold U+2028, which ends lines of text
         return [line.decode() for line in read_plain(log).splitlines()]

@@ -10,7 +10,7 @@ import click
 from ktdeval.cli import FilePath, Number, flag
 from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
-from ktdeval_qfinzero.access.workspaces import Limits, first_moment
+from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, first_moment
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
@@ -18,7 +18,7 @@ from ktdeval_qfinzero.errors import ServiceError
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DatasetSource:
     """Where the data come from. `folder`: a dataset's; None for the embedded one; `seed`: of the
     embedded one.
     """
@@ -45,13 +45,13 @@ class SourceOptions:
     )
 
     @property
-    def source(self) -> Source:
+    def source(self) -> DatasetSource:
         """Where the data come from. Raises UsageError: both options are given."""
         if self.folder is not None and self.seed is not None:
             raise UsageError(
                 "--data names a dataset and --seed picks an embedded one; give one of them"
             )
-        return Source(self.folder, self.seed or 0)
+        return DatasetSource(self.folder, self.seed or 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class PageOptions:
         help="most US dollars of one chat; needs a known price",
     )
 
-    def pages(self, source: Source) -> PageSettings:
+    def pages(self, source: DatasetSource) -> PageSettings:
         """Return the settings of pages over data."""
         return PageSettings(
             data=source.folder,
@@ -117,7 +117,7 @@ class PageOptions:
         )
 
 
-def open_data(source: Source) -> Dataset:
+def open_data(source: DatasetSource) -> Dataset:
     """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache.
     Raises DataError if the folder does not hold a dataset; StoreError if the cache can't be
     written.
@@ -129,7 +129,7 @@ def open_data(source: Source) -> Dataset:
     )
 
 
-def start_at(dataset: Dataset, limits: Limits, as_of: str | None) -> Limits:
+def start_at(dataset: Dataset, limits: WorkspaceLimits, as_of: str | None) -> WorkspaceLimits:
     """Limits under which clocks start at a moment; raises UsageError if it is malformed, or outside
     of the dataset.
     """

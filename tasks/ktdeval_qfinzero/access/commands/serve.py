@@ -28,16 +28,16 @@ from ktdeval.values.jsonio import make_folder
 from ktdeval_qfinzero.access.commands.connection import Form, connection_text
 from ktdeval_qfinzero.access.commands.options import (
     ClockOptions,
+    DatasetSource,
     PageOptions,
-    Source,
     open_data,
     start_at,
 )
-from ktdeval_qfinzero.access.dispatch import LOOPBACK_NAMES, Security
+from ktdeval_qfinzero.access.dispatch import LOOPBACK_NAMES, AccessRules
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
 from ktdeval_qfinzero.access.mcp import serve_stdio
 from ktdeval_qfinzero.access.served_market import MarketRules, load_rules, served
-from ktdeval_qfinzero.access.workspaces import Limits, Workspaces
+from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def choose_security(
     token_variable: str | None,
     environment: Mapping[str, str],
     show_token: Callable[[str], None] | None,
-) -> Security:
+) -> AccessRules:
     """Decide who may call: on loopback anybody, else any holder of the token. `token_variable`:
     name of the environment variable that holds the token; `show_token`: shows a new token to the
     one who started the server; None where nobody looks. Raises UsageError if a token is needed and
@@ -111,10 +111,10 @@ def choose_security(
                 " variable"
             )
 
-        return Security(None, token)
+        return AccessRules(None, token)
 
     if is_loopback(bound):
-        return Security(LOOPBACK_NAMES | {str(bound.getsockname()[0])})
+        return AccessRules(LOOPBACK_NAMES | {str(bound.getsockname()[0])})
     if show_token is None:
         raise UsageError(
             "other machines can reach this address, so a token is needed and there is no terminal"
@@ -124,10 +124,10 @@ def choose_security(
 
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     show_token(token)
-    return Security(None, token)
+    return AccessRules(None, token)
 
 
-class _Server(uvicorn.Server):
+class _ChatServer(uvicorn.Server):
     """Server that ends its chats before it ends, and logs no errors for streams that are cut off
     after it has got a signal to end.
     """
@@ -174,7 +174,7 @@ def serve(app: Starlette, bound: socket.socket) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=_LONGEST_FAREWELL_S,
     )
-    _Server(config, app.state.chat_runs).run(sockets=[bound])
+    _ChatServer(config, app.state.chat_runs).run(sockets=[bound])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,10 +205,10 @@ class ServeOptions(ClockOptions, PageOptions):
         help="environment variable with the token that clients must send",
     )
     max_workspaces: int = flag(
-        Limits.most, type=click.IntRange(1, 10_000), help="most workspaces at a time"
+        WorkspaceLimits.most, type=click.IntRange(1, 10_000), help="most workspaces at a time"
     )
     idle_minutes: float = flag(
-        Limits.idle_s / 60,
+        WorkspaceLimits.idle_s / 60,
         type=Number(0.1, 100_000),
         help="minutes without a call after which a workspace is forgotten",
     )
@@ -229,9 +229,9 @@ class ServeOptions(ClockOptions, PageOptions):
     )
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> WorkspaceLimits:
         """Limits of the workspaces."""
-        return Limits(self.max_workspaces, self.idle_minutes * 60)
+        return WorkspaceLimits(self.max_workspaces, self.idle_minutes * 60)
 
     def words(self) -> list[str]:
         """Return the options of a server for one client that has the same market, with absolute
@@ -281,7 +281,7 @@ def serve_market(options: ServeOptions) -> None:
         _serve_address(operations, source, options)
 
 
-def _serve_one_client(operations: Catalogue, source: Source, options: ServeOptions) -> None:
+def _serve_one_client(operations: Catalogue, source: DatasetSource, options: ServeOptions) -> None:
     """Serve one client over stdin and stdout."""
     dataset = open_data(source)
     limits = start_at(dataset, options.limits, options.as_of)
@@ -290,7 +290,7 @@ def _serve_one_client(operations: Catalogue, source: Source, options: ServeOptio
     anyio.run(serve_stdio, operations, dataset, limits, options.logs)
 
 
-def _serve_address(operations: Catalogue, source: Source, options: ServeOptions) -> None:
+def _serve_address(operations: Catalogue, source: DatasetSource, options: ServeOptions) -> None:
     """Serve all clients of an address until Ctrl-C."""
     show_token = _show_token if sys.stderr.isatty() else None
     with bind(options.host, options.port) as bound:

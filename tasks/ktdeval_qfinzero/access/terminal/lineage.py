@@ -15,7 +15,7 @@ MAIN = "main"
 
 
 @dataclass(frozen=True)
-class Begun:
+class LineageStart:
     """A workspace of a lineage: its name, and the moment from which on its commands are its own."""
 
     name: str
@@ -26,7 +26,7 @@ class Begun:
 class Lineage:
     """A workspace after those whose commands it repeats, the first of all first."""
 
-    members: tuple[Begun, ...]
+    members: tuple[LineageStart, ...]
     numbers: Iterator[int]  #: of the next branches of any workspace of the family
 
     @property
@@ -39,7 +39,7 @@ class Lineage:
         its ancestors, for the branch repeats no command of it.
         """
         ancestors = [each for each in self.members if each.from_ns <= moment_ns]
-        new = Begun(f"branch {next(self.numbers)}", moment_ns)
+        new = LineageStart(f"branch {next(self.numbers)}", moment_ns)
         return Lineage((*ancestors, new), self.numbers)
 
 
@@ -66,6 +66,6 @@ class Lineages:
     def _of(self, workspace: Workspace) -> Lineage:
         lineage = self._known.get(workspace)
         if lineage is None:
-            lineage = Lineage((Begun(MAIN, opened_ns(workspace.broker)),), count(1))
+            lineage = Lineage((LineageStart(MAIN, opened_ns(workspace.broker)),), count(1))
             self._known[workspace] = lineage
         return lineage

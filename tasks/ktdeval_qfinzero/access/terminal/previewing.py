@@ -11,7 +11,7 @@ from ktdeval_qfinzero.pmb.arguments import PlaceOrder
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.placement import expected_price, read_spec
 from ktdeval_qfinzero.pmb.shown import account_shown, dollars, maybe_dollars
-from ktdeval_qfinzero.pmb.ticks import Execution, execute
+from ktdeval_qfinzero.pmb.ticks import PendingExecution, execute
 from ktdeval_qfinzero.pmb.values import Bar, Fill, Order
 from ktdeval_qfinzero.workspace import Workspace
 
@@ -62,7 +62,7 @@ def _fill(engine: Engine, order: Order, price_e4: int) -> bool:
         return False
 
     bar = Bar(price_e4, price_e4, price_e4, price_e4, order.qty)
-    execution = Execution(order, Fill(order.open_qty, price_e4), bar)
+    execution = PendingExecution(order, Fill(order.open_qty, price_e4), bar)
     now_ns = engine.now_ns
     return execute(engine, [execution], engine.marks(), now_ns, now_ns)
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from ktdeval.values.jsonio import csv_rows
 from ktdeval_qfinzero.data.rows import DividendRow, FloatArray, SplitRow, SymbolRow
-from ktdeval_qfinzero.data.synthetic.engine import Moves, Shock
-from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, shift_sessions, stream
+from ktdeval_qfinzero.data.synthetic.engine import PriceShock, RiskMoves
+from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, new_york, shift_sessions, stream
 from ktdeval_qfinzero.moments import DAY, day_start
 
 Size = Literal["mega", "large", "mid", "thin"]
@@ -83,7 +83,7 @@ _CALM = 0.06  #: Exposure of a stock to its usual moves after a bid
 
 
 @dataclass(frozen=True)
-class Life:
+class CompanyLife:
     """Events in the life of a company's shares."""
 
     stock: Stock
@@ -94,7 +94,7 @@ class Life:
     split_row: int | None  #: ex-day of the split
     splits: tuple[SplitRow, ...]
     dividends: tuple[DividendRow, ...]
-    shocks: tuple[Shock, ...]  #: jumps of the price by these events
+    shocks: tuple[PriceShock, ...]  #: jumps of the price by these events
 
     def open_days(self, days: int) -> npt.NDArray[np.bool_]:
         """Return [D] whether it trades on a day."""
@@ -128,29 +128,31 @@ class Life:
         return math.prod(split.new / split.old for split in self.splits if split.ex_day <= day)
 
 
-def live(seed: int, stock: Stock, grid: Grid) -> Life:
+def live(seed: int, stock: Stock, grid: MinuteGrid) -> CompanyLife:
     """Draw a company's life over the days of the grid."""
     rng = stream(seed, "life", stock.ticker)
     row = grid.row_at(stock.role_at)
     last = len(grid) - 1
     splits: tuple[SplitRow, ...] = ()
-    shocks: tuple[Shock, ...] = ()
+    shocks: tuple[PriceShock, ...] = ()
 
     if stock.role == "split":
         announced = new_york(shift_sessions(grid.days[row], -12), 16, 30)
         splits = (SplitRow(stock.ticker, grid.days[row], stock.new, stock.old, announced),)
 
     if stock.role == "new":
-        shocks = (Shock(row, 0, float(rng.uniform(0.06, 0.24))),)
+        shocks = (PriceShock(row, 0, float(rng.uniform(0.06, 0.24))),)
 
     if stock.role == "halted" and row < last:
-        shocks = (Shock(row + 1, 0, float(rng.choice([-1.0, 1.0]) * rng.uniform(0.16, 0.28)), 2.0),)
+        shocks = (
+            PriceShock(row + 1, 0, float(rng.choice([-1.0, 1.0]) * rng.uniform(0.16, 0.28)), 2.0),
+        )
 
     if stock.role == "acquired":
-        shocks = (Shock(row, 0, math.log1p(BID_PREMIUM) - 0.015),)
+        shocks = (PriceShock(row, 0, math.log1p(BID_PREMIUM) - 0.015),)
         last = row + max(1, min(32, (last - row) // 2))
 
-    life = Life(
+    life = CompanyLife(
         stock=stock,
         first_row=row if stock.role == "new" else 0,
         last_row=last,
@@ -166,7 +168,7 @@ def live(seed: int, stock: Stock, grid: Grid) -> Life:
     return _with_dividends(rng, life, grid)
 
 
-def symbol_row(life: Life, grid: Grid, has_options: bool) -> SymbolRow:
+def symbol_row(life: CompanyLife, grid: MinuteGrid, has_options: bool) -> SymbolRow:
     """Return a company's row of symbols. Without a listing in the data, it was listed a year before
     the first day.
     """
@@ -178,7 +180,7 @@ def symbol_row(life: Life, grid: Grid, has_options: bool) -> SymbolRow:
     return SymbolRow(stock.ticker, "stock", stock.name, stock.sector, listed_ns, has_options)
 
 
-def log_factor(life: Life, grid: Grid, moves: Moves) -> FloatArray:
+def log_factor(life: CompanyLife, grid: MinuteGrid, moves: RiskMoves) -> FloatArray:
     """Return [D] logarithm of the effect of splits and dividends on the unadjusted price. Dividends
     are subtracted from the last close before their ex-days.
     """
@@ -198,7 +200,7 @@ def log_factor(life: Life, grid: Grid, moves: Moves) -> FloatArray:
     return factor
 
 
-def _with_dividends(rng: np.random.Generator, life: Life, grid: Grid) -> Life:
+def _with_dividends(rng: np.random.Generator, life: CompanyLife, grid: MinuteGrid) -> CompanyLife:
     """Draw a dividend for each quarter. It rises once a year, and splits divide it."""
     stock = life.stock
     month = int(rng.integers(1, 4))

@@ -12,10 +12,10 @@ from itertools import product
 import numpy as np
 
 from ktdeval.values.jsonio import JsonValue
-from ktdeval_qfinzero.data.rows import EventRow, Importance, Release
-from ktdeval_qfinzero.data.synthetic.corporate import Life, Size
-from ktdeval_qfinzero.data.synthetic.engine import Shock
-from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, shift_sessions, stream
+from ktdeval_qfinzero.data.rows import EventRelease, EventRow, Importance
+from ktdeval_qfinzero.data.synthetic.corporate import CompanyLife, Size
+from ktdeval_qfinzero.data.synthetic.engine import PriceShock
+from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, new_york, shift_sessions, stream
 from ktdeval_qfinzero.moments import moment_text
 
 IMPORTANCE_OF: dict[Size, Importance] = {
@@ -30,7 +30,7 @@ GUIDANCE = ("lowered", "maintained", "raised")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class QuarterlyReport:
     """A quarterly report: earnings for a share, estimated at first and at last, and revenue, all in
     dollars.
     """
@@ -73,7 +73,9 @@ class Report:
         return f"earn_{self.ticker}_{self.year}Q{self.quarter}{suffix}"
 
 
-def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...], tuple[Shock, ...]]:
+def draw_reports(
+    seed: int, life: CompanyLife, grid: MinuteGrid
+) -> tuple[tuple[QuarterlyReport, ...], tuple[PriceShock, ...]]:
     """Return the reports of a company that are due on the days of the grid, and the jumps they
     cause.
     """
@@ -98,10 +100,10 @@ def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...],
         if life.first_row > 0 and row < life.first_row + 15:  # listed for three weeks at least
             continue
 
-        facts = _Facts(
+        facts = _EarningsFacts(
             base_eps / life.shares_per_first(day), growth, count, margin, _SHARES[life.stock.size]
         )
-        report, size = _report(rng, life, (year, quarter, day, before_open), facts)
+        report, size = _draw_report(rng, life, (year, quarter, day, before_open), facts)
         reaction = row if before_open else row + 1
         reaction_row = reaction if reaction <= life.last_row else None
         reports.append(
@@ -113,12 +115,12 @@ def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...],
         )
 
         if reaction_row is not None:
-            shocks.append(Shock(reaction_row, 0, size, 1.5))
+            shocks.append(PriceShock(reaction_row, 0, size, 1.5))
 
     return tuple(reports), tuple(shocks)
 
 
-def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
+def report_events(life: CompanyLife, reports: Sequence[QuarterlyReport]) -> list[EventRow]:
     """Calendar entries of reports; a moved date has its own, and the first date's says from the
     move on where it went.
     """
@@ -136,7 +138,7 @@ def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
             }
             expected["eps_estimated"] = report.first_estimate
             first_id = report.event_id.removesuffix("_moved")
-            moved = (Release(report.announced_ns, to),)
+            moved = (EventRelease(report.announced_ns, to),)
             first = replace(
                 row,
                 event_id=first_id,
@@ -149,7 +151,7 @@ def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class _EarningsFacts:
     """Earnings for a share of the first quarter, growth of a quarter, quarters since, revenue's
     margin, shares.
     """
@@ -169,9 +171,12 @@ class _Facts:
         return abs(self.eps) / self.margin * self.shares * (1.0 + self.growth) ** quarters
 
 
-def _report(
-    rng: np.random.Generator, life: Life, due: tuple[int, int, date, bool], facts: _Facts
-) -> tuple[Report, float]:
+def _draw_report(
+    rng: np.random.Generator,
+    life: CompanyLife,
+    due: tuple[int, int, date, bool],
+    facts: _EarningsFacts,
+) -> tuple[QuarterlyReport, float]:
     """Return a report, and the log return it causes: mostly of its surprise's sign."""
     year, quarter, day, before_open = due
     surprise = float(rng.normal(0.25, 1.0))
@@ -188,7 +193,7 @@ def _report(
         *((7, int(rng.choice([0, 15, 30]))) if before_open else (16, int(rng.choice([5, 10, 15])))),
     )
     announced = new_york(shift_sessions(day, -int(rng.integers(20, 31))), 8)
-    report = Report(
+    report = QuarterlyReport(
         ticker=life.stock.ticker,
         year=year,
         quarter=quarter,
@@ -226,7 +231,7 @@ def _report(
     return report, float(np.clip(size, -0.25, 0.25))
 
 
-def _moved(rng: np.random.Generator, report: Report, grid: Grid) -> Report:
+def _moved(rng: np.random.Generator, report: QuarterlyReport, grid: MinuteGrid) -> QuarterlyReport:
     """Move one report in sixteen from another day, on which it was first due."""
     if rng.random() > 1 / 16:
         return report
@@ -246,7 +251,9 @@ def _moved(rng: np.random.Generator, report: Report, grid: Grid) -> Report:
     )
 
 
-def _revision(rng: np.random.Generator, report: Report, grid: Grid) -> tuple[int, float] | None:
+def _revision(
+    rng: np.random.Generator, report: QuarterlyReport, grid: MinuteGrid
+) -> tuple[int, float] | None:
     """Correct one report in twenty by a few cents some weeks later."""
     day = shift_sessions(report.day, int(rng.integers(12, 22)))
     change = float(rng.choice([-0.02, -0.01, 0.01, 0.02]))
@@ -257,7 +264,7 @@ def _revision(rng: np.random.Generator, report: Report, grid: Grid) -> tuple[int
     )
 
 
-def _event(life: Life, report: Report) -> EventRow:
+def _event(life: CompanyLife, report: QuarterlyReport) -> EventRow:
     stock = life.stock
     expected: dict[str, JsonValue] = {
         "company_name": stock.name,
@@ -275,7 +282,9 @@ def _event(life: Life, report: Report) -> EventRow:
 
     releases = []
     if report.estimate_changed_ns is not None and report.estimate_changed_ns > report.announced_ns:
-        releases.append(Release(report.estimate_changed_ns, {"eps_estimated": report.estimate}))
+        releases.append(
+            EventRelease(report.estimate_changed_ns, {"eps_estimated": report.estimate})
+        )
     elif report.estimate_changed_ns is not None:
         expected["eps_estimated"] = report.estimate
 
@@ -284,9 +293,9 @@ def _event(life: Life, report: Report) -> EventRow:
         "revenue_actual": report.revenue,
         "guidance": report.guidance,
     }
-    releases.append(Release(report.time_ns, outcome))
+    releases.append(EventRelease(report.time_ns, outcome))
     if report.revision is not None:
-        releases.append(Release(report.revision[0], {"eps_actual": report.revision[1]}))
+        releases.append(EventRelease(report.revision[0], {"eps_actual": report.revision[1]}))
 
     title = f"{stock.name} {report.period} earnings"
     importance = IMPORTANCE_OF[stock.size]

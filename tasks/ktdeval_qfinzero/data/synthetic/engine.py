@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ktdeval_qfinzero.data.rows import Bars, FloatArray, IntArray, grouped
 from ktdeval_qfinzero.data.synthetic.grid import (
     SESSION_MINUTES,
-    Grid,
+    MinuteGrid,
     stream,
     variance_shape,
     volume_shape,
@@ -34,7 +34,7 @@ _TAIL_FREEDOM = 5  #: Degrees of freedom of the return over night
 
 
 @dataclass(frozen=True, slots=True)
-class Shock:
+class PriceShock:
     """A jump of the price just before a minute opens; minute 0 is the gap over night. `row,
     minute`: where.
     """
@@ -46,7 +46,7 @@ class Shock:
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class RiskMoves:
     """Log returns of one source of risk."""
 
     jumps: FloatArray  #: [D, W] just before each minute opens
@@ -56,7 +56,7 @@ class Moves:
 
 
 @dataclass(frozen=True, eq=False)
-class Traded:
+class TradingTerms:
     """Terms on which an instrument trades."""
 
     price: float  #: dollars before the first minute
@@ -84,8 +84,8 @@ class MarketTape:
 
 
 def draw_moves(
-    seed: int, words: tuple[str, ...], grid: Grid, volatility: float, drift: float = 0.0
-) -> Moves:
+    seed: int, words: tuple[str, ...], grid: MinuteGrid, volatility: float, drift: float = 0.0
+) -> RiskMoves:
     """Returns with persistent volatility and fat tails; `words` name the source, which has its own
     streams.
     """
@@ -101,7 +101,7 @@ def draw_moves(
     )
     jumps[:, 0] = drift + np.sqrt(grid.night_share) * level * tails
 
-    return Moves(jumps, steps, level, volatility)
+    return RiskMoves(jumps, steps, level, volatility)
 
 
 def volatility_path(rng: np.random.Generator, days: int, spread: float) -> FloatArray:
@@ -119,7 +119,7 @@ def volatility_path(rng: np.random.Generator, days: int, spread: float) -> Float
     return path - spread**2
 
 
-def with_shocks(moves: Moves, shocks: Sequence[Shock]) -> Moves:
+def with_shocks(moves: RiskMoves, shocks: Sequence[PriceShock]) -> RiskMoves:
     """Return the moves with jumps, and wilder half hours after those that say so."""
     jumps = moves.jumps.copy()
     steps = moves.steps.copy()
@@ -128,10 +128,12 @@ def with_shocks(moves: Moves, shocks: Sequence[Shock]) -> Moves:
         if shock.burst > 1.0:
             steps[shock.row, shock.minute : shock.minute + 30] *= shock.burst
 
-    return Moves(jumps, steps, moves.volatility, moves.base)
+    return RiskMoves(jumps, steps, moves.volatility, moves.base)
 
 
-def combine(parts: Sequence[tuple[float, Moves]], exposure: FloatArray | None = None) -> Moves:
+def combine(
+    parts: Sequence[tuple[float, RiskMoves]], exposure: FloatArray | None = None
+) -> RiskMoves:
     """Return the weighted sum of independent moves; `exposure` is [D] the share of it that a day
     keeps.
     """
@@ -147,11 +149,11 @@ def combine(parts: Sequence[tuple[float, Moves]], exposure: FloatArray | None = 
 
     base = float(np.sqrt(math.fsum((weight * moves.base) ** 2 for weight, moves in parts)))
     kept = np.ones(shape[0]) if exposure is None else exposure
-    return Moves(jumps * kept[:, None], steps * kept[:, None], np.sqrt(variance) * kept, base)
+    return RiskMoves(jumps * kept[:, None], steps * kept[:, None], np.sqrt(variance) * kept, base)
 
 
 def make_tape(
-    seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, traded: Traded
+    seed: int, words: tuple[str, ...], grid: MinuteGrid, moves: RiskMoves, traded: TradingTerms
 ) -> MarketTape:
     """Bars of the path that the moves draw. A minute's high and low are those of a Brownian bridge
     between its open and close. Where a minute has few trades there is no room for extremes, and
@@ -203,7 +205,9 @@ def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
     return replace(days, volume=np.round(days.volume, 4))
 
 
-def _trade_rate(rng: np.random.Generator, grid: Grid, moves: Moves, traded: Traded) -> FloatArray:
+def _trade_rate(
+    rng: np.random.Generator, grid: MinuteGrid, moves: RiskMoves, traded: TradingTerms
+) -> FloatArray:
     """[D, W] expected trades: more on wild days, and on the day of a jump."""
     wild = moves.volatility / moves.base
     news = 1.0 + np.minimum(3.0, np.abs(moves.jumps).max(axis=1) / (3.0 * moves.base))
@@ -219,7 +223,7 @@ def _trade_rate(rng: np.random.Generator, grid: Grid, moves: Moves, traded: Trad
     return rate
 
 
-def _path(moves: Moves, traded: Traded) -> tuple[FloatArray, FloatArray]:
+def _path(moves: RiskMoves, traded: TradingTerms) -> tuple[FloatArray, FloatArray]:
     """[D, W] logarithms of each minute's open and close; what happens while it does not trade shows
     when it does again.
     """

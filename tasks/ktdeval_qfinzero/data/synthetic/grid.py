@@ -21,7 +21,7 @@ _OPENS_AT = 9 * 60 + 30  #: Minutes from midnight to the session's open, in New 
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class MinuteGrid:
     """Days and their minutes. `open_ns, close_ns`: [D] first moment, and end of the last minute."""
 
     days: tuple[date, ...]  #: [D] calendar days
@@ -62,7 +62,7 @@ class Grid:
         return min(len(self.days) - 1, int(fraction * len(self.days)))
 
 
-def session_grid(first: date, last: date) -> Grid:
+def session_grid(first: date, last: date) -> MinuteGrid:
     """Return the exchange's sessions in [first, last]. Raises DataError: fewer than two."""
     hours = trading_hours()
     rows = np.flatnonzero(
@@ -75,14 +75,14 @@ def session_grid(first: date, last: date) -> Grid:
         )
 
     days = tuple(hours.day(int(row)) for row in rows)
-    return Grid(days, hours.open_ns[rows], hours.close_ns[rows], SESSION_MINUTES, 0.25)
+    return MinuteGrid(days, hours.open_ns[rows], hours.close_ns[rows], SESSION_MINUTES, 0.25)
 
 
-def calendar_grid(first: date, last: date) -> Grid:
+def calendar_grid(first: date, last: date) -> MinuteGrid:
     """Return all days in [first, last], each of 24 hours."""
     days = tuple(first + timedelta(days=number) for number in range((last - first).days + 1))
     opens = np.array([day_start(day) for day in days], dtype=np.int64)
-    return Grid(days, opens, opens + DAY, DAY_MINUTES, 0.0)
+    return MinuteGrid(days, opens, opens + DAY, DAY_MINUTES, 0.0)
 
 
 def shift_sessions(day: date, count: int = 0) -> date:
@@ -112,20 +112,20 @@ def stream(seed: int, *words: str) -> np.random.Generator:
     return np.random.default_rng(derive_seed(seed, "qfinzero", *words))
 
 
-def variance_shape(grid: Grid) -> FloatArray:
+def variance_shape(grid: MinuteGrid) -> FloatArray:
     """[D, W] share of a day's variance within its minutes that falls into each: a U for sessions,
     flat for whole days.
     """
     return _shape(grid, 2.4, 22.0, 0.9, 25.0)
 
 
-def volume_shape(grid: Grid) -> FloatArray:
+def volume_shape(grid: MinuteGrid) -> FloatArray:
     """[D, W] share of a day's trades in each minute: a U whose right arm is the closing rush."""
     return _shape(grid, 2.2, 30.0, 2.6, 14.0)
 
 
 def _shape(
-    grid: Grid, opening: float, opening_minutes: float, closing: float, closing_minutes: float
+    grid: MinuteGrid, opening: float, opening_minutes: float, closing: float, closing_minutes: float
 ) -> FloatArray:
     minute = np.arange(grid.width, dtype=np.float64)
     rows: dict[int, FloatArray] = {}

@@ -15,10 +15,10 @@ import numpy as np
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_qfinzero.data.rows import EventRow, FloatArray, Importance, Market, Release
-from ktdeval_qfinzero.data.synthetic.engine import Shock
+from ktdeval_qfinzero.data.rows import EventRelease, EventRow, FloatArray, Importance, Market
+from ktdeval_qfinzero.data.synthetic.engine import PriceShock
 from ktdeval_qfinzero.data.synthetic.grid import (
-    Grid,
+    MinuteGrid,
     new_york,
     session_before,
     shift_sessions,
@@ -157,7 +157,7 @@ _FLOOR = 3.0  #: Lowest rate of the FOMC, in percent
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SeriesRelease:
     """One release of a series."""
 
     series: Series
@@ -189,7 +189,7 @@ class Reading:
         return float(np.clip(self.surprise, -3.0, 3.0))
 
 
-def draw_readings(seed: int, grid: Grid) -> tuple[Reading, ...]:
+def draw_readings(seed: int, grid: MinuteGrid) -> tuple[SeriesRelease, ...]:
     """Return all releases on the days of the grid, by time."""
     readings = _decisions(stream(seed, "macro", FOMC.key), grid)
     for series in SERIES:
@@ -197,12 +197,12 @@ def draw_readings(seed: int, grid: Grid) -> tuple[Reading, ...]:
         if series.period == "none":
             readings += _policy(rng, series, grid)
         else:
-            readings += _values(rng, series, grid)
+            readings += _draw_statistic(rng, series, grid)
 
     return tuple(sorted(readings, key=lambda reading: (reading.time_ns, reading.event_id)))
 
 
-def market_shocks(readings: Sequence[Reading], grid: Grid) -> list[Shock]:
+def market_shocks(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> list[PriceShock]:
     """Return the jumps of all stocks at releases. A release before the open moves the open."""
     shocks = []
     for reading in readings:
@@ -219,12 +219,12 @@ def market_shocks(readings: Sequence[Reading], grid: Grid) -> list[Shock]:
         trading = 1.3
         if series.importance == "high":
             trading = 2.0
-        shocks.append(Shock(row, max(0, minute), size, trading))
+        shocks.append(PriceShock(row, max(0, minute), size, trading))
 
     return shocks
 
 
-def rate_changes(readings: Sequence[Reading], grid: Grid) -> FloatArray:
+def rate_changes(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> FloatArray:
     """[D] change of yields by the day's surprises, in percentage points."""
     change = np.zeros(len(grid))
     for reading in readings:
@@ -235,7 +235,7 @@ def rate_changes(readings: Sequence[Reading], grid: Grid) -> FloatArray:
     return change
 
 
-def policy_rate(readings: Sequence[Reading], grid: Grid) -> FloatArray:
+def policy_rate(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> FloatArray:
     """[D] upper bound of the target range after each day."""
     rate = np.full(len(grid), FOMC.mean)
     for reading in readings:
@@ -246,16 +246,18 @@ def policy_rate(readings: Sequence[Reading], grid: Grid) -> FloatArray:
     return rate
 
 
-def macro_event(reading: Reading) -> EventRow:
+def macro_event(reading: SeriesRelease) -> EventRow:
     """Return a release as an event of the calendar."""
     series = reading.series
     expected: dict[str, JsonValue] = {
-        "consensus": _plain(reading.consensus, series),
-        "previous": _plain(reading.previous, series),
+        "consensus": _plain_value(reading.consensus, series),
+        "previous": _plain_value(reading.previous, series),
         "description": series.describe,
     }
     values = [(reading.time_ns, reading.actual), *reading.corrections]
-    releases = [Release(moment, {"actual": _plain(value, series)}) for moment, value in values]
+    releases = [
+        EventRelease(moment, {"actual": _plain_value(value, series)}) for moment, value in values
+    ]
     row = EventRow(
         reading.event_id,
         "macro_calendar",
@@ -271,14 +273,14 @@ def macro_event(reading: Reading) -> EventRow:
     return replace(row, expected=expected, releases=tuple(releases))
 
 
-def _plain(value: float, series: Series) -> JsonValue:
+def _plain_value(value: float, series: Series) -> JsonValue:
     """Return a value as JSON; without decimals it is an integer."""
     if series.digits <= 0:
         return round(value)
     return value
 
 
-def _days(series: Series, grid: Grid) -> list[date]:
+def _due_days(series: Series, grid: MinuteGrid) -> list[date]:
     """Return the due days of a series on the grid, and the last one before it, ascending."""
     first = grid.days[0]
     last = grid.days[-1]
@@ -293,11 +295,13 @@ def _days(series: Series, grid: Grid) -> list[date]:
     return due[max(0, before - 1) :]
 
 
-def _values(rng: np.random.Generator, series: Series, grid: Grid) -> list[Reading]:
+def _draw_statistic(
+    rng: np.random.Generator, series: Series, grid: MinuteGrid
+) -> list[SeriesRelease]:
     """Draw the releases of a statistic. All random numbers of a day are drawn, used or not, so that
     a longer grid does not change the releases before.
     """
-    days = _days(series, grid)
+    days = _due_days(series, grid)
     value = series.mean
     readings = []
     previous = round(value, series.digits)
@@ -320,7 +324,7 @@ def _values(rng: np.random.Generator, series: Series, grid: Grid) -> list[Readin
                 corrected = actual + 0.6 * series.miss * correction
                 corrections = _corrections(series, grid, days[index:], corrected)
 
-            reading = Reading(
+            reading = SeriesRelease(
                 series=series,
                 day=day,
                 time_ns=time_ns,
@@ -339,7 +343,7 @@ def _values(rng: np.random.Generator, series: Series, grid: Grid) -> list[Readin
 
 
 def _corrections(
-    series: Series, grid: Grid, days: Sequence[date], value: float
+    series: Series, grid: MinuteGrid, days: Sequence[date], value: float
 ) -> tuple[tuple[int, float], ...]:
     """Return the correction of the value of `days[0]`: after a month for quarterly series, at the
     next release for the others; none after the grid ends.
@@ -358,11 +362,11 @@ def _corrections(
     return ((new_york(day, series.hour, series.minute), corrected),)
 
 
-def _decisions(rng: np.random.Generator, grid: Grid) -> list[Reading]:
+def _decisions(rng: np.random.Generator, grid: MinuteGrid) -> list[SeriesRelease]:
     """Draw the decisions of the FOMC: no change at first, then some cuts. Part of each surprise is
     the tone of the statement, so that a meeting without a cut moves markets too.
     """
-    days = _days(FOMC, grid)
+    days = _due_days(FOMC, grid)
     rate = FOMC.mean
     readings = []
 
@@ -383,7 +387,7 @@ def _decisions(rng: np.random.Generator, grid: Grid) -> list[Reading]:
             consensus -= 0.25
 
         if index:
-            reading = Reading(
+            reading = SeriesRelease(
                 series=FOMC,
                 day=day,
                 time_ns=new_york(day, FOMC.hour),
@@ -398,11 +402,11 @@ def _decisions(rng: np.random.Generator, grid: Grid) -> list[Reading]:
     return readings
 
 
-def _policy(rng: np.random.Generator, series: Series, grid: Grid) -> list[Reading]:
+def _policy(rng: np.random.Generator, series: Series, grid: MinuteGrid) -> list[SeriesRelease]:
     """Draw the decisions of another central bank: some steps of a quarter of a point, up in Japan
     and down elsewhere, all of them expected.
     """
-    days = _days(series, grid)
+    days = _due_days(series, grid)
     rate = series.mean
     readings = []
     quarter = -0.25
@@ -416,7 +420,7 @@ def _policy(rng: np.random.Generator, series: Series, grid: Grid) -> list[Readin
         rate = round(rate, 2)
 
         if index:
-            reading = Reading(
+            reading = SeriesRelease(
                 series=series,
                 day=day,
                 time_ns=new_york(day, series.hour, series.minute),

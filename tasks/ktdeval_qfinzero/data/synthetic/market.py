@@ -30,16 +30,21 @@ from ktdeval_qfinzero.data.rows import (
 from ktdeval_qfinzero.data.synthetic.corporate import COINS, STOCKS, Coin, symbol_row
 from ktdeval_qfinzero.data.synthetic.earnings import report_events
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
-from ktdeval_qfinzero.data.synthetic.grid import Grid, calendar_grid, session_grid
-from ktdeval_qfinzero.data.synthetic.macro import Reading, draw_readings, macro_event, market_shocks
-from ktdeval_qfinzero.data.synthetic.news import Facts, make_news
-from ktdeval_qfinzero.data.synthetic.option_bars import Flow, OptionMarket, make_options
-from ktdeval_qfinzero.data.synthetic.params import Ranges, SyntheticParams, ranges_of
+from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, calendar_grid, session_grid
+from ktdeval_qfinzero.data.synthetic.macro import (
+    SeriesRelease,
+    draw_readings,
+    macro_event,
+    market_shocks,
+)
+from ktdeval_qfinzero.data.synthetic.news import NewsFacts, make_news
+from ktdeval_qfinzero.data.synthetic.option_bars import OptionFlow, OptionMarket, make_options
+from ktdeval_qfinzero.data.synthetic.params import DayRanges, SyntheticParams, ranges_of
 from ktdeval_qfinzero.data.synthetic.prices import (
-    Common,
-    Course,
-    Curves,
-    Quotes,
+    CommonMoves,
+    CompanyCourse,
+    DailyCurves,
+    StockCloses,
     borrow_rows,
     closes_of,
     coin_moves,
@@ -65,20 +70,20 @@ class SyntheticMarket:
 
 
 @dataclass(frozen=True, eq=False)
-class _World:
+class _MarketWorld:
     params: SyntheticParams
-    ranges: Ranges
-    grid: Grid
-    readings: tuple[Reading, ...]
-    curves: Curves
-    common: Common
+    ranges: DayRanges
+    grid: MinuteGrid
+    readings: tuple[SeriesRelease, ...]
+    curves: DailyCurves
+    common: CommonMoves
 
 
 @dataclass(frozen=True, eq=False)
 class _StockPart:
     """A stock: what happens to it, its bars, its closes and its options."""
 
-    course: Course
+    course: CompanyCourse
     bars: dict[BarKey, Bars]
     close: FloatArray  #: [D] as `closes_of` gives it, like the next one
     before: FloatArray
@@ -112,17 +117,17 @@ def generate(params: SyntheticParams) -> SyntheticMarket:
     return SyntheticMarket(
         prices=_price_rows(world, stocks, coins),
         events=tuple(sorted(events, key=row_key)),
-        news=make_news(params.seed, _facts(world, stocks, coins)),
+        news=make_news(params.seed, _news_facts(world, stocks, coins)),
         info=_info(world),
     )
 
 
-def _world(params: SyntheticParams) -> _World:
+def _world(params: SyntheticParams) -> _MarketWorld:
     ranges = ranges_of(params)
     grid = session_grid(*ranges.days)
     readings = draw_readings(params.seed, grid)
 
-    return _World(
+    return _MarketWorld(
         params=params,
         ranges=ranges,
         grid=grid,
@@ -132,7 +137,7 @@ def _world(params: SyntheticParams) -> _World:
     )
 
 
-def _stocks(world: _World) -> list[_StockPart]:
+def _stocks(world: _MarketWorld) -> list[_StockPart]:
     params = world.params
     chosen = STOCKS[: params.stocks]
     optionable = [stock.ticker for stock in chosen if stock.optionable]
@@ -149,7 +154,7 @@ def _stocks(world: _World) -> list[_StockPart]:
 
 
 def _stock_part(
-    world: _World, course: Course, has_options: bool, has_option_minutes: bool
+    world: _MarketWorld, course: CompanyCourse, has_options: bool, has_option_minutes: bool
 ) -> _StockPart:
     seed = world.params.seed
     grid = world.grid
@@ -169,7 +174,7 @@ def _stock_part(
     return _StockPart(course, bars, close, before, options)
 
 
-def _split_ratios(grid: Grid, course: Course) -> dict[int, float]:
+def _split_ratios(grid: MinuteGrid, course: CompanyCourse) -> dict[int, float]:
     """Row of an ex-day -> new shares for one."""
     ratios: dict[int, float] = {}
     for split in course.life.splits:
@@ -180,7 +185,7 @@ def _split_ratios(grid: Grid, course: Course) -> dict[int, float]:
     return ratios
 
 
-def _rows_between(grid: Grid, first: date, last: date) -> range:
+def _rows_between(grid: MinuteGrid, first: date, last: date) -> range:
     start = grid.row_on_or_after(first)
     after = grid.row_on_or_after(last + timedelta(days=1))
     end = len(grid) if after is None else after
@@ -188,7 +193,7 @@ def _rows_between(grid: Grid, first: date, last: date) -> range:
     return range(end if start is None else start, end)
 
 
-def _coins(world: _World) -> list[_CoinPart]:
+def _coins(world: _MarketWorld) -> list[_CoinPart]:
     params = world.params
     if not params.coins:
         return []
@@ -204,7 +209,7 @@ def _coins(world: _World) -> list[_CoinPart]:
 
 
 def _stored_bars(
-    asset_class: AssetClass, ticker: str, tape: MarketTape, ranges: Ranges
+    asset_class: AssetClass, ticker: str, tape: MarketTape, ranges: DayRanges
 ) -> dict[BarKey, Bars]:
     """Bars that a dataset stores: all days, and the minutes of a range of days."""
     bars: dict[BarKey, Bars] = {(asset_class, ticker, "day"): tape.days}
@@ -217,7 +222,7 @@ def _stored_bars(
 
 
 def _price_rows(
-    world: _World, stocks: Sequence[_StockPart], coins: Sequence[_CoinPart]
+    world: _MarketWorld, stocks: Sequence[_StockPart], coins: Sequence[_CoinPart]
 ) -> PriceRows:
     """Bars of all instruments, and the rows of the other tables of prices."""
     grid = world.grid
@@ -248,14 +253,16 @@ def _price_rows(
     )
 
 
-def _facts(world: _World, stocks: Sequence[_StockPart], coins: Sequence[_CoinPart]) -> Facts:
+def _news_facts(
+    world: _MarketWorld, stocks: Sequence[_StockPart], coins: Sequence[_CoinPart]
+) -> NewsFacts:
     """What articles are written about."""
-    quotes = Quotes(
+    quotes = StockCloses(
         world.grid,
         close={stock.ticker: stock.close for stock in stocks},
         before={stock.ticker: stock.before for stock in stocks},
     )
-    flows: dict[str, Flow] = {}
+    flows: dict[str, OptionFlow] = {}
     for stock in stocks:
         if stock.options is not None:
             flows[stock.ticker] = stock.options.flow
@@ -266,10 +273,10 @@ def _facts(world: _World, stocks: Sequence[_StockPart], coins: Sequence[_CoinPar
         days_of_coins[ticker] = (part.coin, part.bars["crypto", ticker, "day"])
 
     courses = [stock.course for stock in stocks]
-    return Facts(quotes, courses, world.readings, flows, days_of_coins)
+    return NewsFacts(quotes, courses, world.readings, flows, days_of_coins)
 
 
-def _info(world: _World) -> DatasetInfo:
+def _info(world: _MarketWorld) -> DatasetInfo:
     grid = world.grid
     as_of_rows = [row for row, day in enumerate(grid.days) if day <= world.ranges.as_of_day]
     as_of_row = as_of_rows[-1] if as_of_rows else 0

@@ -13,15 +13,15 @@ import numpy as np
 
 from ktdeval_qfinzero.data.rows import E4, Bars, NewsRow
 from ktdeval_qfinzero.data.synthetic.corporate import Coin, Stock
-from ktdeval_qfinzero.data.synthetic.grid import Grid
-from ktdeval_qfinzero.data.synthetic.macro import Reading
+from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid
+from ktdeval_qfinzero.data.synthetic.macro import SeriesRelease
 from ktdeval_qfinzero.data.synthetic.news_company import (
     company_news_article,
     life_articles,
     report_articles,
 )
-from ktdeval_qfinzero.data.synthetic.option_bars import Flow
-from ktdeval_qfinzero.data.synthetic.prices import ACTIONS, Course, Quotes
+from ktdeval_qfinzero.data.synthetic.option_bars import OptionFlow
+from ktdeval_qfinzero.data.synthetic.prices import ACTIONS, CompanyCourse, StockCloses
 from ktdeval_qfinzero.data.synthetic.wordings import (
     Newsroom,
     Slots,
@@ -38,13 +38,13 @@ _UNUSUAL = 2.4  #: Multiple of the usual volume from which a volume of options i
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class NewsFacts:
     """Facts that articles are written from."""
 
-    quotes: Quotes  #: closes of the stocks
-    courses: Sequence[Course]  #: what happened to each company
-    readings: Sequence[Reading]  #: economic releases
-    flows: Mapping[str, Flow]  #: ticker -> volumes of its options
+    quotes: StockCloses  #: closes of the stocks
+    courses: Sequence[CompanyCourse]  #: what happened to each company
+    readings: Sequence[SeriesRelease]  #: economic releases
+    flows: Mapping[str, OptionFlow]  #: ticker -> volumes of its options
     coins: Mapping[str, tuple[Coin, Bars]]  #: ticker -> coin, and its bars of days
 
     @cached_property
@@ -81,7 +81,7 @@ class Facts:
         return reasons
 
 
-def make_news(seed: int, facts: Facts) -> tuple[NewsRow, ...]:
+def make_news(seed: int, facts: NewsFacts) -> tuple[NewsRow, ...]:
     """Return the articles published before the last day ends, by time."""
     end_ns = int(facts.quotes.grid.midnight_ns[-1]) + DAY
     articles: list[NewsRow] = []
@@ -92,7 +92,7 @@ def make_news(seed: int, facts: Facts) -> tuple[NewsRow, ...]:
     return tuple(sorted(articles, key=lambda row: (row.published_ns, row.id)))
 
 
-def _articles(room: Newsroom, facts: Facts) -> Iterator[NewsRow | None]:
+def _articles(room: Newsroom, facts: NewsFacts) -> Iterator[NewsRow | None]:
     quotes = facts.quotes
     for course in facts.courses:
         stock = course.life.stock
@@ -115,7 +115,7 @@ def _articles(room: Newsroom, facts: Facts) -> Iterator[NewsRow | None]:
     yield from _coin_articles(room, facts.coins)
 
 
-def _close_article(room: Newsroom, facts: Facts, row: int) -> NewsRow | None:
+def _close_article(room: Newsroom, facts: NewsFacts, row: int) -> NewsRow | None:
     """Return the article about a session's close; None for the first day, which has no changes."""
     quotes = facts.quotes
     changes = quotes.changes(row)
@@ -174,7 +174,7 @@ def _close_article(room: Newsroom, facts: Facts, row: int) -> NewsRow | None:
     )
 
 
-def _reading_article(room: Newsroom, reading: Reading) -> NewsRow | None:
+def _reading_article(room: Newsroom, reading: SeriesRelease) -> NewsRow | None:
     """Return the article about an economic release; None if the number is not news."""
     if not _is_news(reading):
         return None
@@ -185,7 +185,7 @@ def _reading_article(room: Newsroom, reading: Reading) -> NewsRow | None:
         "reading": reading,
         "series": series,
         "keyword": series.title.casefold(),
-        **_figures(reading),
+        **_release_figures(reading),
     }
     # Only decisions on interest rates have no reference period.
     if series.period == "none":
@@ -205,7 +205,7 @@ def _reading_article(room: Newsroom, reading: Reading) -> NewsRow | None:
     )
 
 
-def _is_news(reading: Reading) -> bool:
+def _is_news(reading: SeriesRelease) -> bool:
     series = reading.series
     if series.importance == "low" and series.market == "us":
         return False
@@ -256,7 +256,9 @@ def _coin_move(room: Newsroom, coin: Coin, bars: Bars, index: int, change: float
     )
 
 
-def _flow_articles(room: Newsroom, stock: Stock, grid: Grid, flow: Flow) -> Iterator[NewsRow]:
+def _flow_articles(
+    room: Newsroom, stock: Stock, grid: MinuteGrid, flow: OptionFlow
+) -> Iterator[NewsRow]:
     """Yield an article for each day with an unusual volume of calls or of puts."""
     for row in range(_WINDOW, len(grid)):
         for is_call in (True, False):
@@ -266,7 +268,7 @@ def _flow_articles(room: Newsroom, stock: Stock, grid: Grid, flow: Flow) -> Iter
 
 
 def _flow_article(
-    room: Newsroom, stock: Stock, grid: Grid, flow: Flow, row: int, *, is_call: bool
+    room: Newsroom, stock: Stock, grid: MinuteGrid, flow: OptionFlow, row: int, *, is_call: bool
 ) -> NewsRow | None:
     """Return the article about a day's volume of calls or puts; None if it is not unusual."""
     if is_call:
@@ -301,7 +303,7 @@ def _flow_article(
     return room.write("flow", published_ns, slots, importance="medium" if ratio > 4 else "low")
 
 
-def _sectors(facts: Facts, changes: Mapping[str, float]) -> str:
+def _sectors(facts: NewsFacts, changes: Mapping[str, float]) -> str:
     """Name the best and the worst sector; empty if there is only one."""
     groups: dict[str, list[float]] = {}
     for ticker, change in changes.items():
@@ -316,7 +318,9 @@ def _sectors(facts: Facts, changes: Mapping[str, float]) -> str:
     return phrase("sectors", best=best, high=high, worst=worst, low=low)
 
 
-def _movers(facts: Facts, changes: Mapping[str, float], tickers: Sequence[str], row: int) -> str:
+def _movers(
+    facts: NewsFacts, changes: Mapping[str, float], tickers: Sequence[str], row: int
+) -> str:
     """Name stocks with their moves and, if public, the reasons."""
     texts: list[str] = []
     for ticker in tickers:
@@ -330,20 +334,20 @@ def _movers(facts: Facts, changes: Mapping[str, float], tickers: Sequence[str], 
     return " and ".join(texts)
 
 
-def _released(facts: Facts, now_ns: int, day: date) -> str:
+def _released(facts: NewsFacts, now_ns: int, day: date) -> str:
     """List the main American releases of a day until now; empty if there were none."""
     texts: list[str] = []
     for reading in facts.readings:
         is_main = reading.series.importance != "low" and reading.series.market == "us"
         if is_main and reading.day == day and reading.time_ns < now_ns:
-            texts.append(phrase("reading", reading=reading, **_figures(reading)))
+            texts.append(phrase("reading", reading=reading, **_release_figures(reading)))
 
     if not texts:
         return ""
     return phrase("released", readings="; ".join(texts))
 
 
-def _coming(facts: Facts, now_ns: int, day: date) -> str:
+def _coming(facts: NewsFacts, now_ns: int, day: date) -> str:
     """List releases and reports of a day that are announced by now; empty if there are none."""
     titles: list[str] = []
     for reading in facts.readings:
@@ -361,10 +365,10 @@ def _coming(facts: Facts, now_ns: int, day: date) -> str:
     return phrase("coming", titles=", ".join(titles))
 
 
-def _figures(reading: Reading) -> Slots:
+def _release_figures(reading: SeriesRelease) -> Slots:
     """Return a release's values as texts, and the gap between the actual one and the consensus."""
-    actual = _figure(reading, reading.actual)
-    consensus = _figure(reading, reading.consensus)
+    actual = _figure_text(reading, reading.actual)
+    consensus = _figure_text(reading, reading.consensus)
     gap = reading.actual - reading.consensus
     # Words such as "above" must agree with the rounded figures beside them.
     shown_gap = 0.0 if actual == consensus else gap
@@ -372,13 +376,13 @@ def _figures(reading: Reading) -> Slots:
     return {
         "actual": actual,
         "consensus": consensus,
-        "previous": _figure(reading, reading.previous),
+        "previous": _figure_text(reading, reading.previous),
         "gap": gap,
         "shown_gap": shown_gap,
     }
 
 
-def _figure(reading: Reading, value: float) -> str:
+def _figure_text(reading: SeriesRelease, value: float) -> str:
     """Write a value in the unit of its series."""
     match reading.series.unit:
         case "pct":
@@ -389,7 +393,7 @@ def _figure(reading: Reading, value: float) -> str:
             return f"{value:.1f}"
 
 
-def _decision(reading: Reading) -> Slots:
+def _decision(reading: SeriesRelease) -> Slots:
     """Return the slots of an article about a decision on interest rates."""
     series = reading.series
     tone = "even"

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import NewsRow
-from ktdeval_qfinzero.data.synthetic.corporate import BID_PREMIUM, Life, Size, Stock
-from ktdeval_qfinzero.data.synthetic.earnings import IMPORTANCE_OF, Report
+from ktdeval_qfinzero.data.synthetic.corporate import BID_PREMIUM, CompanyLife, Size, Stock
+from ktdeval_qfinzero.data.synthetic.earnings import IMPORTANCE_OF, QuarterlyReport
 from ktdeval_qfinzero.data.synthetic.grid import new_york, shift_sessions
-from ktdeval_qfinzero.data.synthetic.prices import ACTIONS, CompanyNews, Quotes
+from ktdeval_qfinzero.data.synthetic.prices import ACTIONS, CompanyNews, StockCloses
 from ktdeval_qfinzero.data.synthetic.wordings import (
     Newsroom,
     Slots,
@@ -32,7 +32,7 @@ _ENDINGS = {"raised": ", raises outlook", "maintained": "", "lowered": ", cuts o
 
 
 def company_news_article(
-    room: Newsroom, stock: Stock, item: CompanyNews, quotes: Quotes
+    room: Newsroom, stock: Stock, item: CompanyNews, quotes: StockCloses
 ) -> NewsRow | None:
     """Return the article about a piece of news, or about an analyst's action; None where there is
     no price yet.
@@ -46,7 +46,7 @@ def company_news_article(
     return _news(room, stock, item, last)
 
 
-def life_articles(room: Newsroom, life: Life, quotes: Quotes) -> Iterator[NewsRow]:
+def life_articles(room: Newsroom, life: CompanyLife, quotes: StockCloses) -> Iterator[NewsRow]:
     """Yield articles about what happens to a company's shares."""
     yield from _dividends(room, life, quotes)
     yield from _splits(room, life)
@@ -58,7 +58,7 @@ def life_articles(room: Newsroom, life: Life, quotes: Quotes) -> Iterator[NewsRo
         yield from _bid(room, life, quotes, life.bid_row)
 
 
-def _dividends(room: Newsroom, life: Life, quotes: Quotes) -> Iterator[NewsRow]:
+def _dividends(room: Newsroom, life: CompanyLife, quotes: StockCloses) -> Iterator[NewsRow]:
     """Dividends that are declared after the first day's open."""
     first_ns = int(quotes.grid.open_ns[0])
     for dividend in life.dividends:
@@ -71,7 +71,7 @@ def _dividends(room: Newsroom, life: Life, quotes: Quotes) -> Iterator[NewsRow]:
             yield room.write("dividend", dividend.declared_ns + 5 * MINUTE, slots)
 
 
-def _splits(room: Newsroom, life: Life) -> Iterator[NewsRow]:
+def _splits(room: Newsroom, life: CompanyLife) -> Iterator[NewsRow]:
     stock = life.stock
     for split in life.splits:
         reverse = split.new < split.old
@@ -87,7 +87,7 @@ def _splits(room: Newsroom, life: Life) -> Iterator[NewsRow]:
         yield room.write("split_day", new_york(split.ex_day, 8), slots)
 
 
-def _listing(room: Newsroom, life: Life, quotes: Quotes, row: int) -> NewsRow:
+def _listing(room: Newsroom, life: CompanyLife, quotes: StockCloses, row: int) -> NewsRow:
     stock = life.stock
     close = float(quotes.close[stock.ticker][row])
     change = (close / stock.price - 1.0) * 100.0
@@ -97,7 +97,7 @@ def _listing(room: Newsroom, life: Life, quotes: Quotes, row: int) -> NewsRow:
 
 
 def report_articles(
-    room: Newsroom, stock: Stock, report: Report, quotes: Quotes
+    room: Newsroom, stock: Stock, report: QuarterlyReport, quotes: StockCloses
 ) -> Iterator[NewsRow]:
     """Yield all articles about a quarterly report: a moved date, a preview, the results, the
     price's answer, a correction.
@@ -209,7 +209,7 @@ def _target(price: float) -> float:
     return round(price) if price >= 20 else round(price * 2) / 2
 
 
-def _halt(room: Newsroom, life: Life, quotes: Quotes, row: int) -> Iterator[NewsRow]:
+def _halt(room: Newsroom, life: CompanyLife, quotes: StockCloses, row: int) -> Iterator[NewsRow]:
     grid = quotes.grid
     stock = life.stock
     good = bool(life.shocks) and life.shocks[0].size > 0
@@ -221,7 +221,7 @@ def _halt(room: Newsroom, life: Life, quotes: Quotes, row: int) -> Iterator[News
         yield room.write("halt_result", new_york(grid.days[row], 18, 30), slots, sentiment=tone)
 
 
-def _bid(room: Newsroom, life: Life, quotes: Quotes, row: int) -> Iterator[NewsRow]:
+def _bid(room: Newsroom, life: CompanyLife, quotes: StockCloses, row: int) -> Iterator[NewsRow]:
     stock = life.stock
     grid = quotes.grid
     slots: Slots = {
@@ -236,7 +236,9 @@ def _bid(room: Newsroom, life: Life, quotes: Quotes, row: int) -> Iterator[NewsR
         yield room.write("delisting", int(grid.close_ns[life.last_row]) + 40 * MINUTE, slots)
 
 
-def _moved_date(room: Newsroom, stock: Stock, report: Report, first_time_ns: int) -> NewsRow:
+def _moved_date(
+    room: Newsroom, stock: Stock, report: QuarterlyReport, first_time_ns: int
+) -> NewsRow:
     first_day = day_of(first_time_ns)
     slots: Slots = {
         "stock": stock,
@@ -248,7 +250,7 @@ def _moved_date(room: Newsroom, stock: Stock, report: Report, first_time_ns: int
 
 
 def _preview(
-    room: Newsroom, rng: np.random.Generator, stock: Stock, report: Report, time_ns: int
+    room: Newsroom, rng: np.random.Generator, stock: Stock, report: QuarterlyReport, time_ns: int
 ) -> NewsRow:
     estimate = report.first_estimate
     if report.estimate_changed_ns is not None and report.estimate_changed_ns <= time_ns:
@@ -269,7 +271,9 @@ def _preview(
     return room.write("preview", time_ns, slots)
 
 
-def _results(room: Newsroom, rng: np.random.Generator, stock: Stock, report: Report) -> NewsRow:
+def _results(
+    room: Newsroom, rng: np.random.Generator, stock: Stock, report: QuarterlyReport
+) -> NewsRow:
     surprise = report.eps - report.estimate
     growth = (report.revenue / report.revenue_year_ago - 1.0) * 100.0
     # the order of draws is part of the market: outlook, time, remark
@@ -298,7 +302,11 @@ def _results(room: Newsroom, rng: np.random.Generator, stock: Stock, report: Rep
 
 
 def _reaction(
-    room: Newsroom, rng: np.random.Generator, stock: Stock, report: Report, quotes: Quotes
+    room: Newsroom,
+    rng: np.random.Generator,
+    stock: Stock,
+    report: QuarterlyReport,
+    quotes: StockCloses,
 ) -> NewsRow:
     """Article about the price after a report."""
     row = report.reaction_row

@@ -21,10 +21,10 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.data.synthetic.corporate import Size
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
-from ktdeval_qfinzero.data.synthetic.grid import Grid, stream, volume_shape
+from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, stream, volume_shape
 from ktdeval_qfinzero.data.synthetic.option_prices import (
-    Contracts,
-    Terms,
+    OptionContracts,
+    OptionTerms,
     dividends_before,
     list_contracts,
     make_surface,
@@ -32,14 +32,14 @@ from ktdeval_qfinzero.data.synthetic.option_prices import (
     smile,
     value,
 )
-from ktdeval_qfinzero.data.synthetic.prices import Course, Curves, usual_volatility
+from ktdeval_qfinzero.data.synthetic.prices import CompanyCourse, DailyCurves, usual_volatility
 from ktdeval_qfinzero.moments import MINUTE
 
 _MINUTES_A_YEAR = 365 * 1440
 
 
 @dataclass(frozen=True, eq=False)
-class Trades:
+class OptionTrades:
     """[n] days of contracts, ascending: contract, day, volume, number of trades, terms, years to
     the expiry at the close.
     """
@@ -48,19 +48,19 @@ class Trades:
     row: IntArray
     volume: FloatArray
     trades: IntArray
-    terms: Terms
+    terms: OptionTerms
     years: FloatArray
 
-    def take(self, rows: IntArray) -> Trades:
+    def take(self, rows: IntArray) -> OptionTrades:
         """Return some of them."""
         contract, row, trades = (column[rows] for column in (self.contract, self.row, self.trades))
-        return Trades(
+        return OptionTrades(
             contract, row, self.volume[rows], trades, self.terms.take(rows), self.years[rows]
         )
 
 
 def minute_bars(
-    rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades
+    rng: np.random.Generator, grid: MinuteGrid, stock: Bars, part: OptionTrades
 ) -> tuple[Bars, Bars, IntArray]:
     """Bars of trades at times when the underlying trades, each at what the option is worth then, to
     the cent: of minutes, of the contracts' days, and the contract of each bar of a minute.
@@ -110,7 +110,7 @@ def minute_bars(
     return minutes, days, part.contract[contract_day[first]]
 
 
-def _sizes(rng: np.random.Generator, part: Trades) -> FloatArray:
+def _sizes(rng: np.random.Generator, part: OptionTrades) -> FloatArray:
     """[t] whole sizes, one at least, that sum to each day's volume; in order of the contracts'
     days.
     """
@@ -136,7 +136,7 @@ _SURGE_EVERY = 34  #: Mean sessions between two days on which one side of a chai
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
+class OptionFlow:
     """Volumes of the options on an underlying. `calls, puts`: [D] contracts."""
 
     calls: FloatArray
@@ -151,11 +151,16 @@ class OptionMarket:
 
     contracts: tuple[ContractRow, ...]
     bars: Mapping[BarKey, Bars]
-    flow: Flow
+    flow: OptionFlow
 
 
 def make_options(
-    seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, minute_rows: range
+    seed: int,
+    grid: MinuteGrid,
+    course: CompanyCourse,
+    tape: MarketTape,
+    curves: DailyCurves,
+    minute_rows: range,
 ) -> OptionMarket:
     """Options on an underlying that never splits; on the days of `minute_rows` with bars of
     minutes.
@@ -182,8 +187,13 @@ def make_options(
 
 
 def _traded(
-    seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, contracts: Contracts
-) -> Trades:
+    seed: int,
+    grid: MinuteGrid,
+    course: CompanyCourse,
+    tape: MarketTape,
+    curves: DailyCurves,
+    contracts: OptionContracts,
+) -> OptionTrades:
     stock = course.life.stock
     ticker = stock.ticker
     contract, row = _alive(contracts)
@@ -211,7 +221,7 @@ def _traded(
     row = row[kept]
     volume = volume[kept]
     rate = curves.before(row.astype(np.float64), np.maximum(years[kept], 1 / 365))
-    terms = Terms(
+    terms = OptionTerms(
         strike[kept],
         is_call[kept],
         rate,
@@ -222,10 +232,10 @@ def _traded(
         np.int64
     )
 
-    return Trades(contract, row, volume, trades, terms, years[kept])
+    return OptionTrades(contract, row, volume, trades, terms, years[kept])
 
 
-def _alive(contracts: Contracts) -> tuple[IntArray, IntArray]:
+def _alive(contracts: OptionContracts) -> tuple[IntArray, IntArray]:
     """Contract and day of every day that each contract may trade on, ascending."""
     counts = contracts.last_row - contracts.first_row + 1
     contract = np.repeat(np.arange(len(counts)), counts)
@@ -234,7 +244,9 @@ def _alive(contracts: Contracts) -> tuple[IntArray, IntArray]:
     return contract, contracts.first_row[contract] + np.arange(len(contract)) - start[contract]
 
 
-def _years(contracts: Contracts, grid: Grid, contract: IntArray, row: IntArray) -> FloatArray:
+def _years(
+    contracts: OptionContracts, grid: MinuteGrid, contract: IntArray, row: IntArray
+) -> FloatArray:
     days = np.array(grid.days, dtype="datetime64[D]")[row]
     years: FloatArray = (contracts.last_day[contract] - days).astype(np.float64) / 365.0
     return years
@@ -267,7 +279,7 @@ def _surges(rng: np.random.Generator, days: int) -> FloatArray:
     )
 
 
-def _day_bars(rng: np.random.Generator, grid: Grid, days: Bars, traded: Trades) -> Bars:
+def _day_bars(rng: np.random.Generator, grid: MinuteGrid, days: Bars, traded: OptionTrades) -> Bars:
     """[n] bars from the underlying's open, high, low and close; the fewer the trades, the nearer
     extremes lie to open and close.
     """
@@ -299,7 +311,7 @@ def _day_bars(rng: np.random.Generator, grid: Grid, days: Bars, traded: Trades) 
     )
 
 
-def _e4(terms: Terms, spot: FloatArray, years: FloatArray, noise: FloatArray) -> IntArray:
+def _e4(terms: OptionTerms, spot: FloatArray, years: FloatArray, noise: FloatArray) -> IntArray:
     """Prices of options to the cent, a cent at least."""
     intrinsic, rest = value(terms, spot, years)
     return np.maximum(np.rint((intrinsic + rest * noise) * 100.0).astype(np.int64), 1) * 100
@@ -318,7 +330,7 @@ def _replaced(days: Bars, inside: IntArray, of_day: Bars) -> Bars:
 
 
 def _by_contract(
-    contracts: Contracts, contract: IntArray, bars: Bars, resolution: Resolution
+    contracts: OptionContracts, contract: IntArray, bars: Bars, resolution: Resolution
 ) -> dict[BarKey, Bars]:
     distinct, first = np.unique(contract, return_index=True)
     bounds = np.append(first, len(contract)).tolist()
@@ -330,7 +342,7 @@ def _by_contract(
     }
 
 
-def _flow(grid: Grid, contracts: Contracts, traded: Trades) -> Flow:
+def _flow(grid: MinuteGrid, contracts: OptionContracts, traded: OptionTrades) -> OptionFlow:
     is_call = traded.terms.is_call
     totals = [
         np.bincount(traded.row, traded.volume * side, len(grid)).astype(np.float64)
@@ -349,4 +361,4 @@ def _flow(grid: Grid, contracts: Contracts, traded: Trades) -> Flow:
         for index in order[last].tolist()
     }
 
-    return Flow(totals[0], totals[1], top)
+    return OptionFlow(totals[0], totals[1], top)

@@ -17,7 +17,12 @@ from scipy.special import ndtr
 
 from ktdeval_qfinzero.data.rows import ContractRow, DividendRow, FloatArray, IntArray
 from ktdeval_qfinzero.data.synthetic.engine import volatility_path
-from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, session_before, shift_sessions
+from ktdeval_qfinzero.data.synthetic.grid import (
+    MinuteGrid,
+    new_york,
+    session_before,
+    shift_sessions,
+)
 from ktdeval_qfinzero.instruments import OptionContract
 
 _STEPS = ((30.0, 0.5), (75.0, 1.0), (150.0, 2.5), (400.0, 5.0))
@@ -29,7 +34,7 @@ AFTER_THE_END = 1_000_000  #: Row of a last session that lies beyond the grid
 
 
 @dataclass(frozen=True, eq=False)
-class Contracts:
+class OptionContracts:
     """Options on one underlying. `is_call, monthly`: [C]; `first_row, last_row`: [C] first and last
     day of trading on the grid.
     """
@@ -70,7 +75,7 @@ def expiries(first: date, last: date) -> Iterator[Expiry]:
         friday += timedelta(days=7)
 
 
-def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
+def list_contracts(ticker: str, grid: MinuteGrid, reference: FloatArray) -> OptionContracts:
     """Contracts around the price `reference` ([D] dollars, known before the open); strikes come as
     it comes near.
     """
@@ -101,7 +106,7 @@ def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
     ends = [grid.row_on_or_after(expiry.day) for expiry, _, _ in parts]
     end_row = np.repeat([AFTER_THE_END if end is None else end for end in ends], counts)
 
-    return Contracts(
+    return OptionContracts(
         tuple(rows),
         np.array([row.strike_e4 for row in rows]) / 1e4,
         np.array([row.right == "C" for row in rows]),
@@ -114,7 +119,7 @@ def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
 
 
 def _of_expiry(
-    grid: Grid, reference: FloatArray, expiry: Expiry
+    grid: MinuteGrid, reference: FloatArray, expiry: Expiry
 ) -> tuple[Expiry, FloatArray, IntArray]:
     """Strikes of an expiry, ascending, and the row from which on each is listed."""
     first = max(0, grid.row_on_or_after(expiry.listed) or 0)
@@ -140,7 +145,7 @@ _WEEK = 7 / 365
 
 
 @dataclass(frozen=True, eq=False)
-class Surface:
+class VolatilitySurface:
     """Implied volatility of one underlying, by what was known before each day."""
 
     level: FloatArray  #: [D] annual at the money for the shortest terms, without reports
@@ -165,7 +170,7 @@ class Surface:
 
 def make_surface(
     rng: np.random.Generator, closes: FloatArray, volatility: float, report_rows: Sequence[int]
-) -> Surface:
+) -> VolatilitySurface:
     """Return a surface from the underlying's closes [D] and the rows of days that a report
     moves.
     """
@@ -180,7 +185,7 @@ def make_surface(
 
     mood = np.exp(volatility_path(rng, len(closes), 0.06))
     rows = np.array(sorted(report_rows), dtype=np.int64)
-    return Surface(
+    return VolatilitySurface(
         1.08 * np.sqrt(252.0 * variance) * mood,
         1.08 * np.sqrt(252.0) * volatility,
         rows,
@@ -209,7 +214,7 @@ def smile(at_the_money: FloatArray, standard: FloatArray) -> FloatArray:
 
 def dividends_before(
     dividends: Sequence[DividendRow],
-    grid: Grid,
+    grid: MinuteGrid,
     row: IntArray,
     last_day: npt.NDArray[np.datetime64],
     rate: FloatArray,
@@ -231,7 +236,7 @@ def dividends_before(
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class OptionTerms:
     """Terms of options besides the price of the underlying: [n] strike, whether a call, yield,
     volatility, value of dividends.
     """
@@ -242,9 +247,9 @@ class Terms:
     volatility: FloatArray
     dividends: FloatArray
 
-    def take(self, rows: IntArray | npt.NDArray[np.bool_]) -> Terms:
+    def take(self, rows: IntArray | npt.NDArray[np.bool_]) -> OptionTerms:
         """Return some of them."""
-        return Terms(
+        return OptionTerms(
             self.strike[rows],
             self.is_call[rows],
             self.rate[rows],
@@ -253,7 +258,7 @@ class Terms:
         )
 
 
-def value(terms: Terms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray, FloatArray]:
+def value(terms: OptionTerms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray, FloatArray]:
     """[n] intrinsic values in dollars, and what the options are worth on top: the European formula
     on the price less its dividends, never below what exercise gives at once; nothing where no
     `years` are left.

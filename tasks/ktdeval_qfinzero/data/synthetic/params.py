@@ -43,7 +43,7 @@ class SyntheticParams:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class DayRanges:
     """Days of `SyntheticParams`, read and checked; both ends included. `days, minutes,
     option_minutes`: first and last day.
     """
@@ -58,7 +58,7 @@ class Ranges:
 _REACH = (date(2017, 1, 1), date(2034, 12, 31))
 
 
-def ranges_of(params: SyntheticParams) -> Ranges:
+def ranges_of(params: SyntheticParams) -> DayRanges:
     """Read the days. Raises DataError: a text is not an ISO date, a range ends before it begins, or
     lies outside the days.
     """
@@ -70,7 +70,7 @@ def ranges_of(params: SyntheticParams) -> Ranges:
 
     minutes = _range(params, "minute_first", "minute_last")
     option_minutes = _range(params, "option_minute_first", "option_minute_last")
-    as_of_day = _day(params, "as_of_day")
+    as_of_day = _parse_day(params, "as_of_day")
     if not days[0] <= minutes[0] <= minutes[1] <= days[1]:
         raise DataError(
             "synthetic market: minute_first … minute_last must lie in first_day … last_day"
@@ -86,17 +86,17 @@ def ranges_of(params: SyntheticParams) -> Ranges:
     if not days[0] <= as_of_day <= days[1]:
         raise DataError("synthetic market: as_of_day must lie in first_day … last_day")
 
-    return Ranges(days, minutes, option_minutes, as_of_day)
+    return DayRanges(days, minutes, option_minutes, as_of_day)
 
 
 def _range(params: SyntheticParams, first: str, last: str) -> tuple[date, date]:
-    days = _day(params, first), _day(params, last)
+    days = _parse_day(params, first), _parse_day(params, last)
     if days[0] > days[1]:
         raise DataError(f"synthetic market: {first} is after {last}; swap them")
     return days
 
 
-def _day(params: SyntheticParams, name: str) -> date:
+def _parse_day(params: SyntheticParams, name: str) -> date:
     try:
         return date.fromisoformat(getattr(params, name))
     except ValueError:

@@ -14,25 +14,25 @@ from ktdeval_qfinzero.data.rows import TENOR_YEARS, BorrowRow, FloatArray, RateR
 from ktdeval_qfinzero.data.synthetic.corporate import (
     SECTORS,
     Coin,
-    Life,
+    CompanyLife,
     Size,
     Stock,
     live,
     log_factor,
 )
-from ktdeval_qfinzero.data.synthetic.earnings import Report, draw_reports
+from ktdeval_qfinzero.data.synthetic.earnings import QuarterlyReport, draw_reports
 from ktdeval_qfinzero.data.synthetic.engine import (
     MarketTape,
-    Moves,
-    Shock,
-    Traded,
+    PriceShock,
+    RiskMoves,
+    TradingTerms,
     combine,
     draw_moves,
     make_tape,
     with_shocks,
 )
-from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, stream
-from ktdeval_qfinzero.data.synthetic.macro import Reading, policy_rate, rate_changes
+from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, new_york, stream
+from ktdeval_qfinzero.data.synthetic.macro import SeriesRelease, policy_rate, rate_changes
 from ktdeval_qfinzero.data.synthetic.wordings import wordings
 from ktdeval_qfinzero.moments import DAY, day_start
 
@@ -50,7 +50,7 @@ class CompanyNews:
     kind: str  #: one of `company_news` in `news.yaml`, or of `ACTIONS`
     time_ns: int  #: when it becomes public
     row: int  #: session in which the price reacts
-    shock: Shock  #: jump of the price, never later than the first trade after `time_ns`
+    shock: PriceShock  #: jump of the price, never later than the first trade after `time_ns`
     broker: str = ""
     rating_before: str = ""
     rating: str = ""
@@ -58,7 +58,7 @@ class CompanyNews:
     target_before: float = 0.0  #: price target before the action, likewise
 
 
-def _news(seed: int, life: Life, grid: Grid) -> list[CompanyNews]:
+def _news(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[CompanyNews]:
     """Draw a company's news: during sessions, before them, or after them."""
     stock = life.stock
     rng = stream(seed, "happenings", stock.ticker)
@@ -83,15 +83,15 @@ def _news(seed: int, life: Life, grid: Grid) -> list[CompanyNews]:
         if when < 0.6:
             reaction_row = row
             time_ns = grid.minute_ns(row, minute)
-            shock = Shock(row, minute, size, 1.8)
+            shock = PriceShock(row, minute, size, 1.8)
         elif when <= 0.85:
             reaction_row = row
             time_ns = new_york(grid.days[row], *divmod(early, 60))
-            shock = Shock(row, 0, size, 1.4)
+            shock = PriceShock(row, 0, size, 1.4)
         else:
             reaction_row = row + 1
             time_ns = new_york(grid.days[row], *divmod(late, 60))
-            shock = Shock(reaction_row, 0, size, 1.4)
+            shock = PriceShock(reaction_row, 0, size, 1.4)
 
         if reaction_row >= len(grid) or life.quiet(row) or life.quiet(reaction_row):
             continue
@@ -102,7 +102,9 @@ def _news(seed: int, life: Life, grid: Grid) -> list[CompanyNews]:
     return news
 
 
-def _actions(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> list[CompanyNews]:
+def _actions(
+    seed: int, life: CompanyLife, reports: Sequence[QuarterlyReport], grid: MinuteGrid
+) -> list[CompanyNews]:
     """Draw analysts' actions before the open. A broker's rating starts from that of its last
     action.
     """
@@ -138,7 +140,7 @@ def _actions(seed: int, life: Life, reports: Sequence[Report], grid: Grid) -> li
             kind=_kind_of_action(before, after, side),
             time_ns=new_york(grid.days[row], *divmod(minute_of_day, 60)),
             row=row,
-            shock=Shock(row, 0, size),
+            shock=PriceShock(row, 0, size),
             broker=broker,
             rating_before=RATINGS[before],
             rating=RATINGS[after],
@@ -161,7 +163,9 @@ def _kind_of_action(before: int, after: int, side: float) -> str:
     return "target_cut"
 
 
-def _after_reports(rng: np.random.Generator, reports: Sequence[Report]) -> dict[int, float]:
+def _after_reports(
+    rng: np.random.Generator, reports: Sequence[QuarterlyReport]
+) -> dict[int, float]:
     """Draw the rows of analysts' actions on mornings after reports, each with the sign of the
     report's surprise.
     """
@@ -190,28 +194,28 @@ _COIN_TRADES = 90_000.0
 
 
 @dataclass(frozen=True, eq=False)
-class Common:
+class CommonMoves:
     """Moves of the market, and of each sector on top of it."""
 
-    market: Moves
-    sectors: Mapping[str, Moves]
+    market: RiskMoves
+    sectors: Mapping[str, RiskMoves]
 
 
 @dataclass(frozen=True)
-class Course:
+class CompanyCourse:
     """Events of a company; its price is drawn from them later."""
 
-    life: Life  #: listing, splits, dividends, halt, bid
-    reports: tuple[Report, ...]  #: reports of earnings
+    life: CompanyLife  #: listing, splits, dividends, halt, bid
+    reports: tuple[QuarterlyReport, ...]  #: reports of earnings
     news: tuple[CompanyNews, ...]  #: news and analysts' actions
-    shocks: tuple[Shock, ...]  #: jumps of the price by reports and news
+    shocks: tuple[PriceShock, ...]  #: jumps of the price by reports and news
 
 
 @dataclass(frozen=True, eq=False)
-class Quotes:
+class StockCloses:
     """Closes of all stocks."""
 
-    grid: Grid  #: days
+    grid: MinuteGrid  #: days
     #: ticker -> [D] dollars; NaN on days without a bar
     close: Mapping[str, FloatArray] = field(default_factory=dict)
     #: ticker -> [D] the last close before each day in that day's shares (a split divides it); NaN
@@ -234,7 +238,7 @@ class Quotes:
 
 
 def closes_of(
-    grid: Grid, tape: MarketTape, splits: Mapping[int, float]
+    grid: MinuteGrid, tape: MarketTape, splits: Mapping[int, float]
 ) -> tuple[FloatArray, FloatArray]:
     """Return [D] closes of a stock, and [D] last closes before each day, in that day's shares.
     `splits` maps rows of ex-days to ratios.
@@ -253,17 +257,17 @@ def closes_of(
     return close, before
 
 
-def common_moves(seed: int, grid: Grid, shocks: list[Shock]) -> Common:
+def common_moves(seed: int, grid: MinuteGrid, shocks: list[PriceShock]) -> CommonMoves:
     """Draw the moves of the market, with the jumps at economic releases, and of the sectors."""
     market = draw_moves(seed, ("equities",), grid, _MARKET_VOLATILITY, _MARKET_DRIFT)
-    sectors: dict[str, Moves] = {}
+    sectors: dict[str, RiskMoves] = {}
     for sector in SECTORS:
         sectors[sector] = draw_moves(seed, ("sector", sector), grid, _SECTOR_VOLATILITY)
 
-    return Common(with_shocks(market, shocks), sectors)
+    return CommonMoves(with_shocks(market, shocks), sectors)
 
 
-def draw_course(seed: int, stock: Stock, grid: Grid) -> Course:
+def draw_course(seed: int, stock: Stock, grid: MinuteGrid) -> CompanyCourse:
     """Draw the events of a company."""
     life = live(seed, stock, grid)
     reports, report_shocks = draw_reports(seed, life, grid)
@@ -271,10 +275,12 @@ def draw_course(seed: int, stock: Stock, grid: Grid) -> Course:
     news = sorted(unsorted, key=lambda item: (item.time_ns, item.kind))
     news_shocks = [item.shock for item in news]
 
-    return Course(life, reports, tuple(news), (*report_shocks, *news_shocks))
+    return CompanyCourse(life, reports, tuple(news), (*report_shocks, *news_shocks))
 
 
-def make_stock(seed: int, grid: Grid, common: Common, course: Course) -> MarketTape:
+def make_stock(
+    seed: int, grid: MinuteGrid, common: CommonMoves, course: CompanyCourse
+) -> MarketTape:
     """Draw a stock's bars on all days."""
     life = course.life
     stock = course.life.stock
@@ -290,7 +296,7 @@ def make_stock(seed: int, grid: Grid, common: Common, course: Course) -> MarketT
     trades, size = _TRADES[stock.size]
     sizes = size * np.array([life.shares_per_first(day) for day in grid.days])
     factor = log_factor(life, grid, moves)
-    traded = Traded(stock.price, factor, life.open_days(len(grid)), trades, sizes)
+    traded = TradingTerms(stock.price, factor, life.open_days(len(grid)), trades, sizes)
 
     return make_tape(seed, ("stock", stock.ticker), grid, moves, traded)
 
@@ -300,25 +306,25 @@ def usual_volatility(stock: Stock) -> float:
     return math.hypot(stock.beta * _MARKET_VOLATILITY, _SECTOR_VOLATILITY, stock.volatility)
 
 
-def coin_moves(seed: int, grid: Grid) -> Moves:
+def coin_moves(seed: int, grid: MinuteGrid) -> RiskMoves:
     """Draw the moves that all coins share."""
     return draw_moves(seed, ("all coins",), grid, _COIN_VOLATILITY, 0.0006)
 
 
-def make_coin(seed: int, grid: Grid, common: Moves, coin: Coin) -> MarketTape:
+def make_coin(seed: int, grid: MinuteGrid, common: RiskMoves, coin: Coin) -> MarketTape:
     """Draw a coin's bars, in every minute of all days."""
     own = draw_moves(seed, ("coin", coin.ticker), grid, coin.volatility)
     moves = combine([(coin.beta, common), (1.0, own)])
     days = len(grid)
     size = np.full(days, coin.coins_a_day / _COIN_TRADES)
-    traded = Traded(
+    traded = TradingTerms(
         coin.price, np.zeros(days), np.ones(days, dtype=np.bool_), _COIN_TRADES, size, whole=False
     )
 
     return make_tape(seed, ("coin", coin.ticker), grid, moves, traded)
 
 
-def coin_row(coin: Coin, grid: Grid) -> SymbolRow:
+def coin_row(coin: Coin, grid: MinuteGrid) -> SymbolRow:
     """Return a coin's row of symbols; it was listed a year before the first day."""
     listed_ns = day_start(grid.days[0]) - 365 * DAY
     return SymbolRow(coin.ticker, "crypto", coin.name, "crypto", listed_ns)
@@ -329,7 +335,7 @@ _LENDABLE: dict[Size, int] = {"mega": 9_000_000, "large": 3_000_000, "mid": 600_
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class DailyCurves:
     """Yields of each day."""
 
     percent: FloatArray  #: [D, 7] by tenor, to two decimals
@@ -349,7 +355,7 @@ class Curves:
         return fractions
 
 
-def draw_curves(seed: int, readings: Sequence[Reading], grid: Grid) -> Curves:
+def draw_curves(seed: int, readings: Sequence[SeriesRelease], grid: MinuteGrid) -> DailyCurves:
     """Draw the curves: each goes from the policy rate to a long yield, which is a mean-reverting
     random walk and reacts to economic surprises.
     """
@@ -368,10 +374,10 @@ def draw_curves(seed: int, readings: Sequence[Reading], grid: Grid) -> Curves:
     noise = 0.01 * rng.standard_normal((len(grid), len(_TENORS)))
     percent = short[:, None] * (1.0 - pull) + long[:, None] * pull + hump + noise
 
-    return Curves(np.round(np.maximum(percent, 0.05), 2))
+    return DailyCurves(np.round(np.maximum(percent, 0.05), 2))
 
 
-def rate_rows(curves: Curves, grid: Grid) -> list[RateRow]:
+def rate_rows(curves: DailyCurves, grid: MinuteGrid) -> list[RateRow]:
     """Return each day's curve, published at six in the evening."""
     names = tuple(TENOR_YEARS)
     rows: list[RateRow] = []
@@ -382,7 +388,7 @@ def rate_rows(curves: Curves, grid: Grid) -> list[RateRow]:
     return rows
 
 
-def borrow_rows(seed: int, life: Life, grid: Grid) -> list[BorrowRow]:
+def borrow_rows(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[BorrowRow]:
     """Draw the shares to borrow, published before the first session of each week: many at a low
     fee, or, if a stock is hard to borrow, few at a high fee.
     """
@@ -419,7 +425,7 @@ def borrow_rows(seed: int, life: Life, grid: Grid) -> list[BorrowRow]:
     return rows
 
 
-def _borrow_published(life: Life, grid: Grid, row: int) -> int:
+def _borrow_published(life: CompanyLife, grid: MinuteGrid, row: int) -> int:
     """Return the moment at which a day's supply of shares is published."""
     if row == 0:
         # Known when the data begin.

@@ -231,7 +231,7 @@ def _moved(percent: float) -> str:
     return f"{verb} {abs(percent):.1f}%"
 
 
-def _size(percent: float) -> str:
+def _percent_text(percent: float) -> str:
     return f"{abs(percent):.1f}%"
 
 
@@ -260,11 +260,11 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
     "profit": profit,
     "short_day": _short_day,
     "short_profit": _short_profit,
-    "size": _size,
+    "size": _percent_text,
 }  #: Ways to write a slot: `{amount:dollars}`, `{day:long_day}`
 
 
-class _Formatter(Formatter):
+class _SlotFormatter(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec in FORMATS:
             return FORMATS[format_spec](value)
@@ -280,7 +280,7 @@ class _Formatter(Formatter):
         return texts[1] if value > 0 else texts[2]
 
 
-_FORMATTER = _Formatter()
+_FORMATTER = _SlotFormatter()
 
 
 def _person(rng: np.random.Generator) -> str:

@@ -24,17 +24,17 @@ class CheckState(Value, frozen=True):
 
 
 @dataclass
-class _Check:
+class _FolderCheck:
     stamp: tuple[int, int]
     state: CheckState
 
 
-class Checks:
+class FolderChecks:
     """Checks by folder. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._checks: dict[Path, _Check] = {}
+        self._checks: dict[Path, _FolderCheck] = {}
 
     def state_of(self, folder: Path) -> CheckState:
         """Return the state of the check of a folder as it is now."""
@@ -52,12 +52,12 @@ class Checks:
             if check is not None and check.stamp == stamp and check.state.state != "failed":
                 return check.state
 
-            check = self._checks[folder] = _Check(stamp, CheckState(state="running"))
+            check = self._checks[folder] = _FolderCheck(stamp, CheckState(state="running"))
 
         threading.Thread(target=self._run, args=(folder, check), daemon=True).start()
         return check.state
 
-    def _run(self, folder: Path, check: _Check) -> None:
+    def _run(self, folder: Path, check: _FolderCheck) -> None:
         state = CheckState(state="failed", findings=("the check failed: a defect of it",))
         try:
             findings = check_dataset(folder)

@@ -58,7 +58,7 @@ def coverage_of(name: str, days_by_instrument: Mapping[str, Days], calendar: str
     chosen = calendar or best_calendar(with_data, list(filled))
     sessions = sessions_between(chosen, with_data[0], with_data[-1])
     days = np.union1d(sessions, with_data)
-    have, due = _counts(list(filled.values()), days)
+    have, due = _instrument_counts(list(filled.values()), days)
     is_session = np.isin(days, sessions)
     due_in_all = int(due[is_session].sum())
     complete = None
@@ -100,7 +100,7 @@ def _nothing(name: str, calendar: str) -> Coverage:
     )
 
 
-def _counts(
+def _instrument_counts(
     series: Sequence[Days], days: Days
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return [n] instruments with data on each day, and [n] those that are due."""

@@ -54,7 +54,7 @@ def to_ics(events: Sequence[EventShown], name: str) -> str:
         f"X-WR-CALNAME:{_escaped(name)}",
     ]
     for event in events:
-        lines += _entry(event)
+        lines += _event_lines(event)
 
     lines.append("END:VCALENDAR")
 
@@ -65,7 +65,7 @@ def to_ics(events: Sequence[EventShown], name: str) -> str:
     return "".join(f"{piece}\r\n" for piece in folded)
 
 
-def _entry(event: EventShown) -> list[str]:
+def _event_lines(event: EventShown) -> list[str]:
     moment = _stamp(event.time_utc)
     about = [event.snippet, f"status: {event.status}", f"source: {event.source}"]
     return [

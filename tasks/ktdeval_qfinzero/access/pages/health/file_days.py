@@ -82,7 +82,7 @@ def read_days(path: Path) -> FileDays:
     try:
         if path.name.endswith(".parquet"):
             metadata = read_footer(path)
-            date_name, own_name = _columns(metadata.schema.to_arrow_schema().names)
+            date_name, own_name = _date_and_name_columns(metadata.schema.to_arrow_schema().names)
             columns = [name for name in (own_name, date_name) if name]
             with open_parquet(path, columns, metadata=metadata) as file:
                 table = file.read(columns=columns, use_threads=False)
@@ -100,7 +100,7 @@ def _read_csv(path: Path) -> tuple[Any, str, str]:
     with csv.open_csv(path) as reader:
         names = reader.schema.names
 
-    date_name, own_name = _columns(names)
+    date_name, own_name = _date_and_name_columns(names)
     columns = [name for name in (own_name, date_name) if name]
     options = csv.ConvertOptions(
         include_columns=columns, column_types=dict.fromkeys(columns, pa.string())
@@ -108,7 +108,7 @@ def _read_csv(path: Path) -> tuple[Any, str, str]:
     return csv.read_csv(path, convert_options=options), date_name, own_name
 
 
-def _columns(names: list[str]) -> tuple[str, str]:
+def _date_and_name_columns(names: list[str]) -> tuple[str, str]:
     """Return the names of the columns of dates and of instruments, the latter empty where there is
     none. Raises DataError.
     """

@@ -17,7 +17,7 @@ from ktdeval_qfinzero.data.folder import file_problem
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
     BarFile,
-    Manifest,
+    DatasetManifest,
     bar_file_of,
     generation_of,
     load_manifest,
@@ -49,13 +49,13 @@ def folder_state(folder: Path, cache: DayCache) -> FolderState:
     """Look at a folder; whatever is wrong in it is named, and nothing is raised."""
     problems: list[str] = []
     if not folder.is_dir():
-        return _state(folder, "absent", [], (), ["there is no such folder"])
+        return _state_of_files(folder, "absent", [], (), ["there is no such folder"])
 
     files = list(_files_in(folder, problems))
     if not files:
-        return _state(folder, "empty", files, (), problems)
+        return _state_of_files(folder, "empty", files, (), problems)
 
-    manifest: Manifest | None = None
+    manifest: DatasetManifest | None = None
     has_manifest = (folder / MANIFEST).is_file()
     if has_manifest:
         try:
@@ -66,7 +66,7 @@ def folder_state(folder: Path, cache: DayCache) -> FolderState:
     is_laid_out = any(_bar_file_at(folder, path) is not None for path in files)
     if manifest is None and not has_manifest and not is_laid_out:
         groups = _plain_groups(folder, files, cache, problems)
-        return _state(folder, "files", files, groups, problems)
+        return _state_of_files(folder, "files", files, groups, problems)
 
     if manifest is not None:
         problems += _missing_parts(folder, manifest)
@@ -80,16 +80,16 @@ def folder_state(folder: Path, cache: DayCache) -> FolderState:
     if manifest is not None and not problems:
         kind = "dataset"
 
-    return _state(folder, kind, files, groups, problems, manifest)
+    return _state_of_files(folder, kind, files, groups, problems, manifest)
 
 
-def _state(
+def _state_of_files(
     folder: Path,
     kind: Kind,
     files: list[Path],
     groups: tuple[Coverage, ...],
     problems: list[str],
-    manifest: Manifest | None = None,
+    manifest: DatasetManifest | None = None,
 ) -> FolderState:
     name, content_id, synthetic = folder.name, "", False
     if manifest is not None:
@@ -101,7 +101,7 @@ def _state(
         name=name,
         kind=kind,
         files=len(files),
-        bytes=sum(_size(path) for path in files),
+        bytes=sum(_file_size(path) for path in files),
         groups=groups,
         problems=tuple(problems[:_SHOWN_PROBLEMS]),
         more_problems=max(0, len(problems) - _SHOWN_PROBLEMS),
@@ -110,7 +110,7 @@ def _state(
     )
 
 
-def _size(path: Path) -> int:
+def _file_size(path: Path) -> int:
     try:
         return path.lstat().st_size
     except OSError:
@@ -152,7 +152,7 @@ def _bar_file_at(folder: Path, path: Path) -> BarFile | None:
     return bar_file_of(key)
 
 
-def _missing_parts(folder: Path, manifest: Manifest) -> list[str]:
+def _missing_parts(folder: Path, manifest: DatasetManifest) -> list[str]:
     problems = []
     for part in manifest.parts.values():
         problem = file_problem(folder, part)
@@ -163,7 +163,7 @@ def _missing_parts(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _bar_files(
-    folder: Path, files: list[Path], manifest: Manifest | None
+    folder: Path, files: list[Path], manifest: DatasetManifest | None
 ) -> list[tuple[BarFile, Path]]:
     """Return the files of bars: those of the manifest that are there, or without one all."""
     if manifest is None:

@@ -31,7 +31,7 @@ class Probe(Value, frozen=True):
     message: str = ""
 
 
-class _Client:
+class _ProbeClient:
     """Calls the application in this process, with the headers of the request that asks for it."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
@@ -78,10 +78,10 @@ class _Client:
         with anyio.fail_after(_LIMIT_S):
             await self._app(scope, receive, send)
 
-        return _read(received)
+        return _read_response(received)
 
 
-def _read(received: list[Message]) -> tuple[int, Mapping[str, str], Any]:
+def _read_response(received: list[Message]) -> tuple[int, Mapping[str, str], Any]:
     status = 0
     headers: dict[str, str] = {}
     body = b""
@@ -108,11 +108,11 @@ async def probe_all(app: ASGIApp, headers: Mapping[str, str]) -> tuple[Probe, ..
     """Probe UPQ, ESP, PMB and MCP, one after the other, in a workspace and a session of their own.
     No call changes anything, so that no log is begun.
     """
-    client = _Client(app, headers)
+    client = _ProbeClient(app, headers)
     status, _, opened = await client.send("POST", "/workspaces", {})
     workspace = opened.get("workspace_id", "") if status == HTTPStatus.CREATED else ""
     if not workspace:
-        problem = _problem(status, opened)
+        problem = _answer_problem(status, opened)
         failed = [_failed(name, "POST /workspaces", problem) for name in _CALLS]
         return (*failed, await _probe_mcp(client))
 
@@ -131,7 +131,7 @@ _CALLS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-async def _probe(client: _Client, component: str, workspace: str) -> Probe:
+async def _probe(client: _ProbeClient, component: str, workspace: str) -> Probe:
     method, path = _CALLS[component]
     began = time.perf_counter()
     status, _, answer = await client.send(method, path, **{HEADER: workspace})
@@ -139,7 +139,7 @@ async def _probe(client: _Client, component: str, workspace: str) -> Probe:
     is_ok = status < HTTPStatus.BAD_REQUEST
     message = ""
     if not is_ok:
-        message = _problem(status, answer)
+        message = _answer_problem(status, answer)
     return Probe(
         component=component,
         call=f"{method} {path}",
@@ -149,7 +149,7 @@ async def _probe(client: _Client, component: str, workspace: str) -> Probe:
     )
 
 
-async def _probe_mcp(client: _Client) -> Probe:
+async def _probe_mcp(client: _ProbeClient) -> Probe:
     request = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -167,7 +167,7 @@ async def _probe_mcp(client: _Client) -> Probe:
     is_ok = status < HTTPStatus.BAD_REQUEST and isinstance(answer, dict) and "result" in answer
     message = ""
     if not is_ok:
-        message = _problem(status, answer)
+        message = _answer_problem(status, answer)
 
     session = headers.get(_SESSION)
     if session is not None:
@@ -182,7 +182,7 @@ def _failed(component: str, call: str, message: str) -> Probe:
     return Probe(component=component, call=call, ok=False, latency_ms=0.0, message=message)
 
 
-def _problem(status: int, answer: Any) -> str:
+def _answer_problem(status: int, answer: Any) -> str:
     error = answer.get("error") if isinstance(answer, dict) else None
     if isinstance(error, dict):
         return str(error.get("message"))[:200]

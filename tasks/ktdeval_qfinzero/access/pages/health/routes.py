@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from ktdeval.values.typed import Value
 from ktdeval_qfinzero.access.pages.answers import body_of, download, json_answer, page, wants_html
-from ktdeval_qfinzero.access.pages.health.checks import Checks
+from ktdeval_qfinzero.access.pages.health.checks import FolderChecks
 from ktdeval_qfinzero.access.pages.health.coverage import sessions_after
 from ktdeval_qfinzero.access.pages.health.export import to_csv, to_ics
 from ktdeval_qfinzero.access.pages.health.file_days import DayCache
@@ -29,7 +29,7 @@ from ktdeval_qfinzero.esp.answers import EventShown, EventsPage
 from ktdeval_qfinzero.esp.arguments import EconomicCalendar, NewsQuery
 from ktdeval_qfinzero.esp.queries import economic_calendar, search_news
 from ktdeval_qfinzero.moments import DAY, day_start, moment_text
-from ktdeval_qfinzero.view import View
+from ktdeval_qfinzero.view import DatasetView
 
 _MOST_EVENTS: Final = 5_000
 _NEWS_SHOWN: Final = 50
@@ -56,14 +56,14 @@ class HealthReport(Value, frozen=True):
     today: date
 
 
-class Health:
+class HealthPage:
     """What the health page shows. `workspaces`: those of the server."""
 
     def __init__(self, workspaces: Workspaces, settings: PageSettings) -> None:
         self._workspaces = workspaces
         self._settings = settings
         self._cache = DayCache()
-        self.checks = Checks()
+        self.checks = FolderChecks()
 
     @property
     def served_folder(self) -> Path:
@@ -73,13 +73,13 @@ class Health:
         return generated_folder(cache_root(), SyntheticParams(seed=self._settings.seed))
 
     @property
-    def view(self) -> View:
+    def view(self) -> DatasetView:
         """Served data at the latest moment that a client may see."""
         dataset = self._workspaces.dataset
         as_of_ns = self._workspaces.limits.as_of_ns
         if as_of_ns is None:
             as_of_ns = day_start(dataset.info.last_day) + DAY
-        return View(dataset, as_of_ns)
+        return DatasetView(dataset, as_of_ns)
 
     def report(self) -> HealthReport:
         """Look at all folders; nothing is raised for what is wrong in them."""
@@ -178,10 +178,10 @@ def _ages(folder: FolderState, today: date) -> list[Freshness]:
     return ages
 
 
-class _Endpoints:
+class _HealthEndpoints:
     """Handlers of requests."""
 
-    def __init__(self, health: Health, dataset_name: str) -> None:
+    def __init__(self, health: HealthPage, dataset_name: str) -> None:
         self._health = health
         self._dataset_name = dataset_name
 
@@ -238,7 +238,7 @@ class _Endpoints:
 
 def health_routes(workspaces: Workspaces, settings: PageSettings) -> list[Route]:
     """Return the routes of the page and of what it asks for."""
-    own = _Endpoints(Health(workspaces, settings), workspaces.dataset.info.name)
+    own = _HealthEndpoints(HealthPage(workspaces, settings), workspaces.dataset.info.name)
     return [
         Route("/health", own.page, methods=["GET"]),
         Route("/health/report", own.report, methods=["GET"]),

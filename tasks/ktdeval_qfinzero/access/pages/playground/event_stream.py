@@ -56,14 +56,16 @@ async def run_events(runs: ChatRuns, chat_id: str, seen: int) -> AsyncIterator[s
 
 
 def _event(number: int, value: Any) -> str:
-    return f"id: {number}\ndata: {_line(value)}\n\n"
+    return f"id: {number}\ndata: {_json_line(value)}\n\n"
 
 
 def _coming_event(parts: list[Growth]) -> str:
     """Return an event without a number: a client that comes back is told all of a coming reply."""
-    return f"data: {_line({'kind': 'coming', 'parts': [to_plain(part) for part in parts]})}\n\n"
+    return (
+        f"data: {_json_line({'kind': 'coming', 'parts': [to_plain(part) for part in parts]})}\n\n"
+    )
 
 
-def _line(value: Any) -> str:
+def _json_line(value: Any) -> str:
     # ASCII alone: a text with other line ends would end the field
     return json.dumps(json.loads(dumps_compact(value)), separators=(",", ":"))

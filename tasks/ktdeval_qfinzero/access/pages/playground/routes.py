@@ -226,7 +226,7 @@ async def _carried_out(function: Callable[..., T], *arguments: object) -> T:
         raise conflict(" ".join(str(error).split())[:1000]) from error
 
 
-class _Endpoints:
+class _ChatEndpoints:
     """Handlers of requests."""
 
     def __init__(self, playground: Playground) -> None:
@@ -308,7 +308,7 @@ class _Endpoints:
 
 def playground_routes(playground: Playground) -> list[Route]:
     """Return the routes of the page and of what it asks for."""
-    own = _Endpoints(playground)
+    own = _ChatEndpoints(playground)
     chats = "/playground/chats"
     chat = f"{chats}/{{chat}}"
     return [

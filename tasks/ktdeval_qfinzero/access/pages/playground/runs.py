@@ -37,7 +37,7 @@ class Shown(Value, frozen=True):
 
 
 @dataclass
-class Running:
+class RunUnderWay:
     """A run under way; its events only grow."""
 
     stop: StopSignal
@@ -53,10 +53,10 @@ class Running:
             self.events.append(event)
 
 
-class _Watcher:
+class _EventWatcher:
     """Adds what is asked and answered to the events of a run, without secrets."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: RunUnderWay) -> None:
         self._running = running
         self._seen = 0
         self._notes: set[str] = set()
@@ -97,10 +97,10 @@ class ChatRuns:
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._runs: dict[str, Running] = {}
+        self._runs: dict[str, RunUnderWay] = {}
         self._is_closed = False
 
-    def running(self, chat_id: str) -> Running | None:
+    def running(self, chat_id: str) -> RunUnderWay | None:
         """Return the last run of a chat in this process; None without one."""
         with self._lock:
             return self._runs.get(chat_id)
@@ -110,7 +110,7 @@ class ChatRuns:
         run = self.running(chat_id)
         return run is not None and not run.is_over
 
-    def begin(self, chat_id: str, prepare: Callable[[], RunConfig]) -> Running:
+    def begin(self, chat_id: str, prepare: Callable[[], RunConfig]) -> RunUnderWay:
         """Begin a run on a thread. `prepare`: gives its options, while no other run of the chat can
         begin. Raises ServiceError: the chat runs already, or too many do; and what `prepare` raises.
         """
@@ -130,9 +130,9 @@ class ChatRuns:
 
             config = prepare()
             self._forget_finished()
-            running = self._runs[chat_id] = Running(StopSignal())
+            running = self._runs[chat_id] = RunUnderWay(StopSignal())
             # A daemon, for a second signal ends the server at once.
-            running.thread = threading.Thread(target=_run, args=(config, running), daemon=True)
+            running.thread = threading.Thread(target=_run_chat, args=(config, running), daemon=True)
             running.thread.start()
 
         return running
@@ -160,11 +160,11 @@ class ChatRuns:
             del self._runs[chat_id]
 
 
-def _run(config: RunConfig, running: Running) -> None:
+def _run_chat(config: RunConfig, running: RunUnderWay) -> None:
     """Run to the end, and keep why it did not finish."""
     message = "the run failed, which is a defect; the server's log says more"
     try:
-        result = evaluate_watched(config, load_plugins(), running.stop, _Watcher(running))
+        result = evaluate_watched(config, load_plugins(), running.stop, _EventWatcher(running))
         message = _problem_of(result)
     except KeyboardInterrupt:
         message = "stopped; resume it to go on"

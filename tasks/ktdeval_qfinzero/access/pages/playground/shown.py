@@ -132,11 +132,11 @@ def _shown_turn(turn: RecordedTurn, run: Path) -> TurnShown:
         provenance="" if record is None else record.provenance,
         failures={} if record is None else dict(record.failures),
         calls=0 if record is None else record.tool_calls,
-        scores=_scores(run / "cards" / f"{turn.task}.json"),
+        scores=_card_scores(run / "cards" / f"{turn.task}.json"),
     )
 
 
-def _scores(path: Path) -> tuple[ScoreShown, ...]:
+def _card_scores(path: Path) -> tuple[ScoreShown, ...]:
     """Return the figures of a card; none where it is not written yet."""
     if not path.is_file():
         return ()
@@ -148,11 +148,13 @@ def _scores(path: Path) -> tuple[ScoreShown, ...]:
 
     scores = []
     for name, score in card.plain["scores"].items():
-        scores.append(ScoreShown(name=name, value=_number(score["value"]), unit=str(score["unit"])))
+        scores.append(
+            ScoreShown(name=name, value=_number_or_none(score["value"]), unit=str(score["unit"]))
+        )
     return tuple(scores)
 
 
-def _number(value: JsonValue) -> float | None:
+def _number_or_none(value: JsonValue) -> float | None:
     if isinstance(value, int | float):
         return float(value)
     return None
@@ -163,7 +165,7 @@ def listed_chats(store: ChatStore) -> list[ChatListed]:
     listed = []
     for chat_id in store.ids():
         try:
-            listed.append(_listed(store, chat_id))
+            listed.append(_listed_chat(store, chat_id))
         except KtdevalError as error:
             listed.append(
                 ChatListed(
@@ -174,7 +176,7 @@ def listed_chats(store: ChatStore) -> list[ChatListed]:
     return listed
 
 
-def _listed(store: ChatStore, chat_id: str) -> ChatListed:
+def _listed_chat(store: ChatStore, chat_id: str) -> ChatListed:
     head = store.head(chat_id)
     instructions = store.instructions(chat_id)
     title = ""

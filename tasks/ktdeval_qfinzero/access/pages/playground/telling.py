@@ -30,11 +30,11 @@ def told_reply(reply: Reply) -> list[TalkPart]:
     """Return the parts of a reply of the model."""
     parts = []
     if reply.reasoning:
-        parts.append(_part("thought", reply.reasoning))
+        parts.append(_talk_part("thought", reply.reasoning))
     if reply.content:
-        parts.append(_part("text", reply.content))
+        parts.append(_talk_part("text", reply.content))
 
-    parts += [_part("call", call.arguments, call.name, call.id) for call in reply.tool_calls]
+    parts += [_talk_part("call", call.arguments, call.name, call.id) for call in reply.tool_calls]
     return parts
 
 
@@ -43,9 +43,9 @@ def told_messages(messages: Iterable[Message]) -> list[TalkPart]:
     parts = []
     for message in messages:
         if message.role == "tool":
-            parts.append(_part("result", message.content, call_id=message.tool_call_id or ""))
+            parts.append(_talk_part("result", message.content, call_id=message.tool_call_id or ""))
         elif message.role == "user":
-            parts.append(_part("feedback", message.content))
+            parts.append(_talk_part("feedback", message.content))
 
     return parts
 
@@ -62,7 +62,9 @@ def told_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[TalkPart]:
         if reply is not None:
             parts += _told_recorded(reply)
         if "error" in exchange:
-            parts.append(_part("feedback", f"The call of the model failed: {exchange['error']}"))
+            parts.append(
+                _talk_part("feedback", f"The call of the model failed: {exchange['error']}")
+            )
 
     return parts
 
@@ -75,12 +77,12 @@ def _told_sent(sent: Mapping[str, Any]) -> list[TalkPart]:
 def _told_recorded(reply: Mapping[str, Any]) -> list[TalkPart]:
     parts = []
     if reply.get("reasoning"):
-        parts.append(_part("thought", reply["reasoning"]))
+        parts.append(_talk_part("thought", reply["reasoning"]))
     if reply.get("content"):
-        parts.append(_part("text", reply["content"]))
+        parts.append(_talk_part("text", reply["content"]))
 
     for call in reply.get("tool_calls", ()):
-        parts.append(_part("call", call["arguments"], call["name"], call["id"]))
+        parts.append(_talk_part("call", call["arguments"], call["name"], call["id"]))
     return parts
 
 
@@ -100,7 +102,7 @@ def redacted(text: str) -> str:
     return redact_secrets(text, os.environ)
 
 
-def _part(
+def _talk_part(
     kind: Kind,
     text: str,
     tool: str = "",

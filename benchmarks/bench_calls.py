@@ -36,10 +36,10 @@ import openai
 
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.cli.run import collector_held_back
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, as_remote
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.journal import JournalEntry, read_journal
 from ktdeval.runner.run import execute_run, prepare_run

@@ -33,11 +33,11 @@ import ktdeval.harness.session
 import ktdeval.runner.episode
 import ktdeval.runner.journal
 import ktdeval.runner.run
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.harness.action import ActionForm
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.journal import Journal

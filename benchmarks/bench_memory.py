@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ktdeval_memory.layers import (
+from ktdeval_memory.memory_layers import (
     LayeredMemory,
     MemoryQuery,
     best,

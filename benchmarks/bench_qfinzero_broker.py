@@ -20,10 +20,10 @@ import numpy as np
 
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import DatasetInfo
-from ktdeval_qfinzero.moments import Clock, day_of, moment_text
 from ktdeval_qfinzero.pmb.broker import Broker, rerun
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.log import state_of_log
+from ktdeval_qfinzero.timestamps import Clock, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/support/**/")))

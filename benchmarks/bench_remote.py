@@ -35,13 +35,14 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 from ktdeval.runner import RunFolder, local_run_path
+from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.journal import Said
-from ktdeval.runner.marks import EpisodeMark
 from ktdeval.runner.run_admin import EpisodeFilter, check_run, list_episodes
 from ktdeval.runner.run_manifest import RunManifest
-from ktdeval.tasks.spec import EpisodeSpec, Window
-from ktdeval.values.jsonio import dumps_pretty, sha256_hex
-from ktdeval.values.typed import to_plain
+from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
 
 BUCKET = "runs"
 RUN = "grid"

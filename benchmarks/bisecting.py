@@ -29,12 +29,12 @@ from ktdeval.masking.draws import round_significant
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.seen import SeenBooks
+from ktdeval.runner.shown_account import SeenBooks
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values.seeds import derive_seed
 from ktdeval_builtin.react import ReactAgent
-from ktdeval_ktdfin.step import EpisodeStage
 from ktdeval_ktdfin.task import KtdfinScene
+from ktdeval_ktdfin.trading_step import EpisodeStage
 
 CHANNELS = (
     "risk_check",

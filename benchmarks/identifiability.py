@@ -34,7 +34,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.intervals import wilson
 from ktdeval.trading.executor import settle
@@ -43,12 +43,12 @@ from ktdeval.trading.types import Account
 from ktdeval.values.seeds import derive_seed
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_deanon.certificate.evidence import Field
-from ktdeval_deanon.certificate.history import PublicHistory
-from ktdeval_deanon.certificate.matching import RandomAttacker, field_sets, weigh
-from ktdeval_ktdfin.day import MEASURE_NAMES
-from ktdeval_ktdfin.step import EpisodeStage, ResearchStep
+from ktdeval_deanon.certificate.lookup_attackers import RandomAttacker, field_sets, weigh
+from ktdeval_deanon.certificate.public_history import PublicHistory
+from ktdeval_ktdfin.market_day import MEASURE_NAMES
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
+from ktdeval_ktdfin.trading_step import EpisodeStage, ResearchStep
 
 PLUGINS = load_plugins()
 WINDOWS = ("W2", "W4", "W6", "W8", "W10")

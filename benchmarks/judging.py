@@ -9,8 +9,8 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_deanon.certificate.matching import TOP, AttackerGuess, RandomAttacker
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_deanon.certificate.lookup_attackers import TOP, AttackerGuess, RandomAttacker
 
 DATE_TOLERANCES = (5, 20, 60)
 """Trading days that a guessed date may be off (KTD-Fin §4.3, Appendix K); the first is that of

@@ -20,9 +20,9 @@ from typing import get_args
 import numpy as np
 
 from ktdeval.market import Instrument, MarketSnapshot, SnapshotMeta
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks import Window
-from ktdeval.values.typed import encode_canonical
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api import Window
+from ktdeval.values.typed_json import encode_canonical
 from ktdeval_gym.policy import Algorithm, read_policy
 from ktdeval_gym.rl.train import learn, policy_file
 from ktdeval_gym.simulation import TradingSimulation

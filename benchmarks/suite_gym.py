@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from figures import Figure, Scale
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.tasks import Window
+from ktdeval.task_api import Window
 
 TASK, DATA = "investorbench_msft_history", "synthetic_investorbench"
 LOOKBACK = 10
@@ -55,7 +55,7 @@ def figures(scale: Scale) -> list[Figure]:
 
 def portfolio_figure(scale: Scale) -> Figure:
     """Return the ratio of many portfolios at once to a single one, on a task of KTD-Fin."""
-    from ktdeval_gym.opening import OpenedTask, TaskChoice  # noqa: PLC0415
+    from ktdeval_gym.open_task import OpenedTask, TaskChoice  # noqa: PLC0415
     from ktdeval_gym.portfolio_vector import PortfolioVectorEnv  # noqa: PLC0415
     from ktdeval_gym.task_env import TaskEnv  # noqa: PLC0415
 

@@ -49,12 +49,12 @@ from ktdeval.masking.payload import (
     Price as Price,
     Shares as Shares,
 )
-from ktdeval.plugins.task_files import task_specs as task_specs
+from ktdeval.registry.task_files import task_specs as task_specs
 from ktdeval.stats.intervals import Interval as Interval
 from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, metric as metric
-from ktdeval.tasks.events import Event as Event
-from ktdeval.tasks.qa import QATask as QATask
-from ktdeval.tasks.scoring import (
+from ktdeval.task_api.events import Event as Event
+from ktdeval.task_api.qa import QATask as QATask
+from ktdeval.task_api.scoring import (
     AnswerRecord as AnswerRecord,
     Environment as Environment,
     Sample as Sample,
@@ -63,9 +63,9 @@ from ktdeval.tasks.scoring import (
     ScoreDefinition as ScoreDefinition,
     ScoringTask as ScoringTask,
 )
-from ktdeval.tasks.spec import EpisodeSpec as EpisodeSpec, Window as Window
-from ktdeval.tasks.task import Scene as Scene, Task as Task
-from ktdeval.tasks.traits import TaskTraits as TaskTraits
+from ktdeval.task_api.spec import EpisodeSpec as EpisodeSpec, Window as Window
+from ktdeval.task_api.task import Scene as Scene, Task as Task
+from ktdeval.task_api.traits import TaskTraits as TaskTraits
 from ktdeval.trading.ledger import Ledger as Ledger
 from ktdeval.trading.types import Order as Order, TradingConfig as TradingConfig
 from ktdeval.values.fields import option as option

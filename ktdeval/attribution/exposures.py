@@ -21,7 +21,8 @@ from ktdeval.attribution.panel import FACTOR_NAMES, check_rows, factor_panel
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue, csv_rows
+from ktdeval.values.files import csv_rows
+from ktdeval.values.strict_json import JsonValue
 
 NoteKind = Literal[
     "missing_exposure",

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:

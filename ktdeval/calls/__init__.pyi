@@ -2,7 +2,7 @@
 which of them are tried again.
 """
 
-from ktdeval.calls.addresses import (
+from ktdeval.calls.base_urls import (
     check_base_url as check_base_url,
     why_unreachable as why_unreachable,
 )
@@ -57,11 +57,11 @@ from ktdeval.calls.refusals import (
     refusal_of as refusal_of,
     retry_after_s as retry_after_s,
 )
-from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
-from ktdeval.calls.served import (
+from ktdeval.calls.reply_origin import (
     bare_model as bare_model,
     is_other_model as is_other_model,
     served_model as served_model,
     served_text as served_text,
 )
-from ktdeval.calls.stop import Fence as Fence, StopSignal as StopSignal
+from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
+from ktdeval.calls.stop_flag import Fence as Fence, StopSignal as StopSignal

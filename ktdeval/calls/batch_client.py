@@ -30,12 +30,12 @@ from ktdeval.calls.budget import Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
 from ktdeval.calls.client import CallSource, ClientSettings, EpisodeModel, ModelClient, PendingCall
 from ktdeval.calls.context import ContextExceeded
+from ktdeval.calls.pending_requests import WantedReply
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
 from ktdeval.calls.retry import RETRYABLE, Notify, is_retryable
-from ktdeval.calls.stop import Fence, StopSignal, no_fence
-from ktdeval.calls.wanted import WantedReply
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, sound
 

@@ -16,8 +16,9 @@ from ktdeval.calls.call_log import CallPosition
 from ktdeval.calls.record import KEY_DIGITS
 from ktdeval.errors import explained
 from ktdeval.stores.mirror import keep_file
-from ktdeval.values.jsonio import dumps_pretty, read_plain
-from ktdeval.values.typed import Value, decode_json, to_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import Value, decode_json, to_plain
 
 BATCHES = "batches.json"  #: Name of the file in a run's folder
 

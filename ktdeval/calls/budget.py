@@ -12,10 +12,10 @@ from typing import Literal, Protocol
 from ktdeval.calls.limiter import FairQueue
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
 from ktdeval.harness.messages import ModelRequest, Usage
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ktdeval.calls.database import Connection, primary_code
 from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
-from ktdeval.values.jsonio import Closing
+from ktdeval.values.files import Closing
 
 # Rows in memory and per transaction: a run that uses the cache waits at most for so many.
 _AT_ONCE = 500

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ktdeval.calls.call_parts import LOG_FILE as LOG_FILE, call_parts_at, call_record
+from ktdeval.calls.call_counts import EpisodeCalls, tally_episode
 from ktdeval.calls.database import (
     RECORD,
     CallDatabase,
@@ -27,10 +27,10 @@ from ktdeval.calls.database import (
 )
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import CacheEntry, CallRecord, Spent, pack
-from ktdeval.calls.tally import EpisodeCalls, tally_episode
+from ktdeval.calls.remote_call_log import LOG_FILE as LOG_FILE, call_parts_at, call_record
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
-from ktdeval.values.jsonio import Closing
+from ktdeval.values.files import Closing
 
 #: Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its
 #: key

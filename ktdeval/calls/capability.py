@@ -25,7 +25,7 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.protocols import decode, encode
 from ktdeval.masking.shortening import shorten
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 from ktdeval.values.yamlio import load_yaml
 
 #: Makes one model call, with retries, and raises ModelError where it failed for good

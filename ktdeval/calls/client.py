@@ -30,13 +30,13 @@ from ktdeval.calls.record import (
     is_cacheable,
     request_key,
 )
+from ktdeval.calls.reply_origin import is_other_model
 from ktdeval.calls.retry import Notify, RetryPolicy
-from ktdeval.calls.served import is_other_model
-from ktdeval.calls.stop import Fence, StopSignal, no_fence
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, Usage, sound
 from ktdeval.secrets.redaction import hide_keys
-from ktdeval.values.undo import undone_on_error
+from ktdeval.values.rollback import undone_on_error
 
 #: Failures that mean too many calls at once
 _THROTTLING = frozenset({"rate_limited", "overloaded"})

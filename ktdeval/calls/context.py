@@ -20,7 +20,7 @@ from ktdeval.calls.prompt_size import (
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Usage
 from ktdeval.harness.traits import model_traits
-from ktdeval.plugins.plugin_import import call_through
+from ktdeval.registry.plugin_import import call_through
 from ktdeval.values.yamlio import load_yaml
 
 KIND = "context_exceeded"  #: Kind of failure of a prompt that does not fit

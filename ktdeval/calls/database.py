@@ -34,10 +34,10 @@ from ktdeval.calls.record import (
     unpack,
 )
 from ktdeval.errors import StoreError
+from ktdeval.values.files import Closing, csv_rows, sync_folder
 from ktdeval.values.formats import check_version, format_version
-from ktdeval.values.jsonio import Closing, csv_rows, sync_folder
+from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.temporary import temporary_file
-from ktdeval.values.undo import undone_on_error
 
 #: `ktdr` in the header of the file: distinguishes it from an SQLite file of another application
 APPLICATION_ID = 0x6B746472

@@ -21,7 +21,8 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.messages import encodable
 from ktdeval.masking.shortening import shorten
 from ktdeval.secrets.redaction import hide_keys
-from ktdeval.values.jsonio import JsonValue, csv_rows, loads_strict
+from ktdeval.values.files import csv_rows
+from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval.values.yamlio import load_yaml
 
 LONGEST_QUOTE = 300  #: Longest quote of a provider's own words in a message, in characters

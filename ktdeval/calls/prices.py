@@ -18,8 +18,8 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness.messages import Usage
 from ktdeval.market.calendar import parse_day
 from ktdeval.values.fields import build, option, user_path
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import Value, to_plain
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, to_plain
 from ktdeval.values.yamlio import load_yaml
 
 NonNegative = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.harness.messages import ModelRequest
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.yamlio import load_yaml
 
 #: Bytes a token by kind of character, with the tokenizers that they were measured with

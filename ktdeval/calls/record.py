@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import zstandard
 
-from ktdeval.calls.tally import ANSWERED, ANSWERS, BATCHED, CACHED, REFUSED, tally_calls
+from ktdeval.calls.call_counts import ANSWERED, ANSWERS, BATCHED, CACHED, REFUSED, tally_calls
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import (
     USAGE_FIELDS,
@@ -28,8 +28,9 @@ from ktdeval.harness.messages import (
     encodable,
 )
 from ktdeval.harness.traits import model_traits
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
-from ktdeval.values.typed import converted, from_plain, to_plain
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.typed_json import converted, from_plain, to_plain
 
 __all__ = [
     "ANSWERED",

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval.values.strict_json import JsonValue, loads_strict
 
 READ_CHARS = 6_000  #: of a message; longer ones are cut before they are searched
 

@@ -27,7 +27,6 @@ from ktdeval.cards.compare import (
     card_difference as card_difference,
     value_difference as value_difference,
 )
-from ktdeval.cards.exported_words import card_words as card_words
 from ktdeval.cards.fields.basics import (
     Count as Count,
     Counts as Counts,
@@ -103,7 +102,6 @@ from ktdeval.cards.figures import (
     price_index as price_index,
     scheme_rows as scheme_rows,
 )
-from ktdeval.cards.folding import folded_texts as folded_texts
 from ktdeval.cards.report_rows import uncounted_tokens as uncounted_tokens
 from ktdeval.cards.reports import (
     figure_notes as figure_notes,
@@ -154,4 +152,6 @@ from ktdeval.cards.table import (
     tally as tally,
     word_grid as word_grid,
 )
+from ktdeval.cards.text_wrapping import folded_texts as folded_texts
+from ktdeval.cards.words_file import card_words as card_words
 from ktdeval.masking.lens import MaskKind as MaskKind

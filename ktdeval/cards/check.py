@@ -22,7 +22,7 @@ from ktdeval.cards.compare import (
     line_of,
     path_text,
 )
-from ktdeval.cards.derive import card_problems, card_type, derive_fields
+from ktdeval.cards.derived_fields import card_problems, card_type, derive_fields
 from ktdeval.cards.fields.basics import Problem, strict_json
 from ktdeval.cards.fields.certificate import ATTACHED as ATTACHED, NOTHING_HIDDEN
 from ktdeval.cards.fields.parts import NO_ATTACHMENT, Attachment
@@ -30,19 +30,19 @@ from ktdeval.cards.reports import scoring_report, trading_report
 from ktdeval.cards.schema import SCHEMA_FOLDER
 from ktdeval.cards.table import Report
 from ktdeval.errors import CardError, UsageError
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.values.fields import near_matches, user_path
-from ktdeval.values.first_bytes import READ, other_kind
+from ktdeval.values.file_signatures import READ, other_kind
+from ktdeval.values.files import read_plain
 from ktdeval.values.formats import check_stated
-from ktdeval.values.jsonio import (
+from ktdeval.values.strict_json import (
     MOST_LEVELS,
     JsonValue,
     dumps_canonical,
     dumps_pretty,
     loads_untrusted,
-    read_plain,
 )
-from ktdeval.values.typed import from_plain
+from ktdeval.values.typed_json import from_plain
 
 SomeCard = TypeVar("SomeCard", bound=Card)
 

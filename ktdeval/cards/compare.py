@@ -13,8 +13,8 @@ from itertools import zip_longest
 import msgspec
 
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.jsonio import JsonValue, dumps_pretty
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.typed_json import to_plain
 
 JsonPath = Sequence[str | int]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ktdeval.cards.derive import AnyCard, card_rows
+from ktdeval.cards.derived_fields import AnyCard, card_rows
 from ktdeval.cards.fields.cost import uncounted_tokens as unpaid_words
 from ktdeval.cards.fields.episodes import missing_notes
 from ktdeval.cards.table import Grid, Report, clean, word_grid

@@ -25,7 +25,7 @@ from ktdeval.cards.figures import (
 from ktdeval.cards.report_rows import absence_notes, assemble_report
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, share_of
 from ktdeval.stats.metric import never_in
-from ktdeval.tasks.unanswered import BOUNDS, bounds_words
+from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6

@@ -14,11 +14,12 @@ from typing import Any, get_args
 import msgspec
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
-from ktdeval.cards.derive import card_type
-from ktdeval.cards.exported_words import WORDS_FILE, with_tables, words_text
+from ktdeval.cards.derived_fields import card_type
 from ktdeval.cards.fields.basics import Figure
-from ktdeval.values.jsonio import dumps_pretty, write_atomic
-from ktdeval.values.typed import json_schema
+from ktdeval.cards.words_file import WORDS_FILE, with_tables, words_text
+from ktdeval.values.files import write_atomic
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import json_schema
 
 SCHEMA_FOLDER = Path(__file__).with_name("schema")
 #: Page of the docs with tables of words; only in a checkout

@@ -5,7 +5,7 @@ of them.
 from __future__ import annotations
 
 from ktdeval.cards.card import ScoringCard
-from ktdeval.cards.derive import assemble_card
+from ktdeval.cards.derived_fields import assemble_card
 from ktdeval.cards.fields.facts import ScoringFacts
 from ktdeval.cards.fields.sources import ScoringInputs, scoring_sources
 

@@ -14,10 +14,10 @@ from rich.text import Text
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import card_kinds
 from ktdeval.cards.figures import columns_of
-from ktdeval.cards.fitting import column_widths, fitted, indent_of
-from ktdeval.cards.folding import GAP, padded, wrapped
+from ktdeval.cards.narrow_tables import column_widths, fitted, indent_of
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean
+from ktdeval.cards.text_wrapping import GAP, padded, wrapped
 
 _CLAIM_WIDTH = 80  # columns: sentences are wrapped for reading
 

@@ -20,8 +20,10 @@ from msgspec import Meta, field
 from ktdeval.cards.fields.basics import Sha256
 from ktdeval.cards.signing_keys import PrivateKey, PublicKey
 from ktdeval.errors import SignatureError, explained
-from ktdeval.values.jsonio import file_sha256, loads_untrusted, read_plain, write_atomic
-from ktdeval.values.typed import Value, encode_canonical, from_plain
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import loads_untrusted
+from ktdeval.values.typed_json import Value, encode_canonical, from_plain
 
 SUFFIX = ".sig"  #: Ending of signature files, after the whole name of the signed file
 MOST_BYTES = 65_536  #: of a signature file

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktdeval.errors import SignatureError, StoreError, UsageError, explained
-from ktdeval.values.jsonio import read_plain, sha256_hex, write_atomic
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.hashes import sha256_hex
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

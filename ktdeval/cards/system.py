@@ -16,10 +16,10 @@ from typing import Any
 from ktdeval.cards.fields.facts import Evaluation
 from ktdeval.cards.fields.parts import FurtherModelPart
 from ktdeval.errors import UsageError
-from ktdeval.tasks.spec import EpisodeSpec, FurtherModel
+from ktdeval.task_api.spec import EpisodeSpec, FurtherModel
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import encode_canonical
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import encode_canonical
 
 #: Names with their values as canonical JSON, by name: a mapping that can be a key
 Settings = tuple[tuple[str, str], ...]

@@ -5,11 +5,11 @@ for.
 from __future__ import annotations
 
 from ktdeval.cards.card import TradingCard
-from ktdeval.cards.derive import assemble_card
+from ktdeval.cards.derived_fields import assemble_card
 from ktdeval.cards.fields.facts import TradingFacts
 from ktdeval.cards.fields.metrics import define_metrics
 from ktdeval.cards.fields.sources import CardInputs, trading_sources
-from ktdeval.values.told import Tell, tell_nobody
+from ktdeval.values.progress_reports import Tell, tell_nobody
 
 
 def build_card(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingCard:

@@ -28,7 +28,7 @@ from ktdeval.errors import KtdevalError, VerificationError
 
 if TYPE_CHECKING:
     from ktdeval.runner.verify import Verification
-    from ktdeval.values.jsonio import JsonValue
+    from ktdeval.values.strict_json import JsonValue
 
 
 def print_cards(paths: Sequence[Path]) -> None:

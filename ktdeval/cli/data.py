@@ -24,13 +24,13 @@ from ktdeval.cli.options import (
 )
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import UsageError
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.values.fields import stored_market
-from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.strict_json import dumps_pretty
 
 if TYPE_CHECKING:
     from ktdeval.market.snapshot import MarketSnapshot
-    from ktdeval.plugins.data_form import DataForm
+    from ktdeval.registry.data_form import DataForm
 
 
 @example("ktdeval data", "ktdeval data make synthetic --out my-market")

@@ -12,12 +12,12 @@ import click
 from ktdeval.cards import count
 from ktdeval.cli.options import inherited
 from ktdeval.cli.table import print_table
-from ktdeval.values.jsonio import JsonValue, dumps_pretty
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
 
 if TYPE_CHECKING:
     from ktdeval.market.findings import Finding
     from ktdeval.market.raw import RawMarket
-    from ktdeval.plugins.data_form import DataForm
+    from ktdeval.registry.data_form import DataForm
 
 
 def report_market(raw: RawMarket, as_json: bool) -> int:

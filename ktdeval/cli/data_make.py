@@ -25,8 +25,8 @@ from ktdeval.cli.options import (
 )
 from ktdeval.cli.table import params_of
 from ktdeval.errors import PluginError, UsageError
-from ktdeval.plugins.registry import Plugins
-from ktdeval.plugins.task_files import merge_layers
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.task_files import merge_layers
 from ktdeval.values.fields import build_params, near_matches, option
 from ktdeval.values.yamlio import load_yaml
 

@@ -13,25 +13,25 @@ from typing import Any
 import pandas as pd
 
 from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.card_list import Cards
 from ktdeval.cards.check import load_card
 from ktdeval.cards.fields.medians import spread_of
-from ktdeval.cards.several import Cards
 from ktdeval.cli.run import check_finished, run_shown
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.messages import Model, ModelRequest, Reply, ToolCall
 from ktdeval.harness.protocols import decode
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner.config import load_config, names_in
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run import DEFAULT_RUNS_FOLDER
 from ktdeval.runner.run_paths import local_run_path
 from ktdeval.runner.score import open_recorded_snapshot, open_run
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval.values.fields import near_matches, shown_path
-from ktdeval.values.jsonio import loads_strict
+from ktdeval.values.strict_json import loads_strict
 
 #: A model as a function: the whole conversation in, a reply or its text out
 Replies = Callable[[ModelRequest], Reply | str]

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from ktdeval.cli.examples import example
 from ktdeval.errors import PluginError, UsageError
-from ktdeval.plugins.registry import hint
+from ktdeval.registry.loading import hint
 from ktdeval.values.fields import near_matches
 
 

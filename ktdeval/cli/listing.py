@@ -32,10 +32,11 @@ from ktdeval.cli.table import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.hookspecs import COMPACT, Spec
-from ktdeval.plugins.discovery import find_entry_points
-from ktdeval.plugins.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
+from ktdeval.registry.discovery import find_entry_points
+from ktdeval.registry.loading import KINDS, PluginInfo, Plugins, count_of, load_plugins
 from ktdeval.values.fields import near_matches, to_mapping
-from ktdeval.values.jsonio import csv_rows, plain
+from ktdeval.values.files import csv_rows
+from ktdeval.values.strict_json import plain
 
 T = TypeVar("T")
 
@@ -232,7 +233,7 @@ def _show_metric(plugins: Plugins, name: str, as_json: bool) -> None:
 
 
 def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
-    from ktdeval.tasks.task import describe_task
+    from ktdeval.task_api.task import describe_task
 
     task = plugins.make_task(name)
     described = describe_task(task, plugins.tools(task.tools))

@@ -20,8 +20,8 @@ from ktdeval.cli.options import WORDS, grouped, open_plugins, run_options, write
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.hookspecs import Spec
-from ktdeval.plugins.registry import hint, hints
-from ktdeval.stores.shown import with_urls
+from ktdeval.registry.loading import hint, hints
+from ktdeval.stores.urls_in_output import with_urls
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell's script asks for words

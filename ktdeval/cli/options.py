@@ -20,11 +20,11 @@ from ktdeval.cli.completers import (
     complete_path,
     complete_words,
 )
-from ktdeval.plugins.registry import Plugins, hints, load_plugins
+from ktdeval.registry.loading import Plugins, hints, load_plugins
 from ktdeval.runner.config import RunConfig, is_list, load_config, names_in
 from ktdeval.values.addresses import Address, Parameters
 from ktdeval.values.fields import parse_assignments, user_path
-from ktdeval.values.jsonio import OutputKind, check_output
+from ktdeval.values.files import OutputKind, check_output
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -113,7 +113,7 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
     """Estimate a run and print it: facts, a table for each task and in total, assumptions, warnings."""
     from ktdeval.runner.estimate import estimate_run
     from ktdeval.runner.run import check_run_output
-    from ktdeval.values.typed import to_plain
+    from ktdeval.values.typed_json import to_plain
 
     check_run_output(config)
     estimate = estimate_run(config, open_plugins(config.plugin))

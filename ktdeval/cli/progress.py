@@ -26,10 +26,10 @@ from rich.text import Text
 
 from ktdeval.cards import clean
 from ktdeval.hookspecs import hookimpl
-from ktdeval.tasks import events
-from ktdeval.tasks.events import Event, SampleFinished, StepFinished
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.values.told import Tell, tell_nobody
+from ktdeval.task_api import events
+from ktdeval.task_api.events import Event, SampleFinished, StepFinished
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.values.progress_reports import Tell, tell_nobody
 
 _PLAIN_REPORTS = 10  # lines for each episode without a terminal
 _ROOMY = 100  # columns: wider terminals get longer bars

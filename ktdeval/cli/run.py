@@ -38,10 +38,10 @@ from ktdeval.runner.config import RunConfig, load_config
 from ktdeval.values.fields import shown_path, working_folder
 
 if TYPE_CHECKING:
-    from ktdeval.calls.stop import StopSignal
-    from ktdeval.plugins.registry import Plugins
+    from ktdeval.calls.stop_flag import StopSignal
+    from ktdeval.registry.loading import Plugins
     from ktdeval.runner.run import RunResult
-    from ktdeval.values.jsonio import JsonValue
+    from ktdeval.values.strict_json import JsonValue
 
 #: New objects between collections (some megabytes); Python's own threshold of 700 would collect
 #: every 16 steps
@@ -86,7 +86,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
     """
     from rich.console import Console
 
-    from ktdeval.calls.stop import StopSignal
+    from ktdeval.calls.stop_flag import StopSignal
     from ktdeval.cards import clean
     from ktdeval.cli.progress import CheckWaits, ProgressObserver
     from ktdeval.runner.run import execute_run, prepare_run

@@ -24,8 +24,8 @@ _SHOWN_FINDINGS = 100
 def list_runs(place: Path, as_json: bool, chosen: Mapping[str, Any]) -> None:
     """List the episodes of a run, or of all runs below a folder. `chosen`: as of `EpisodeFilter`."""
     from ktdeval.runner.run_admin import EpisodeFilter, list_episodes
-    from ktdeval.runner.trials import run_folders
-    from ktdeval.values.typed import to_plain
+    from ktdeval.runner.trial_count import run_folders
+    from ktdeval.values.typed_json import to_plain
 
     chosen_episodes = EpisodeFilter(**chosen)
     runs = run_folders([place])
@@ -68,7 +68,7 @@ def check_runs(place: Path, as_json: bool) -> None:
     is missing or damaged.
     """
     from ktdeval.runner.run_admin import check_run
-    from ktdeval.runner.trials import run_folders
+    from ktdeval.runner.trial_count import run_folders
 
     found: list[tuple[Path, RunFinding]] = []
     for run in run_folders([place]):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.values.jsonio import plain
+from ktdeval.values.strict_json import plain
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
@@ -94,7 +94,7 @@ def grid_lines(
     """
     # not at the top, since `ktdeval --help` imports this module
     from ktdeval.cards import clean
-    from ktdeval.cards.folding import aligned_lines, folded_lines
+    from ktdeval.cards.text_wrapping import aligned_lines, folded_lines
 
     shown = []
     for column in range(len(columns)):

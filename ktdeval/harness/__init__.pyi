@@ -13,13 +13,23 @@ from ktdeval.harness.agent import (
     ToolResult as ToolResult,
     joined as joined,
 )
+from ktdeval.harness.analyst_signals import (
+    ROLE_HEADING as ROLE_HEADING,
+    SIGNAL_FORM as SIGNAL_FORM,
+    SIGNALS as SIGNALS,
+    Signal as Signal,
+    StepSignals as StepSignals,
+    last_object as last_object,
+    read_signals as read_signals,
+    step_signals as step_signals,
+)
 from ktdeval.harness.arguments import (
     AssetArg as AssetArg,
     Bounds as Bounds,
     DayArg as DayArg,
     Length as Length,
 )
-from ktdeval.harness.forced import ask_forced as ask_forced, ask_in_words as ask_in_words
+from ktdeval.harness.forced_answers import ask_forced as ask_forced, ask_in_words as ask_in_words
 from ktdeval.harness.messages import (
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
     NO_TOOL as NO_TOOL,
@@ -38,11 +48,6 @@ from ktdeval.harness.messages import (
     Usage as Usage,
     with_distinct_ids as with_distinct_ids,
 )
-from ktdeval.harness.phases import (
-    decide_in_phases as decide_in_phases,
-    offered_tools as offered_tools,
-    research as research,
-)
 from ktdeval.harness.plain_schema import in_words as in_words
 from ktdeval.harness.reading import (
     is_no_arguments as is_no_arguments,
@@ -52,19 +57,14 @@ from ktdeval.harness.reading import (
     submission_object as submission_object,
     with_side_words as with_side_words,
 )
-from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
-from ktdeval.harness.signals import (
-    ROLE_HEADING as ROLE_HEADING,
-    SIGNAL_FORM as SIGNAL_FORM,
-    SIGNALS as SIGNALS,
-    Signal as Signal,
-    StepSignals as StepSignals,
-    last_object as last_object,
-    read_signals as read_signals,
-    step_signals as step_signals,
+from ktdeval.harness.research_then_submit import (
+    decide_in_phases as decide_in_phases,
+    offered_tools as offered_tools,
+    research as research,
 )
-from ktdeval.harness.smallest import smallest_value as smallest_value
-from ktdeval.harness.stance import (
+from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
+from ktdeval.harness.smallest_value import smallest_value as smallest_value
+from ktdeval.harness.stance_form import (
     HoldRule as HoldRule,
     Rebuild as Rebuild,
     StanceForm as StanceForm,
@@ -92,8 +92,8 @@ from ktdeval.harness.written_calls import (
     read_envelope as read_envelope,
     split_thought as split_thought,
 )
-from ktdeval.observation.recorded import shown_state as shown_state
-from ktdeval.observation.tables import (
+from ktdeval.observation.recorded_state import shown_state as shown_state
+from ktdeval.observation.state_tables import (
     as_object as as_object,
     rows_by_asset as rows_by_asset,
     table_rows as table_rows,

@@ -22,12 +22,12 @@ from ktdeval.masking.identities import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
 from ktdeval.observation.state import ObservedState
-from ktdeval.observation.tables import as_object
+from ktdeval.observation.state_tables import as_object
 from ktdeval.trading.constraints import RuleBreach
 from ktdeval.trading.executor import REJECTIONS
 from ktdeval.trading.types import Order, Scale
-from ktdeval.values.jsonio import DoubledFieldError, JsonValue, loads_unique
 from ktdeval.values.kinds import Schema
+from ktdeval.values.strict_json import DoubledFieldError, JsonValue, loads_unique
 
 SUBMIT_TOOL = "submit_action"
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}

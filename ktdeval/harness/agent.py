@@ -13,7 +13,7 @@ from ktdeval.observation.state import ObservedState
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import PROVENANCES, Action, Order, Provenance
 from ktdeval.values.fields import option
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, get_args
 
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.masking.lens import Lens
-from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.kinds import (
     Bounds as Bounds,
     Kind,
@@ -20,6 +19,7 @@ from ktdeval.values.kinds import (
 )
 from ktdeval.values.misfit import Misfit
 from ktdeval.values.records import kind_of
+from ktdeval.values.strict_json import JsonValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from jsonschema.exceptions import ValidationError
 
 from ktdeval.harness.messages import Reply
 from ktdeval.harness.plain_schema import in_words
-from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.kinds import Schema
+from ktdeval.values.strict_json import JsonValue
 
 CUT = "That reply was cut {where}, before its end: be shorter this time."
 MAX_PROBLEMS = 5

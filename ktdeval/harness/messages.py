@@ -14,7 +14,7 @@ from ktdeval.harness.streaming import Listener
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.shortening import shorten
 from ktdeval.observation.state import ObservedState
-from ktdeval.values.jsonio import MAX_DEPTH, JsonValue, is_nested_within
+from ktdeval.values.strict_json import MAX_DEPTH, JsonValue, is_nested_within
 
 MAX_REPLY_CHARS = 1 << 20
 MAX_REPLY_CALLS = 256

@@ -13,7 +13,7 @@ from ktdeval.errors import PluginError
 from ktdeval.harness.messages import Model, ModelRequest, Predictor
 from ktdeval.harness.traits import model_traits
 from ktdeval.market.snapshot import FloatArray
-from ktdeval.values.ties import places
+from ktdeval.values.tie_breaking import places
 
 
 class FactorHistory(NamedTuple):

@@ -30,8 +30,8 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.reading import is_no_arguments
 from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope, split_thought
-from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.kinds import Schema
+from ktdeval.values.strict_json import JsonValue
 
 
 def _rules_of(form: str) -> str:

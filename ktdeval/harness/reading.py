@@ -10,8 +10,8 @@ from typing import Any
 from ktdeval.harness.messages import Reply, ToolSpec
 from ktdeval.market import parse_code
 from ktdeval.masking import normalise
-from ktdeval.observation.tables import as_object
-from ktdeval.values.jsonio import loads_strict
+from ktdeval.observation.state_tables import as_object
+from ktdeval.values.strict_json import loads_strict
 
 
 def json_object(text: str) -> Mapping[str, Any]:

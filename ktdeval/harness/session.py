@@ -23,7 +23,6 @@ from ktdeval.harness.agent import (
     ToolResult,
     decision_problem,
 )
-from ktdeval.harness.clearance import LeakClearance
 from ktdeval.harness.messages import (
     Message,
     Model,
@@ -39,6 +38,7 @@ from ktdeval.harness.messages import (
 from ktdeval.harness.predictions import FactorHistory, Predictions, predictions_of
 from ktdeval.harness.reading import with_offered_names
 from ktdeval.harness.session_parts import NamedModel, SessionParts
+from ktdeval.harness.step_leak_guard import LeakClearance
 from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.harness.tools import call
 from ktdeval.harness.traits import model_traits
@@ -47,9 +47,10 @@ from ktdeval.trading.constraints import RuleBreach
 from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, CountsRecord
 from ktdeval.trading.types import DECIDED, Action
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue, sha256_hex
+from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.typed import Value
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value
 
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
 _Method = TypeVar("_Method", bound=Callable[..., Any])

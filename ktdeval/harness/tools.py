@@ -30,11 +30,11 @@ from ktdeval.harness.messages import ToolSpec
 from ktdeval.harness.reading import is_no_arguments
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import Payload
-from ktdeval.values.jsonio import DoubledFieldError, JsonValue, loads_unique
 from ktdeval.values.kinds import Kind
 from ktdeval.values.misfit import near_matches
 from ktdeval.values.records import object_schema
-from ktdeval.values.typed import joined_lines
+from ktdeval.values.strict_json import DoubledFieldError, JsonValue, loads_unique
+from ktdeval.values.typed_json import joined_lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ktdeval.errors import PluginError
 from ktdeval.values.fields import option
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 if TYPE_CHECKING:  # a manifest that declares traits must stay quick to import
     from ktdeval.harness.messages import ModelRequest

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ktdeval.values.jsonio import loads_strict
+from ktdeval.values.strict_json import loads_strict
 
 # Used only to find where a value ends, so it may accept a little more than JSON: NaN, and numbers
 # of any length. Strict parsing of the arguments comes later, in the harness.

@@ -21,7 +21,7 @@ from ktdeval.harness import (
 )
 from ktdeval.keyless.ordering import Row, standing
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 SUBMIT = "submit_action"
 

@@ -9,7 +9,7 @@ from ktdeval.harness.traits import ModelTraits
 from ktdeval.keyless.conversation import Call, Conversation
 from ktdeval.keyless.ordering import Row
 from ktdeval.keyless.portfolio import Intent
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 NO_ACCOUNT = "trades, and needs a task that shows an account and takes orders"
 """Why a model of rules can't act on a task that asks for something else."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ktdeval.values.ties import grouped, places
+from ktdeval.values.tie_breaking import grouped, places
 
 Row = Mapping[str, Any]  # one row of a table, by column name
 

@@ -1,7 +1,7 @@
 """Orders of a ranking: which holdings to sell, which names to buy, and at what weight. Uses
 figures, never labels.
 
-Names that no figure tells apart (`ktdeval.values.ties`) are treated alike: all are bought or none, at
+Names that no figure tells apart (`ktdeval.values.tie_breaking`) are treated alike: all are bought or none, at
 equal weights that share the positions which are left. As the next open may leave too little cash
 for the last orders, such names come first, and only if what there is before any sale suffices for
 all of them; else they wait.
@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from ktdeval.keyless.conversation import Conversation
 from ktdeval.keyless.ordering import Row
-from ktdeval.values.ties import first_of
+from ktdeval.values.tie_breaking import first_of
 
 Item = TypeVar("Item")
 

@@ -13,8 +13,8 @@ from ktdeval.keyless.model import KeylessModel, buyable, is_offered, table_colum
 from ktdeval.keyless.ordering import Row
 from ktdeval.keyless.params import TopParams
 from ktdeval.keyless.portfolio import Intent, Ranking, Sizing, rebalance
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.ties import first_of, grouped, places, whole_groups
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.tie_breaking import first_of, grouped, places, whole_groups
 
 MOST_COMPARED = 50  # names that one comparison takes
 LABEL = "predicted score"

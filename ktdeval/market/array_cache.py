@@ -25,8 +25,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.values.jsonio import content_hash, new_folder, sweep_new_folder
-from ktdeval.values.typed import Value
+from ktdeval.values.files import new_folder, sweep_new_folder
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.typed_json import Value
 
 View = TypeVar("View")
 Arrays = Mapping[str, npt.NDArray[Any]]

@@ -28,7 +28,7 @@ from ktdeval.market.snapshot import (
     NameSpell,
     board_of,
 )
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 RuleName = Literal[
     "limit_pct",

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.close import EPOCH, MICROSECOND, Close
-from ktdeval.values.jsonio import content_hash
+from ktdeval.values.hashes import content_hash
 
 if TYPE_CHECKING:
     import pyarrow as pa

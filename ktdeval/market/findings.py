@@ -13,7 +13,7 @@ import numpy as np
 
 from ktdeval.market.raw import RawMarket
 from ktdeval.market.snapshot import BoolArray
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 Severity = Literal["error", "warning", "info"]
 

@@ -31,16 +31,10 @@ from ktdeval.market.snapshot_tables import (
 )
 from ktdeval.market.venue import parse_venue
 from ktdeval.values.fields import to_mapping
+from ktdeval.values.files import read_plain
 from ktdeval.values.formats import check_version, format_version
-from ktdeval.values.jsonio import (
-    JsonObject,
-    JsonValue,
-    content_hash,
-    dumps_pretty,
-    loads_strict,
-    read_plain,
-    sha256_hex,
-)
+from ktdeval.values.hashes import content_hash, sha256_hex
+from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_pretty, loads_strict
 
 FORMAT = "ktdeval-snapshot"
 FORMAT_VERSION = format_version("market")

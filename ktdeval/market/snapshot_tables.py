@@ -12,8 +12,8 @@ import pyarrow as pa
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market.snapshot import DayArray
 from ktdeval.market.venue import Venue, parse_venue
-from ktdeval.values.bounded import open_parquet
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.size_limits import open_parquet
+from ktdeval.values.strict_json import JsonValue
 
 MANIFEST = "manifest.json"
 BARS = "bars.parquet"

@@ -70,9 +70,10 @@ from ktdeval.market.snapshot_tables import (
     read_texts,
     read_venues,
 )
-from ktdeval.values.bounded import open_parquet
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonValue, new_folder, sweep_new_folder
+from ktdeval.values.files import new_folder, sweep_new_folder
+from ktdeval.values.size_limits import open_parquet
+from ktdeval.values.strict_json import JsonValue
 
 _LIMIT_KINDS = {"special": bool, "upper": float, "lower": float}
 

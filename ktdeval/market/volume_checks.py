@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval.market.findings import Finding, finding_of
 from ktdeval.market.raw import BarTable, RawMarket
 from ktdeval.market.snapshot import BoolArray
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 _LEAST_BARS = 5
 _NEARLY_ALL = 0.95  # part of a code's bars

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ktdeval.masking.dates import WORD_HINTS
 from ktdeval.masking.text import lowered, normalise, places_of, touches_letter
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 _FULL = 6  # fewest letters of a full name that is always a date
 _SHORTEST = 4  # fewest letters of a full name that is a date in small letters

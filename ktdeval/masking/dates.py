@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ktdeval.masking.text import TextViews, lowered, normalise, places_of, touches_letter
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 Span = tuple[int, int]
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"

@@ -9,7 +9,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.identities import WITHHELD, identities_of
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import render_json
-from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval.values.strict_json import JsonValue, loads_strict
 
 
 class LeakGuard:

@@ -54,8 +54,8 @@ from ktdeval.masking.payload import (
 )
 from ktdeval.masking.rendering import PayloadRenderer, Prepared, parsed, prepare
 from ktdeval.masking.text import normalise
-from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.seeds import derive_seed
+from ktdeval.values.strict_json import JsonValue
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 _FOLDER = Path(__file__).parent
 ENTITY_WORDS = csv_rows(_FOLDER / "entity_words.csv")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from ktdeval.errors import PluginError
 from ktdeval.masking.draws import Part, round_significant
 from ktdeval.masking.shortening import cut_of
-from ktdeval.values.jsonio import JsonValue, dumps_compact
+from ktdeval.values.strict_json import JsonValue, dumps_compact
 
 if TYPE_CHECKING:
     Payload: TypeAlias = (
@@ -240,7 +240,7 @@ class DocumentRef(NamedTuple):
 
 class OwnFigure(NamedTuple):
     """A figure of the account, such as cash, rounded where prices are rebased and rounded. Of a
-    scene's account, which counts with prices as shown (`ktdeval.runner.seen`), it tells no more
+    scene's account, which counts with prices as shown (`ktdeval.runner.shown_account`), it tells no more
     than these.
     """
 

@@ -32,7 +32,7 @@ from ktdeval.masking.payload import (
     render_json,
     render_number,
 )
-from ktdeval.values.jsonio import JsonValue, dumps_compact, loads_strict
+from ktdeval.values.strict_json import JsonValue, dumps_compact, loads_strict
 
 _REFS = frozenset({AssetRef})
 _ASSET_OF = itemgetter(0)

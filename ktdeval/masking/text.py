@@ -20,7 +20,7 @@ from html import unescape
 from pathlib import Path
 from typing import TypeVar
 
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]|&#?[0-9A-Za-z]{1,8};"

@@ -1,6 +1,17 @@
 """Public names of observations: the state of a day as the mask shows it."""
 
-from ktdeval.observation.entries import (
+from ktdeval.observation.fills import Fill as Fill, fill_of as fill_of
+from ktdeval.observation.recorded_state import (
+    recorded_state as recorded_state,
+    shown_state as shown_state,
+)
+from ktdeval.observation.state import (
+    NOTHING_SHOWN as NOTHING_SHOWN,
+    ObservedState as ObservedState,
+    observe as observe,
+    state_of_values as state_of_values,
+)
+from ktdeval.observation.state_entries import (
     ObservedAccount as ObservedAccount,
     ObservedAsset as ObservedAsset,
     ObservedBar as ObservedBar,
@@ -11,18 +22,7 @@ from ktdeval.observation.entries import (
     ObservedPosition as ObservedPosition,
     first_number as first_number,
 )
-from ktdeval.observation.fills import Fill as Fill, fill_of as fill_of
-from ktdeval.observation.recorded import (
-    recorded_state as recorded_state,
-    shown_state as shown_state,
-)
-from ktdeval.observation.state import (
-    NOTHING_SHOWN as NOTHING_SHOWN,
-    ObservedState as ObservedState,
-    observe as observe,
-    state_of_values as state_of_values,
-)
-from ktdeval.observation.tables import (
+from ktdeval.observation.state_tables import (
     as_object as as_object,
     rows_by_asset as rows_by_asset,
     table_rows as table_rows,

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktdeval.masking.payload import render_number
-from ktdeval.observation.tables import ASSET
-from ktdeval.values.jsonio import loads_strict
+from ktdeval.observation.state_tables import ASSET
+from ktdeval.values.strict_json import loads_strict
 
 SECTIONS = ("candidates", "holdings", "history", "intraday")
 """Tables of figures of a state. Accounts, positions and orders count, so they stay exact."""

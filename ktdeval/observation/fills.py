@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ktdeval.observation.entries import ObservedOrder, first_number
 from ktdeval.observation.state import ObservedState
+from ktdeval.observation.state_entries import ObservedOrder, first_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import Payload
 from ktdeval.observation.compact import compacted, unpacked
-from ktdeval.observation.entries import (
+from ktdeval.observation.state_entries import (
     ObservedAccount,
     ObservedAsset,
     ObservedBar,
@@ -28,8 +28,8 @@ from ktdeval.observation.entries import (
     ObservedOutcome,
     ObservedPosition,
 )
-from ktdeval.observation.tables import as_object, rows_by_asset, table_rows
-from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval.observation.state_tables import as_object, rows_by_asset, table_rows
+from ktdeval.values.strict_json import JsonValue, loads_strict
 
 
 @dataclass(frozen=True)

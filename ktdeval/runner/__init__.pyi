@@ -1,6 +1,5 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
-from ktdeval.runner.beginnings import why_not_asked as why_not_asked
 from ktdeval.runner.call_checks import check_call_log as check_call_log
 from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
 from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapshot as open_snapshot
@@ -13,10 +12,6 @@ from ktdeval.runner.estimate import (
     estimate_run as estimate_run,
 )
 from ktdeval.runner.execute import EpisodeFactory as EpisodeFactory
-from ktdeval.runner.given_models import (
-    PlannedEpisodes as PlannedEpisodes,
-    evaluate_given as evaluate_given,
-)
 from ktdeval.runner.journal import (
     JournalEntry as JournalEntry,
     entry_type as entry_type,
@@ -28,6 +23,11 @@ from ktdeval.runner.model_checks import (
     card_claims as card_claims,
     unknown_model as unknown_model,
 )
+from ktdeval.runner.model_per_episode import (
+    PlannedEpisodes as PlannedEpisodes,
+    evaluate_given as evaluate_given,
+)
+from ktdeval.runner.model_readiness import why_not_asked as why_not_asked
 from ktdeval.runner.models import (
     own_model as own_model,
     split_model as split_model,
@@ -42,7 +42,7 @@ from ktdeval.runner.plan import (
     refuse_market as refuse_market,
     target_task_of as target_task_of,
 )
-from ktdeval.runner.register import registered_system as registered_system
+from ktdeval.runner.registered_system import registered_system as registered_system
 from ktdeval.runner.registration import (
     TRANSPORT as TRANSPORT,
     DrawnKey as DrawnKey,
@@ -101,7 +101,7 @@ from ktdeval.runner.score import (
     run_of as run_of,
     write_cards as write_cards,
 )
-from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
+from ktdeval.runner.trial_count import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import (
     RecordedModel as RecordedModel,
     Verification as Verification,
@@ -110,7 +110,7 @@ from ktdeval.runner.verify import (
     verify_card as verify_card,
     verify_records as verify_records,
 )
-from ktdeval.tasks.events import (
+from ktdeval.task_api.events import (
     CallDelayed as CallDelayed,
     CheckDelayed as CheckDelayed,
     EpisodeFailed as EpisodeFailed,

@@ -10,20 +10,20 @@ from typing import Any
 from ktdeval.calls.batch_client import BatchClient
 from ktdeval.calls.batch_file import BATCHES
 from ktdeval.calls.batches import batches_of
-from ktdeval.calls.stop import StopSignal
-from ktdeval.calls.wanted import NotAsked, WantedRequests
+from ktdeval.calls.pending_requests import NotAsked, WantedRequests
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import RunStop, StoreError, UsageError
 from ktdeval.harness.protocols import ProtocolModel
-from ktdeval.plugins.plugin_import import call_foreign, raised_by
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_foreign, raised_by
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.models import own_model
 from ktdeval.runner.rehearsal import FirstStep, by_task
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.tasks.events import BatchProgress, CheckDelayed
-from ktdeval.tasks.scoring import is_scoring
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.events import BatchProgress, CheckDelayed
+from ktdeval.task_api.scoring import is_scoring
+from ktdeval.task_api.spec import EpisodeSpec
 
 LOCAL_RUNNER = "local"
 

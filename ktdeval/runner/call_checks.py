@@ -6,20 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ktdeval.calls.call_counts import (
+    EpisodeCalls,
+    tally_calls,
+    tally_episode,
+    transcript_difference,
+)
 from ktdeval.calls.call_log import LOG_FILE, read_calls
-from ktdeval.calls.call_parts import call_record
 from ktdeval.calls.database import read_identity
-from ktdeval.calls.tally import EpisodeCalls, tally_calls, tally_episode, transcript_difference
+from ktdeval.calls.remote_call_log import call_record
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_evaluation
 from ktdeval.cards.compare import value_difference
 from ktdeval.cards.fields.calls import gather_calls
 from ktdeval.errors import CardError, StoreError
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner.journal import Said
 from ktdeval.runner.model_checks import manifest_problems
 from ktdeval.runner.remote.run_folder import MANIFEST, MARK, RunFolder
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.spec import EpisodeSpec
 
 _NOTHING = tally_episode(())
 _RESTORE = "restore the one that the run was begun with, or begin anew with another --out"

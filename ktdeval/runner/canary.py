@@ -41,9 +41,10 @@ from ktdeval.errors import ModelError, RunStop, StoreError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, encodable
 from ktdeval.runner.remote.run_folder import CANARY
 from ktdeval.stores.mirror import keep_file
-from ktdeval.values.jsonio import JsonValue, dumps_pretty, read_plain
+from ktdeval.values.files import read_plain
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 
 VERSION = 1  #: Version of record and questions: raise it with each change of either

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ktdeval.calls.context import LEAST_ROOM, Context, does_not_fit
 from ktdeval.calls.prompt_size import FEWEST_TOKENS
 from ktdeval.errors import UsageError
-from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.runner.measured_task import measure_task
 from ktdeval.runner.rehearsal import FirstStep, by_task, by_window
 

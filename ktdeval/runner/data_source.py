@@ -14,13 +14,14 @@ from ktdeval.market.documents import DOCUMENT_COLUMNS
 from ktdeval.market.manifest import FORMAT_VERSION, with_id
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.stores.cache_folder import cache_folder as cache_folder
-from ktdeval.tasks.scoring import needs_market
-from ktdeval.tasks.task import Task
+from ktdeval.task_api.scoring import needs_market
+from ktdeval.task_api.task import Task
 from ktdeval.values.fields import build_params, near_matches, stored_market, user_path
-from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
 
 
 def open_snapshot(
@@ -71,7 +72,8 @@ def _stored(folder: Path) -> MarketSnapshot:
 
 @lru_cache(maxsize=2)
 def _loaded_snapshot(
-    folder: Path, files: tuple[tuple[str, int, int, int, int], ...]
+    folder: Path,
+    files: tuple[tuple[str, int, int, int, int], ...],  # noqa: ARG001 - for the cache
 ) -> MarketSnapshot:
     return load_snapshot(folder, array_cache())
 

@@ -26,11 +26,11 @@ from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.models import session_models
 from ktdeval.runner.remote.run_folder import LEDGER
-from ktdeval.runner.seen import SeenBooks
-from ktdeval.tasks.events import StepFinished
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.tasks.task import Scene, Task
-from ktdeval.tasks.traits import task_traits
+from ktdeval.runner.shown_account import SeenBooks
+from ktdeval.task_api.events import StepFinished
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.task import Scene, Task
+from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.account import Settlement, open_account, value_minor
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import (
@@ -54,7 +54,7 @@ from ktdeval.trading.types import (
     TradingConfig,
 )
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 T = TypeVar("T")
 

@@ -18,15 +18,14 @@ from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.harness.messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.runner.batch import HOURS, batch_hours, check_batch, check_batch_calls
 from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import context_warnings
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.growth import growth_of
 from ktdeval.runner.journal import count_said
 from ktdeval.runner.measure import (
     ASSUMED,
@@ -40,6 +39,7 @@ from ktdeval.runner.measure import (
 from ktdeval.runner.measured_task import MeasuredTask, measure_task
 from ktdeval.runner.models import RunModel, choices, further_models, known_context, own_model
 from ktdeval.runner.plan import choose_tasks, make_plan
+from ktdeval.runner.plan_growth import growth_of
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import check_registered
 from ktdeval.runner.rehearsal import FirstStep, by_task, rehearse
@@ -55,10 +55,10 @@ from ktdeval.runner.run import (
 from ktdeval.runner.run_manifest import ANOTHER_RUN
 from ktdeval.runner.score import certificate_problem
 from ktdeval.runner.warm_ups import WarmUpRates, warm_up_lines, warm_up_rates
-from ktdeval.tasks.spec import Window
-from ktdeval.tasks.task import Task
+from ktdeval.task_api.spec import Window
+from ktdeval.task_api.task import Task
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 
 SCENARIOS = tuple(ASSUMED)  #: Low, typical and high, as in every `left`
 

@@ -14,8 +14,8 @@ from traceback import walk_tb
 
 from msgspec import structs
 
-from ktdeval.calls.stop import Fence, StopSignal, no_fence
-from ktdeval.calls.tally import CallCounter
+from ktdeval.calls.call_counts import CallCounter
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import (
     BudgetError,
@@ -30,16 +30,16 @@ from ktdeval.harness.messages import Model
 from ktdeval.harness.tools import Tool
 from ktdeval.hookspecs import COMPACT
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.runner.journal import Entry
 from ktdeval.runner.plan import target_task_of
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
-from ktdeval.tasks.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
-from ktdeval.tasks.scoring import ScoringTask, TargetTask, is_scoring
-from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
-from ktdeval.tasks.task import Task
+from ktdeval.task_api.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
+from ktdeval.task_api.scoring import ScoringTask, TargetTask, is_scoring
+from ktdeval.task_api.spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.task_api.task import Task
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 

@@ -21,11 +21,12 @@ from ktdeval.cards.fields.roles import add_roles
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.messages import Message, Reply, Usage
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.tasks.scoring import AnswerRecord
+from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.bounded import most_bytes
-from ktdeval.values.jsonio import Closing, JsonValue, open_plain, read_plain, sync_folder
-from ktdeval.values.typed import Value, decode_json, encode_canonical, from_plain
+from ktdeval.values.files import Closing, open_plain, read_plain, sync_folder
+from ktdeval.values.size_limits import most_bytes
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from_plain
 
 T = TypeVar("T")
 R = TypeVar("R")

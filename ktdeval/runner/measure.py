@@ -27,16 +27,16 @@ from ktdeval.harness.messages import NO_TOOL, ModelRequest, Reply, ToolCall, Too
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.calendar import window_rows
-from ktdeval.observation.tables import as_object
+from ktdeval.observation.state_tables import as_object
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.journal import Entry, JournalEntry
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.tasks.task import Task
-from ktdeval.tasks.traits import task_traits
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.task import Task
+from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 _VECTOR = base64.b64encode(b"\0\0\x80\x3f" + bytes(4 * 255)).decode()  # a 1 and 255 zeros
 Schema = Mapping[str, Any]  # a JSON Schema

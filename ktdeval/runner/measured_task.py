@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.runner.measure import (
     ASSUMED,
     CallLimits,
@@ -16,7 +16,7 @@ from ktdeval.runner.measure import (
 )
 from ktdeval.runner.rehearsal import FirstStep, by_window
 from ktdeval.runner.sampled_days import EstimatedMean, SampledDays
-from ktdeval.tasks.spec import Window
+from ktdeval.task_api.spec import Window
 
 Sizes = Mapping[str, Sequence[StepSize]]  # by scenario, of the measured steps
 _LOW, _TYPICAL, _HIGH = ASSUMED

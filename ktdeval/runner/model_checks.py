@@ -26,10 +26,10 @@ from ktdeval.cards.fields.parts import Provenance
 from ktdeval.cards.fields.provenance import LIBRARIES, unknown_version
 from ktdeval.errors import KtdevalError
 from ktdeval.harness.messages import as_remote
-from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.runner.run_manifest import RunManifest
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 OF_PYTHON = "python/"
 """Begins the name of a model that was given to `ktdeval.evaluate` as an object or a function. No

@@ -15,11 +15,11 @@ from ktdeval.errors import ConfigError, KtdevalError, UsageError
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.session_parts import NamedModel
 from ktdeval.harness.traits import agent_traits, model_traits
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner.config import RunConfig
-from ktdeval.tasks.spec import EpisodeSpec, FurtherModel
+from ktdeval.task_api.spec import EpisodeSpec, FurtherModel
 from ktdeval.values.fields import build, parse_assignments
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 
 @dataclass(frozen=True)

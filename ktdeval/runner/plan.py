@@ -17,24 +17,25 @@ from ktdeval.harness.messages import ToolProtocol
 from ktdeval.harness.traits import model_traits
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.models import own_model
 from ktdeval.runner.window_notes import missing_warm_ups
-from ktdeval.tasks.scoring import (
+from ktdeval.task_api.scoring import (
     ScoringTask,
     TargetTask,
     is_scoring,
     market_problem,
     needs_market,
 )
-from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
-from ktdeval.tasks.task import Task, describe_task
-from ktdeval.tasks.traits import task_traits
+from ktdeval.task_api.spec import EpisodeSpec, FurtherModel, Window
+from ktdeval.task_api.task import Task, describe_task
+from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:

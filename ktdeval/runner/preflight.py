@@ -10,10 +10,10 @@ from typing import Any
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.harness.messages import ModelRequest
 from ktdeval.harness.traits import model_traits
-from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.runner.rehearsal import FirstStep, ShownStep, by_task
-from ktdeval.tasks.scoring import is_scoring
+from ktdeval.task_api.scoring import is_scoring
 
 _FITTING = "builtin/"  # models of this machine that a refusal can name
 

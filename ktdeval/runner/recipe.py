@@ -19,7 +19,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.manifest import with_id
 from ktdeval.market.snapshot import BAR_FIELDS, FloatArray, MarketSnapshot
 from ktdeval.market.storage import save_snapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.values.fields import build, to_mapping
 from ktdeval.values.yamlio import load_yaml
 

@@ -13,11 +13,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.tasks.spec import EpisodeSpec, MaskKey, Window
+from ktdeval.task_api.spec import EpisodeSpec, MaskKey, Window
 from ktdeval.values.addresses import Arguments
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical, read_plain
-from ktdeval.values.typed import Value, decode_json, to_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value, decode_json, to_plain
 
 #: Parameters of calls that can't change what a model answers, so that they are free in a run
 TRANSPORT = ("timeout_s",)

@@ -27,7 +27,7 @@ from ktdeval.runner.measure import (
     size_of,
 )
 from ktdeval.runner.sampled_days import SampledDays, sample_days
-from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.task_api.spec import EpisodeSpec, Window
 
 
 class _RecordingModel(MeasuringModel):

@@ -13,15 +13,15 @@ from pathlib import Path
 from ktdeval.calls.budget import Allowance
 from ktdeval.calls.context import Context
 from ktdeval.calls.prices import FREE, Price
-from ktdeval.calls.stop import Fence, StopSignal, no_fence
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.cards.fields.cutoff import Cutoff, latest_cutoff, run_cutoff
 from ktdeval.cards.fields.parts import CutoffEntry, NoCutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.plugin_import import call_through
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_through
 from ktdeval.runner.batch import (
     ask_in_batches,
     check_batch,
@@ -29,12 +29,11 @@ from ktdeval.runner.batch import (
     check_batch_folder,
 )
 from ktdeval.runner.call_checks import check_call_log
+from ktdeval.runner.completion_marks import LogEntry, own_maker
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import check_context
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
-from ktdeval.runner.growth import Growth, grown_manifest, growth_of
-from ktdeval.runner.marks import LogEntry, own_maker
 from ktdeval.runner.models import (
     RunModel,
     choices,
@@ -45,6 +44,7 @@ from ktdeval.runner.models import (
     with_address,
 )
 from ktdeval.runner.plan import Plan, choose_tasks, in_turn, make_plan
+from ktdeval.runner.plan_growth import Growth, grown_manifest, growth_of
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
 from ktdeval.runner.rehearsal import rehearse
@@ -62,10 +62,12 @@ from ktdeval.runner.run_manifest import FurtherFacts, RunManifest
 from ktdeval.runner.run_paths import local_copy
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
 from ktdeval.stores.mirror import checked_url, is_url
-from ktdeval.tasks.events import EpisodeFinished, Event
-from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.task_api.events import EpisodeFinished, Event
+from ktdeval.task_api.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.values.fields import lasting_data, user_path
-from ktdeval.values.jsonio import JsonValue, check_output, content_hash
+from ktdeval.values.files import check_output
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 

@@ -13,10 +13,10 @@ from typing import Literal
 
 from ktdeval.calls.batch_file import BATCHES
 from ktdeval.calls.call_log import LOG_FILE
-from ktdeval.calls.call_parts import LOG_FOLDER
+from ktdeval.calls.remote_call_log import LOG_FOLDER
 from ktdeval.errors import StoreError
 from ktdeval.runner.call_checks import log_problems
-from ktdeval.runner.marks import EpisodeMark
+from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.remote.run_claim import LOCK_FOLDER, claim_folder, claim_url
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.remote.url_run import JOURNAL_FOLDER, EpisodeFiles, by_episode, remote_run_at
@@ -33,11 +33,11 @@ from ktdeval.runner.run_files import (
     TASK_FILES,
     TRANSCRIPT,
 )
-from ktdeval.stores.at_once import at_once
+from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.store import MissingKey, Stat, Store, open_store
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.values.jsonio import sha256_hex
-from ktdeval.values.typed import Value, decode_json
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.typed_json import Value, decode_json
 
 State = Literal["complete", "unfinished", "planned"]
 FindingKind = Literal["missing", "damaged", "half-written", "orphan"]

@@ -14,14 +14,15 @@ from ktdeval.calls.prices import FREE, PriceEntry
 from ktdeval.cards.fields.parts import CutoffEntry, NoCutoff
 from ktdeval.errors import StoreError, explained
 from ktdeval.market.calendar import parse_day
-from ktdeval.runner.marks import LogEntry
+from ktdeval.runner.completion_marks import LogEntry
 from ktdeval.runner.registration import ContentHash
 from ktdeval.stats.metric import RuleSet
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.values.addresses import Address, Arguments
+from ktdeval.values.files import read_plain
 from ktdeval.values.formats import check_version, format_version, stated_version
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, read_plain
-from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
 
 FORMAT = "run folder"
 MANIFEST_VERSION = format_version(FORMAT)

@@ -12,7 +12,7 @@ from ktdeval.errors import StoreError
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.remote.url_run import RemoteRun, remote_run, remote_run_at
 from ktdeval.runner.run_files import CARDS, MANIFEST
-from ktdeval.stores.at_once import at_once
+from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror import Mirror, is_url, open_mirror
 from ktdeval.values.user_input import user_path
 

@@ -11,13 +11,14 @@ import msgspec
 
 from ktdeval.cards.schema import field_docs, struct_types
 from ktdeval.harness.session import TranscriptEntry
+from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.journal import JournalEntry
-from ktdeval.runner.marks import EpisodeMark
 from ktdeval.runner.run_manifest import ManifestFile
-from ktdeval.tasks.scoring import AnswerRecord
+from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.jsonio import dumps_pretty, write_atomic
-from ktdeval.values.typed import Value, json_schema
+from ktdeval.values.files import write_atomic
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import Value, json_schema
 
 _FOLDER = Path(__file__).parent / "schema"
 _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title

@@ -18,7 +18,7 @@ from msgspec import structs
 
 import ktdeval
 from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.stop import Fence, no_fence
+from ktdeval.calls.stop_flag import Fence, no_fence
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evaluation, validate_card
 from ktdeval.cards.compare import card_difference, path_text
@@ -32,9 +32,9 @@ from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.cards.trading import build_card
 from ktdeval.errors import CardError, DataError, StoreError, UsageError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.plugins.registry import Plugins
-from ktdeval.plugins.task_files import task_specs
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.registry.task_files import task_specs
 from ktdeval.runner.call_checks import check_call_log, check_models
 from ktdeval.runner.canary import drift, load_record
 from ktdeval.runner.data_source import open_snapshot
@@ -44,19 +44,15 @@ from ktdeval.runner.run_manifest import DataSource
 from ktdeval.runner.scoring_episode import samples_of
 from ktdeval.stores.git import git_around
 from ktdeval.stores.mirror import keep_file
-from ktdeval.tasks.scoring import ScoringTask, is_scoring
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.tasks.task import Task
+from ktdeval.task_api.scoring import ScoringTask, is_scoring
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.task import Task
 from ktdeval.values.fields import to_mapping, user_path
-from ktdeval.values.jsonio import (
-    JsonValue,
-    content_hash,
-    dumps_pretty,
-    read_plain,
-    sha256_hex,
-)
-from ktdeval.values.told import Tell, tell_nobody
-from ktdeval.values.typed import from_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import content_hash, sha256_hex
+from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.typed_json import from_plain
 
 
 @cache  # what this process has imported stays as it was

@@ -23,11 +23,11 @@ from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.models import session_models
 from ktdeval.runner.remote.run_folder import ANSWERS
-from ktdeval.tasks.events import SampleFinished
-from ktdeval.tasks.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.events import SampleFinished
+from ktdeval.task_api.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
+from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonObject, JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical, loads_strict
 
 
 class AnswerForm(SubmissionForm):

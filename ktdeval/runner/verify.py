@@ -32,8 +32,8 @@ from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.runner.call_checks import call_findings, mark_difference
 from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
@@ -48,13 +48,15 @@ from ktdeval.runner.score import (
     open_run,
     run_of,
 )
-from ktdeval.tasks.scoring import is_scoring
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.tasks.task import Task
+from ktdeval.task_api.scoring import is_scoring
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonValue, file_sha256, read_plain
-from ktdeval.values.told import Tell, tell_nobody
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values.strict_json import JsonValue
 
 
 class RecordedModel:

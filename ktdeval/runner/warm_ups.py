@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from ktdeval.runner.measure import ASSUMED, NOTHING, CallLimits, StepRate, assumed_rates
 from ktdeval.runner.rehearsal import FirstStep, by_window
 from ktdeval.runner.window_notes import first_day_of_warm_up
-from ktdeval.tasks.spec import Window
-from ktdeval.tasks.task import Task
-from ktdeval.tasks.traits import task_traits
+from ktdeval.task_api.spec import Window
+from ktdeval.task_api.task import Task
+from ktdeval.task_api.traits import task_traits
 
 WarmUpRates = Mapping[Window | None, Mapping[str, StepRate]]
 """By window and scenario, what comes before the first step of an episode; None: an episode that has

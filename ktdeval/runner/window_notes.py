@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ktdeval.plugins.plugin_import import call_foreign
-from ktdeval.tasks.scoring import is_scoring
-from ktdeval.tasks.spec import EpisodeSpec, Window
-from ktdeval.tasks.task import Task
-from ktdeval.tasks.traits import task_traits
+from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.task_api.scoring import is_scoring
+from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.task_api.task import Task
+from ktdeval.task_api.traits import task_traits
 
 
 def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:

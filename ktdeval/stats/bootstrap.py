@@ -35,7 +35,7 @@ from ktdeval.stats.series import (
     simple_returns,
 )
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 from ktdeval.values.seeds import derive_seed
 
 Kind = Literal["mean", "ratio", "drawdown"]

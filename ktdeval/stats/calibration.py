@@ -38,7 +38,7 @@ from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import FunctionMetric, MetricValue, built_in
 from ktdeval.stats.series import Same, day_rows, defined, undefined
 from ktdeval.trading.ledger import Ledger, OrderRecord
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 IntArray = npt.NDArray[np.int64]
 #: Equal-width bins over [0, 1], the number of KTD-Fin Appendix G. A bin holds its lower edge; the

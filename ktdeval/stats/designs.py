@@ -24,7 +24,7 @@ import numpy.typing as npt
 from ktdeval.stats.distributions import student_probability, student_quantile
 from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import TRADING_DAYS, undefined
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 #: Windows whose correlation by shared days is at most this count as independent: one common day in
 #: twenty

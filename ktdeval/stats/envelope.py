@@ -32,7 +32,7 @@ from ktdeval.trading.executor import execute
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape, TradingDay
 from ktdeval.trading.types import Account, Order, Position, Side, TradingConfig
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 _TRIES = 8  #: Names drawn for one entry before it is given up
 

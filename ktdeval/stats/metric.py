@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ktdeval.errors import PluginError
-from ktdeval.values.jsonio import JsonValue, csv_rows
+from ktdeval.values.files import csv_rows
 from ktdeval.values.rules import RANGE, FilledText, Range as Range, is_range
-from ktdeval.values.typed import joined_lines
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import joined_lines
 
 if TYPE_CHECKING:
     from ktdeval.market.snapshot import MarketSnapshot

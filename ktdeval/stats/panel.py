@@ -31,7 +31,7 @@ from ktdeval.stats.series import (
 from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, Ledger, StepRecord
 from ktdeval.trading.types import DECIDED
 from ktdeval.values.fields import near_matches
-from ktdeval.values.typed import converted
+from ktdeval.values.typed_json import converted
 
 PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),

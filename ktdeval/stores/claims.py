@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import msgspec
 
 from ktdeval.errors import FencedError
-from ktdeval.stores.beats import Heartbeats, HolderId, below
+from ktdeval.stores.heartbeats import Heartbeats, HolderId, below
 from ktdeval.stores.store import MissingKey, Store, StoreUnavailable, checked_key
-from ktdeval.values.jsonio import Closing
-from ktdeval.values.typed import Value, decode_json, encode_canonical
+from ktdeval.values.files import Closing
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 
 _GENERATION = re.compile(r"(\d{4,})\.json")
 

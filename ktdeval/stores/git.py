@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ktdeval.errors import StoreError
-from ktdeval.values.jsonio import read_plain
+from ktdeval.values.files import read_plain
 
 _TIMEOUT_S = 120
 _MOST_SAID = 1000  # characters of what git said; it repeats paths after the reason

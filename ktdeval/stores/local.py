@@ -23,7 +23,7 @@ from ktdeval.stores.store import (
     checked_prefix,
     is_key,
 )
-from ktdeval.values.jsonio import open_plain, sync_folder
+from ktdeval.values.files import open_plain, sync_folder
 
 TEMPORARY_SUFFIX = ".new"  #: of temporary files, whose names begin with a dot
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})

@@ -11,11 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktdeval.errors import StoreError
-from ktdeval.stores.beats import Beat, Heartbeats, below
 from ktdeval.stores.claims import ClaimRecord
+from ktdeval.stores.heartbeats import Beat, Heartbeats, below
+from ktdeval.stores.shared_sum_log import (
+    Change,
+    ClosedEpoch,
+    Entry,
+    OpenGrant,
+    PackedEpoch,
+    SumState,
+)
 from ktdeval.stores.store import MissingKey, Store
-from ktdeval.stores.sum_log import Change, ClosedEpoch, Entry, OpenGrant, PackedEpoch, SumState
-from ktdeval.values.typed import T, decode_json
+from ktdeval.values.typed_json import T, decode_json
 
 _CLAIM = re.compile(r"(?P<unit>.+)/(?P<generation>\d{4,})\.json")
 _EPOCH = re.compile(r"(?P<epoch>\d{4,})/")

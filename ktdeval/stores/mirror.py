@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import StoreError, UsageError, explained
-from ktdeval.stores.at_once import at_once
 from ktdeval.stores.cache_folder import cache_folder
-from ktdeval.stores.shown import show_as
+from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.store import MissingKey, Stat, Store, checked_key, open_store
+from ktdeval.stores.urls_in_output import show_as
 from ktdeval.stores.versions import FileVersions
 from ktdeval.values.addresses import Address, secret_in
-from ktdeval.values.jsonio import dumps_pretty, read_plain, sha256_hex, write_atomic
-from ktdeval.values.typed import Value, decode_json
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import Value, decode_json
 
 Use = Literal["read", "run"]
 

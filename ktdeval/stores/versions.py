@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ktdeval.errors import StoreError
-from ktdeval.values.undo import undone_on_error
+from ktdeval.values.rollback import undone_on_error
 
 _BUSY_S = 60.0  #: Longest wait for another process that writes a file
 

@@ -25,9 +25,9 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.plugins.plugin_import import check_made
+from ktdeval.registry.plugin_import import check_made
 from ktdeval.stats.metric import Metric, MetricValue, range_problem
-from ktdeval.tasks.scoring import (
+from ktdeval.task_api.scoring import (
     AnswerRecord,
     Sample,
     Score,
@@ -35,17 +35,17 @@ from ktdeval.tasks.scoring import (
     TargetTask,
     needs_market,
 )
-from ktdeval.tasks.spec import EpisodeSpec, Window
-from ktdeval.tasks.task import Task
-from ktdeval.tasks.traits import task_traits
+from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.task_api.task import Task
+from ktdeval.task_api.traits import task_traits
 from ktdeval.testing.findings import ConformanceError
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.account import open_account
 from ktdeval.trading.market_tape import MarketRules
-from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.kinds import Schema
-from ktdeval.values.typed import encode_canonical, from_plain
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import encode_canonical, from_plain
 
 T = TypeVar("T")
 

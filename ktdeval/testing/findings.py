@@ -14,9 +14,9 @@ from typing import Any
 
 from ktdeval.errors import KtdevalError
 from ktdeval.hookspecs import Spec
-from ktdeval.plugins.author_code import place_of
-from ktdeval.plugins.plugin_import import one_line
-from ktdeval.values.typed import Value
+from ktdeval.registry.author_code import place_of
+from ktdeval.registry.plugin_import import one_line
+from ktdeval.values.typed_json import Value
 
 _OURS = Path(__file__).parents[1]
 _IN_A_FILE = re.compile(r"(/\S+\.ya?ml): (?:variants: )?([\w./-]+)")  # file and name in it

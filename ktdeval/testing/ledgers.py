@@ -9,8 +9,8 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness.messages import USAGE_FIELDS
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import from_plain
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import from_plain
 
 INITIAL_CASH_MINOR = 100_000_000
 

@@ -59,7 +59,7 @@ from ktdeval.trading.account import (
 from ktdeval.trading.market_tape import TradingDay
 from ktdeval.trading.terms import PPB, RATE_SCALE, Terms, cost, in_lots, worth_steps
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))
 # No message contains a number: a share count could be read as a security code, and under rescaled

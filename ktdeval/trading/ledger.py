@@ -22,8 +22,8 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.venue import FillRule
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.trading.types import Provenance, Scale, Status
-from ktdeval.values.jsonio import JsonObject
-from ktdeval.values.typed import Value
+from ktdeval.values.strict_json import JsonObject
+from ktdeval.values.typed_json import Value
 
 #: Integer as a column of a ledger file holds it
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]

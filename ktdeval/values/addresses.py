@@ -17,7 +17,7 @@ from ktdeval.values.misfit import Misfit
 from ktdeval.values.records import Record
 
 if TYPE_CHECKING:
-    from ktdeval.values.jsonio import JsonValue
+    from ktdeval.values.strict_json import JsonValue
 
 #: Prefixes that providers give their keys, before a long unbroken run of letters and digits
 KEY_PREFIXED = (

@@ -16,8 +16,8 @@ import msgspec
 
 import ktdeval
 from ktdeval.errors import KtdevalError, StoreError
-from ktdeval.values.jsonio import csv_rows
-from ktdeval.values.typed import decode_json
+from ktdeval.values.files import csv_rows
+from ktdeval.values.typed_json import decode_json
 
 
 @dataclass(frozen=True, slots=True)

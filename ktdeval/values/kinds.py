@@ -22,7 +22,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.values.misfit import Misfit, fits_64_bits, near_matches, shown
 
 if typing.TYPE_CHECKING:
-    from ktdeval.values.jsonio import JsonValue
+    from ktdeval.values.strict_json import JsonValue
 
 Schema = dict[str, Any]  #: a JSON Schema, whose rules have values of many types
 

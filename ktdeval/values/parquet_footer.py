@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktdeval.values.jsonio import open_plain
+from ktdeval.values.files import open_plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

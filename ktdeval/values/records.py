@@ -36,7 +36,7 @@ from ktdeval.values.kinds import (
 from ktdeval.values.misfit import MissingField, UnknownField
 
 if typing.TYPE_CHECKING:
-    from ktdeval.values.jsonio import JsonValue
+    from ktdeval.values.strict_json import JsonValue
 
 
 @dataclass(frozen=True)

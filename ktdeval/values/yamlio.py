@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ktdeval.errors import ConfigError, explained
-from ktdeval.values.jsonio import bounded_int, read_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.strict_json import bounded_int
 from ktdeval.values.yaml_nodes import (
     MOST_DEPTH,
     SCALARS,

@@ -153,7 +153,7 @@ def ktdeval_agents() -> list[Spec]:
     ]
     investor = Spec(
         "investor",
-        maker("ktdeval_agents.layered:make_investor"),
+        maker("ktdeval_agents.layered_memory:make_investor"),
         TEAMS["investor"],
         InvestorParams,
     )

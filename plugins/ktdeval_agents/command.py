@@ -24,9 +24,9 @@ from ktdeval.cli import JsonOptions, RunPath, example, options_of, print_grid
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
 from ktdeval.runner import RunFolder
-from ktdeval.values.jsonio import JsonValue, dumps_pretty
-from ktdeval.values.typed import from_plain
-from ktdeval_agents.prefix import ReusedPrefix, calls_with_prefix
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.typed_json import from_plain
+from ktdeval_agents.prompt_prefix import ReusedPrefix, calls_with_prefix
 
 NO_ROLE = "(no role)"
 _COUNTS = ("calls", "failed", "empty", "uncounted")

@@ -11,8 +11,8 @@ import msgspec
 from ktdeval.harness import Decision, label_key, submission_object
 from ktdeval.masking import shorten
 from ktdeval.observation import ObservedState, fill_of
-from ktdeval_agents.entries import ACCOUNT, Entry, entry_lines, latest
-from ktdeval_agents.graph import MemoryRule
+from ktdeval_agents.memory_entries import ACCOUNT, Entry, entry_lines, latest
+from ktdeval_agents.role_graph import MemoryRule
 
 REFLECTION_CHARACTERS = 600
 """Longest reflection that is remembered."""

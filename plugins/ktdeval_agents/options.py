@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ktdeval.errors import ConfigError
 from ktdeval.values.fields import near_matches
 from ktdeval_agents import TeamParams
-from ktdeval_agents.graph import Stage, Team
+from ktdeval_agents.role_graph import Stage, Team
 
 
 def with_options(team: Team, name: str, params: TeamParams) -> Team:

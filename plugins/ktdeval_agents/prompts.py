@@ -25,9 +25,9 @@ from ktdeval.harness import (
 )
 from ktdeval.observation import ObservedState, as_object
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_agents.figures import position_ratios
-from ktdeval_agents.graph import Role, Team
+from ktdeval_agents.computed_signals import position_ratios
 from ktdeval_agents.planner import CHOOSE
+from ktdeval_agents.role_graph import Role, Team
 
 Form = Literal["orders", "decisions", "answer"]
 """What a task asks for: orders, BUY, SELL or HOLD of each asset, or the answer to a question."""

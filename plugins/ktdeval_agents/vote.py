@@ -18,8 +18,8 @@ from ktdeval.harness import (
 )
 from ktdeval.trading import DECIDED
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
-from ktdeval.values.typed import from_plain
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import from_plain
 from ktdeval_agents import TEAMS, VoteParams
 from ktdeval_agents.election import elected
 from ktdeval_agents.recorded_vote import RecordedVote

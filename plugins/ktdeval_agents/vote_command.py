@@ -28,7 +28,7 @@ from ktdeval.errors import (
     explained,
 )
 from ktdeval.harness import Model
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import (
     PlannedEpisodes,
     RunConfig,
@@ -38,8 +38,9 @@ from ktdeval.runner import (
     open_run,
     verify_card,
 )
-from ktdeval.tasks import EpisodeSpec
-from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import filling
 from ktdeval_agents.recorded_vote import MODEL, BallotModel
 from ktdeval_agents.voters import Ballots, Voter, episode_key, open_voters, voter_labels

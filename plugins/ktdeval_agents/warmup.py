@@ -18,13 +18,13 @@ from ktdeval.harness import (
     stance_schema,
 )
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
-from ktdeval.values.jsonio import dumps_canonical
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import to_plain
 from ktdeval_agents.answers import Answers, read_answers
-from ktdeval_agents.entries import latest
-from ktdeval_agents.graph import MemoryRule
 from ktdeval_agents.memory import TeamMemory
+from ktdeval_agents.memory_entries import latest
 from ktdeval_agents.prompts import wordings
+from ktdeval_agents.role_graph import MemoryRule
 
 WARM_UP = "warm_up"
 """Role that decides on the days of a warm-up."""

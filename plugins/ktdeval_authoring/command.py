@@ -9,9 +9,9 @@ import click
 
 from ktdeval.cli import JsonOptions, OutputPath, example, flag, options_of, print_json
 from ktdeval.testing import Report, check_parts
-from ktdeval.values.typed import to_plain
-from ktdeval_authoring.render import check_name, chosen_parts, rendered, write_package
-from ktdeval_authoring.targets import plugins_of
+from ktdeval.values.typed_json import to_plain
+from ktdeval_authoring.checked_plugins import plugins_of
+from ktdeval_authoring.plugin_templates import check_name, chosen_parts, rendered, write_package
 
 
 @example("ktdeval plugin new my-lab --with task,model")

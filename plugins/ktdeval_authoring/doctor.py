@@ -21,9 +21,9 @@ from ktdeval.calls import PRICE_PACKAGE, Package, installed_version, read_price_
 from ktdeval.cards import listed_days
 from ktdeval.cli import terminal_width
 from ktdeval.errors import KtdevalError
-from ktdeval.plugins.registry import KINDS, load_plugins
+from ktdeval.registry.loading import KINDS, load_plugins
 from ktdeval.runner import cache_folder
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 
 State = Literal["ok", "absent", "broken"]
 

@@ -20,11 +20,11 @@ from ktdeval.attribution import FACTORS, factor_values, standardise
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, EpisodeFailure
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import RunConfig, evaluate, open_snapshot
 from ktdeval.stats import least_squares
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_board.entries import facets, seeds_of
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_board.board_entries import facets, seeds_of
 from ktdeval_board.rules import Baseline, Division, Rules
 
 _DATE_RANGE = re.compile(r"\d{4}-\d{2}-\d{2}:\d{4}-\d{2}-\d{2}")

@@ -13,8 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.trading import Provenance
 from ktdeval.values.addresses import AddressText
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import Value, to_plain
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, to_plain
 
 _PATTERNS = {
     "[a-z0-9-]": "lower-case letters, digits and dashes",

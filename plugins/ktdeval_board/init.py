@@ -15,19 +15,21 @@ from typing import Any, Literal
 
 from ktdeval.errors import ConfigError, UsageError, explained
 from ktdeval.market import MarketSnapshot, window_rows
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market
-from ktdeval.tasks import is_scoring, needs_market
+from ktdeval.task_api import is_scoring, needs_market
 from ktdeval.values.addresses import Address, Parameters, faults_in
 from ktdeval.values.fields import option, stored_market
-from ktdeval.values.jsonio import JsonValue, content_hash, write_atomic
+from ktdeval.values.files import write_atomic
+from ktdeval.values.hashes import content_hash
 from ktdeval.values.records import kind_of
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import temporary_folder
+from ktdeval_board.atomic_moves import Placement
 from ktdeval_board.baselines import first_day, train_coefficients
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.layout import SCHEMAS, path_segment
-from ktdeval_board.placement import Placement
-from ktdeval_board.reading import schema_texts
+from ktdeval_board.read_documents import schema_texts
 from ktdeval_board.rules import (
     ERRATA_FILE,
     RULES_FILE,

@@ -16,17 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import StoreError, explained
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import RunFolder
-from ktdeval.values.jsonio import JsonValue, dumps_pretty, write_atomic
+from ktdeval.values.files import write_atomic
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed import to_plain
+from ktdeval.values.typed_json import to_plain
+from ktdeval_board.atomic_moves import Placement
+from ktdeval_board.board_entries import Card, names_of
 from ktdeval_board.bundle import Bundle, BundleSource, Redactor, make_bundle
 from ktdeval_board.checking.files import WALKED, is_plain_folder
 from ktdeval_board.documents import RecordFile, Records, Stored
-from ktdeval_board.entries import Card, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
-from ktdeval_board.placement import Placement
 from ktdeval_board.rules import Division, Rules
 
 _PREFIX = ".submission-"

@@ -14,26 +14,26 @@ import msgspec
 
 from ktdeval.cards import PrivateKey, card_files, count, load_evaluation
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import Registrant, RunFolder, check_call_log, verify_card
 from ktdeval.values.fields import near_matches
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
+from ktdeval_board.board_entries import nearest_division
 from ktdeval_board.bundle import Bundle, Leak, Redactor
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.findings import Finding
-from ktdeval_board.claims import (
+from ktdeval_board.documents import Stored
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.rules import Rules, load_rules
+from ktdeval_board.signed import keys_of, signature_of
+from ktdeval_board.staging import ChosenCard, RecordsStorage, StagedBoard, StagedCard, staged_board
+from ktdeval_board.submitter_claims import (
     Claims,
     attempt_problems,
     missing_claims,
     submission_document,
     with_stand_ins,
 )
-from ktdeval_board.documents import Stored
-from ktdeval_board.entries import nearest_division
-from ktdeval_board.layout import BoardFolder
-from ktdeval_board.rules import Rules, load_rules
-from ktdeval_board.signed import keys_of, signature_of
-from ktdeval_board.staging import ChosenCard, RecordsStorage, StagedBoard, StagedCard, staged_board
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 from ktdeval.values.lazy import later, maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ktdeval.tasks import EpisodeOutcome, EpisodeSpec, RunningWorkers, WorkerJob
+    from ktdeval.task_api import EpisodeOutcome, EpisodeSpec, RunningWorkers, WorkerJob
 
 
 class ThreadRunner:
@@ -28,10 +28,10 @@ class ThreadRunner:
         execute: Callable[[EpisodeSpec], EpisodeOutcome],
         concurrency: int,
     ) -> list[EpisodeOutcome]:
-        """Run every spec once; see `ktdeval.tasks.Runner`."""
+        """Run every spec once; see `ktdeval.task_api.Runner`."""
         from concurrent.futures import ThreadPoolExecutor
 
-        from ktdeval.values.undo import undone_on_error
+        from ktdeval.values.rollback import undone_on_error
 
         if concurrency == 1 or len(specs) <= 1:
             return [execute(spec) for spec in specs]
@@ -44,7 +44,7 @@ class ThreadRunner:
                 return [future.result() for future in futures]
 
     def start_workers(self, job: WorkerJob) -> RunningWorkers:
-        """Start workers as processes of this machine; see `ktdeval.tasks.WorkersRunner`."""
+        """Start workers as processes of this machine; see `ktdeval.task_api.WorkersRunner`."""
         workers: RunningWorkers = maker("ktdeval_builtin.worker_processes:WorkerProcesses")(job)
         return workers
 

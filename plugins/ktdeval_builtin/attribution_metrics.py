@@ -32,7 +32,8 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.stats import Bootstrap, FunctionMetric, Metric, MetricValue, Same, newey_west_mean
 from ktdeval.trading import Ledger
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue, csv_rows
+from ktdeval.values.files import csv_rows
+from ktdeval.values.strict_json import JsonValue
 
 _SOURCE = "KTD-Fin §4.5; Carino 1999"
 _PAPER_FIT = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.harness import Decision, Message, Observation, StepSession, decide_in_phases
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 
 class ReactAgent:

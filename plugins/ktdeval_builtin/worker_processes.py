@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ktdeval.tasks import WITH_PARENT, WorkerJob
-from ktdeval.values.jsonio import make_folder
+from ktdeval.task_api import WITH_PARENT, WorkerJob
+from ktdeval.values.files import make_folder
 
 RESTARTS = 3  #: how often a worker that a signal has ended is started again
 _PATIENCE_S = 5.0  #: after which a worker that does not end is killed
@@ -34,7 +34,7 @@ class _WorkerProcess:
 
 
 class WorkerProcesses:
-    """Processes of a job; see `ktdeval.tasks.RunningWorkers`."""
+    """Processes of a job; see `ktdeval.task_api.RunningWorkers`."""
 
     def __init__(self, job: WorkerJob) -> None:
         """Start all workers."""

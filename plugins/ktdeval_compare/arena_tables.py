@@ -12,7 +12,7 @@ import pandas as pd
 
 from ktdeval.cards import TradingCard, system_labels
 from ktdeval.errors import CardError
-from ktdeval_compare.entrants import Entrant
+from ktdeval_compare.compared_cards import Entrant
 from ktdeval_compare.luck import card_value
 
 VOTE = "Vote"

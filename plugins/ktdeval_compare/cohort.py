@@ -20,16 +20,7 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.values.fields import option
 from ktdeval_compare.cohort_words import BASELINE, REASONS, BaselineColumn
 from ktdeval_compare.compare import TASK_FACETS
-from ktdeval_compare.declines import Declines, declines
-from ktdeval_compare.definitions import (
-    Definitions,
-    check_items,
-    cohort_definitions,
-    is_of,
-    item_path,
-)
-from ktdeval_compare.effects import check_counterparts
-from ktdeval_compare.entrants import (
+from ktdeval_compare.compared_cards import (
     Entrant,
     Values,
     check_same,
@@ -38,6 +29,15 @@ from ktdeval_compare.entrants import (
     load_entrants,
     training_seed,
 )
+from ktdeval_compare.declined_trades import Declines, declines
+from ktdeval_compare.definitions import (
+    Definitions,
+    check_items,
+    cohort_definitions,
+    is_of,
+    item_path,
+)
+from ktdeval_compare.effects import check_counterparts
 from ktdeval_compare.exposures import (
     CohortDifference,
     CohortSummary,

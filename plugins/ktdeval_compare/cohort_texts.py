@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from ktdeval_compare.cohort import BaselineRow, CohortReport
 from ktdeval_compare.cohort_words import BASELINE, LEGENDS, TITLES
-from ktdeval_compare.columns import (
+from ktdeval_compare.declined_trades import DeclinedShare
+from ktdeval_compare.exposures import FactorRow
+from ktdeval_compare.table_columns import (
     COUNT,
     UNDEFINED,
     VERDICT,
@@ -22,8 +24,6 @@ from ktdeval_compare.columns import (
     p_of,
     text,
 )
-from ktdeval_compare.declines import DeclinedShare
-from ktdeval_compare.exposures import FactorRow
 
 
 def cohort_parts(report: CohortReport) -> Iterator[Part]:

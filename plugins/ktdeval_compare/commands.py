@@ -22,8 +22,8 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.jsonio import dumps_pretty
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
 
 if TYPE_CHECKING:
     from ktdeval_compare import functions
@@ -136,7 +136,7 @@ def agents(cards: tuple[Path, ...], options: AgentsOptions) -> None:
     stand in place of cards.
     """
     from ktdeval_compare import functions
-    from ktdeval_compare.observations import table_among
+    from ktdeval_compare.variance_runs import table_among
 
     if not cards:
         raise UsageError(
@@ -356,9 +356,9 @@ def cutoff(cards: tuple[Path, ...], options: CutoffOptions) -> None:
     training data end; what it earns after them is what it can do.
     """
     from ktdeval_compare import functions
+    from ktdeval_compare.compared_cards import load_entrants
     from ktdeval_compare.cutoff import cutoff as find_decays
-    from ktdeval_compare.entrants import load_entrants
-    from ktdeval_compare.texts import cutoff_parts
+    from ktdeval_compare.report_texts import cutoff_parts
 
     dates: dict[str, str] = {}
     for given in options.cutoffs:
@@ -460,9 +460,9 @@ def power(cards: tuple[Path, ...], options: PowerOptions) -> None:
     come from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or
     more cards; without any, effects are in standard deviations.
     """
-    from ktdeval_compare.columns import lines_of
     from ktdeval_compare.plan_texts import power_parts
     from ktdeval_compare.power import PowerPlan, plan_report, spreads_of_cards
+    from ktdeval_compare.table_columns import lines_of
 
     spread = [options.window_sd, options.tracking_error]
     given = sum(value is not None for value in spread)

@@ -16,7 +16,7 @@ from ktdeval import stats
 from ktdeval.errors import CardError
 from ktdeval.stats import RankNull, never_in
 from ktdeval.values.fields import option
-from ktdeval_compare.entrants import (
+from ktdeval_compare.compared_cards import (
     MARKET_FACETS,
     Cell,
     DailyTable,

@@ -23,7 +23,7 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import (
     Bootstrap,
@@ -34,7 +34,7 @@ from ktdeval.stats import (
     ends_of_difference,
 )
 from ktdeval.trading import Ledger
-from ktdeval_compare.entrants import Entrant, Values, label, recorded_ledger
+from ktdeval_compare.compared_cards import Entrant, Values, label, recorded_ledger
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {

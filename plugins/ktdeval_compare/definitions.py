@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ktdeval.cards import no_match, split_patterns
 from ktdeval.errors import UsageError
-from ktdeval_compare.entrants import Entrant
+from ktdeval_compare.compared_cards import Entrant
 
 Definitions = Mapping[str, Sequence[str]]  #: Items of each cohort by its name
 

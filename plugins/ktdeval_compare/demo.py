@@ -18,7 +18,7 @@ from ktdeval.cli import (
     options_of,
     run_shown,
 )
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig
 
 RECALLING = "builtin/memory"
@@ -52,12 +52,12 @@ def demo(options: DemoOptions) -> None:
     that know nothing over the long window.
     """
     # not at the top, so that help is quick
-    from ktdeval.plugins.table_files import TableChoices
-    from ktdeval_compare.columns import lines_of
-    from ktdeval_compare.entrants import load_entrants
+    from ktdeval.registry.table_files import TableChoices
+    from ktdeval_compare.compared_cards import load_entrants
     from ktdeval_compare.luck import luck
     from ktdeval_compare.luck_texts import luck_parts
     from ktdeval_compare.paper_tables import paper_frame, table_of
+    from ktdeval_compare.table_columns import lines_of
     from ktdeval_compare.table_writing import write_table
 
     plugins = load_plugins()

@@ -17,9 +17,9 @@ from ktdeval.cards import System, system_labels
 from ktdeval.errors import CardError
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval.values.fields import option
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_compare.compare import NULL_DRAWS
-from ktdeval_compare.entrants import (
+from ktdeval_compare.compared_cards import (
     MARKET_FACETS,
     Cell,
     Entrant,

@@ -23,15 +23,7 @@ from ktdeval.stats import (
     overlap_correlation,
 )
 from ktdeval.values.fields import option
-from ktdeval_compare.courses import (
-    FIGURES,
-    Distances,
-    EpisodeCourse,
-    course_of,
-    distances,
-    parted_on,
-)
-from ktdeval_compare.entrants import (
+from ktdeval_compare.compared_cards import (
     MARKET_FACETS,
     Cell,
     Entrant,
@@ -44,6 +36,14 @@ from ktdeval_compare.entrants import (
     paired_cells,
     recorded_ledger,
     spans,
+)
+from ktdeval_compare.episode_distance import (
+    FIGURES,
+    Distances,
+    EpisodeCourse,
+    course_of,
+    distances,
+    parted_on,
 )
 
 # What two episodes of one window differ in.

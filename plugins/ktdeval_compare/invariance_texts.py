@@ -6,7 +6,10 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from ktdeval_compare.columns import (
+from ktdeval_compare.episode_distance import FIGURES, WORDS
+from ktdeval_compare.invariance import FigureRow, InvarianceReport
+from ktdeval_compare.mask_key_value import LEVELS, KeyReport, SpreadRow
+from ktdeval_compare.table_columns import (
     COUNT,
     UNDEFINED,
     Column,
@@ -18,9 +21,6 @@ from ktdeval_compare.columns import (
     text,
     unless_alone,
 )
-from ktdeval_compare.courses import FIGURES, WORDS
-from ktdeval_compare.invariance import FigureRow, InvarianceReport
-from ktdeval_compare.keys import LEVELS, KeyReport, SpreadRow
 
 _DIFFERS: Column[Any] = Column(
     "what differs", lambda row: str(WORDS["between"][row.between]), is_left=True

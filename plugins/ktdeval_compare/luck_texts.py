@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ktdeval_compare.columns import (
+from ktdeval_compare.exposures import FactorMeans
+from ktdeval_compare.luck import LuckReport, LuckRow, RankCorrelation
+from ktdeval_compare.table_columns import (
     UNDEFINED,
     Column,
     Part,
@@ -14,8 +16,6 @@ from ktdeval_compare.columns import (
     p_of,
     text,
 )
-from ktdeval_compare.exposures import FactorMeans
-from ktdeval_compare.luck import LuckReport, LuckRow, RankCorrelation
 
 _WIDEST = 50  #: Columns of exposures in all, in characters, before they are numbered
 

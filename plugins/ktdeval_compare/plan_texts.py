@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ktdeval_compare.columns import (
+from ktdeval_compare.power import PowerReport, SeedsRow, WindowReach
+from ktdeval_compare.table_columns import (
     Column,
     Part,
     figure,
@@ -14,7 +15,6 @@ from ktdeval_compare.columns import (
     text,
     unit_name,
 )
-from ktdeval_compare.power import PowerReport, SeedsRow, WindowReach
 
 _MOST_TESTS = 1000  #: Numbers of tests above this are not printed
 

@@ -31,7 +31,7 @@ from ktdeval_compare.compare import (
     pairs_needed,
     smallest_p,
 )
-from ktdeval_compare.entrants import Cell, left_out_notes, load_entrants, recorded_ledger
+from ktdeval_compare.compared_cards import Cell, left_out_notes, load_entrants, recorded_ledger
 
 _LARGEST_PLAN = EXACT_UP_TO
 _LARGEST_EFFECT = 64.0

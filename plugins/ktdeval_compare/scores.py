@@ -14,11 +14,11 @@ from ktdeval import stats
 from ktdeval.cards import ScoringCard, count, recorded_as, score_bounds_notes
 from ktdeval.errors import CardError, UsageError
 from ktdeval.runner import RunFolder, run_file
-from ktdeval.tasks import AnswerRecord, EpisodeSpec
+from ktdeval.task_api import AnswerRecord, EpisodeSpec
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import file_sha256
+from ktdeval.values.hashes import file_sha256
 from ktdeval_compare.compare import CompareOptions
-from ktdeval_compare.entrants import (
+from ktdeval_compare.compared_cards import (
     ScoringEntrant,
     by_task,
     check_same,

@@ -12,8 +12,8 @@ import pandas as pd
 
 from ktdeval.cards import ScoringCard, system_labels
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_compare.entrants import ScoringEntrant
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_compare.compared_cards import ScoringEntrant
 
 PARTS = ("tm", "pa", "ta")  #: scores of which the overall score is the mean
 _NONE = "no card of tool calling or planning here; run --tasks qfinzero_calling,qfinzero_planning"

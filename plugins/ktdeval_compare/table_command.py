@@ -22,8 +22,8 @@ from ktdeval.cli import (
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.plugins.registry import Plugins
-from ktdeval.plugins.table_files import Median, RuleSet, TableChoices
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.table_files import Median, RuleSet, TableChoices
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ import pandas as pd
 from ktdeval.cards import clean
 from ktdeval.cli import warn
 from ktdeval.masking import MASK_KINDS
-from ktdeval.plugins.table_files import PaperTable, Pivot
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_compare.columns import Part, Table, lines_of
+from ktdeval.registry.table_files import PaperTable, Pivot
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_compare.table_columns import Part, Table, lines_of
 
 UNDEFINED = "-"
 #: Format of a figure by how a column shows it

@@ -119,10 +119,13 @@ def _twins() -> list[Spec]:
     return [
         Spec(
             f"synthetic_{twin}",
-            maker("ktdeval_data.twins:make_twin", twin),
+            maker("ktdeval_data.synthetic_us_crypto:make_twin", twin),
             summary,
             ViewParams if twin == "views" else TwinParams,
-            extra={**extra, "make_with_files": maker("ktdeval_data.twins:make_with_files", twin)},
+            extra={
+                **extra,
+                "make_with_files": maker("ktdeval_data.synthetic_us_crypto:make_with_files", twin),
+            },
         )
         for twin, summary in TWINS
     ]

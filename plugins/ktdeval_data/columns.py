@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import categories, parse_code, place, with_places
-from ktdeval.values.bounded import open_parquet
 from ktdeval.values.fields import near_matches
-from ktdeval.values.first_bytes import GZIP, PARQUET, ZIP, other_kind
+from ktdeval.values.file_signatures import GZIP, PARQUET, ZIP, other_kind
+from ktdeval.values.size_limits import open_parquet
 from ktdeval.values.tables.kinds import is_workbook, kind_of
 from ktdeval.values.tables.text_files import first_bytes
 from ktdeval_data.reading.codes import code_in_name, code_in_title

@@ -56,18 +56,18 @@ from ktdeval_data.entities import read_entity_table
 from ktdeval_data.exchange_rates import convert
 from ktdeval_data.factors import factors_beside, factors_of_file
 from ktdeval_data.instruments import Listing, among, read_listing
-from ktdeval_data.members import (
+from ktdeval_data.membership import (
     index_codes,
     known_days,
     read_members,
     read_names,
     renumbered,
 )
-from ktdeval_data.our_units import in_shares, to_our_units
 from ktdeval_data.params import DocumentParams, LongParams
 from ktdeval_data.reading.days import parse_days
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.splits import apply_splits
+from ktdeval_data.unit_conversion import in_shares, to_our_units
 
 _FILES = (
     "bars",

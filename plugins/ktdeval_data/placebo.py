@@ -30,8 +30,8 @@ from ktdeval.market import (
     with_id,
 )
 from ktdeval.values.fields import near_matches, stored_market
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
 from ktdeval.values.seeds import derive_seed
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_data.params import (
     DEFAULT_BLOCK_DAYS,
     PLACEBO_VERSION,

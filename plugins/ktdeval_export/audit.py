@@ -20,8 +20,8 @@ from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import Lens, identities_of, normalise
 from ktdeval.secrets.forms import secret_forms
 from ktdeval.secrets.redaction import hide_secrets, secrets_of
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval_export.steps import TracedStep
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval_export.replayed_steps import TracedStep
 
 Scope = Literal["prompt", "answer"]
 

@@ -10,18 +10,11 @@ from typing import Any, Literal
 
 from ktdeval import __version__
 from ktdeval.errors import UsageError, VerificationError
-from ktdeval.plugins.registry import Plugins
-from ktdeval.tasks import is_scoring
-from ktdeval.values.jsonio import sha256_hex
+from ktdeval.registry.loading import Plugins
+from ktdeval.task_api import is_scoring
+from ktdeval.values.hashes import sha256_hex
 from ktdeval_export.audit import CHECKS, Auditor, Finding
 from ktdeval_export.evaluation_data import evaluation_use
-from ktdeval_export.measures import (
-    Measure,
-    Rows,
-    measure_of,
-    value_of_episode,
-    value_of_step,
-)
 from ktdeval_export.metadata import (
     AuditEntry,
     MeasureEntry,
@@ -30,7 +23,15 @@ from ktdeval_export.metadata import (
     RowEntry,
     SourceEntry,
 )
-from ktdeval_export.rows import (
+from ktdeval_export.replayed_steps import TracedEpisode, TracedStep, traced_episodes
+from ktdeval_export.row_figures import (
+    Measure,
+    Rows,
+    measure_of,
+    value_of_episode,
+    value_of_step,
+)
+from ktdeval_export.training_rows import (
     Dialect,
     PreferencePairs,
     RowConversation,
@@ -40,7 +41,6 @@ from ktdeval_export.rows import (
     talk_of_episode,
     talks_of_step,
 )
-from ktdeval_export.steps import TracedEpisode, TracedStep, traced_episodes
 
 LEAK = "the model wrote what the audit refuses"
 BELOW = "its figure is not good enough"

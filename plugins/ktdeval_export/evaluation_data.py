@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktdeval.tasks import EpisodeSpec, Window, is_scoring
-from ktdeval_export.steps import TracedEpisode
+from ktdeval.task_api import EpisodeSpec, Window, is_scoring
+from ktdeval_export.replayed_steps import TracedEpisode
 
 
 def evaluation_use(episode: TracedEpisode) -> str:

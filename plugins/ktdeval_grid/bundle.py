@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from ktdeval.cards import clean, dollars
-from ktdeval.values.jsonio import write_atomic
-from ktdeval_grid.outputs import CardsOutput
+from ktdeval.values.files import write_atomic
+from ktdeval_grid.output_kinds import CardsOutput
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.status import GridStatus, Tally
 from ktdeval_pages.assets import source_hash, stylesheet
-from ktdeval_pages.frame import content_security_policy, make_environment
+from ktdeval_pages.page_templates import content_security_policy, make_environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment

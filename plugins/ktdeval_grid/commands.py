@@ -23,16 +23,16 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches
-from ktdeval.values.typed import to_plain
+from ktdeval.values.typed_json import to_plain
 from ktdeval_grid.driver import Request
-from ktdeval_grid.launching import forecast
+from ktdeval_grid.launch_command import forecast
+from ktdeval_grid.launch_display import make_watcher
 from ktdeval_grid.layout import open_place
 from ktdeval_grid.plan_options import PLAN, RUN_NAMES, PlanOptions, plan_of_line
+from ktdeval_grid.printed_status import assumption_lines, estimate_lines, status_lines
 from ktdeval_grid.pruning import shipped_rules
-from ktdeval_grid.screen import assumption_lines, estimate_lines, status_lines
-from ktdeval_grid.shipped import shipped_plans
+from ktdeval_grid.shipped_plans import shipped_plans
 from ktdeval_grid.status import GridStatus, GridWatch, look, reader_of
-from ktdeval_grid.watchers import make_watcher
 
 _LOOK_S = 1.0
 _FOLDER = click.argument("folder", type=FilePath(), metavar="DIR")

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
-from ktdeval.plugins.registry import Plugins
-from ktdeval.tasks import WorkerJob
+from ktdeval.registry.loading import Plugins
+from ktdeval.task_api import WorkerJob
 from ktdeval.values.addresses import Address
-from ktdeval.values.typed import Value, decode_json, encode_canonical
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval_grid.launch_display import Watcher
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.plan import GridPlan
+from ktdeval_grid.printed_status import failure_lines
 from ktdeval_grid.processes import start_workers, wait_for
 from ktdeval_grid.records import (
     GRID,
@@ -31,9 +33,7 @@ from ktdeval_grid.records import (
     launch_end_key,
     launch_key,
 )
-from ktdeval_grid.screen import failure_lines
 from ktdeval_grid.status import GridStatus, look, now_utc, reader_of
-from ktdeval_grid.watchers import Watcher
 
 LOGS = "logs"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ktdeval.harness import model_traits
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import (
     RunConfig,
     TaskEstimate,
@@ -16,7 +16,7 @@ from ktdeval.runner import (
     estimate_run,
     own_model,
 )
-from ktdeval.tasks import Task
+from ktdeval.task_api import Task
 from ktdeval_grid.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.plan import GridPlan, System, systems
 from ktdeval_grid.pruning import pruned_by

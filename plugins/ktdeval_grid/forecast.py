@@ -10,15 +10,15 @@ import click
 from ktdeval.cli import flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.runner import why_not_asked
-from ktdeval.values.typed import encode_canonical
+from ktdeval.values.typed_json import encode_canonical
 from ktdeval_grid.driver import Request, read_request
 from ktdeval_grid.estimate import PlannedCell, estimate_grid
 from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.layout import GridPlace, open_place
-from ktdeval_grid.parts import CALLS_AT_ONCE
 from ktdeval_grid.plan import System, systems
 from ktdeval_grid.records import DONE, GRID
 from ktdeval_grid.status import load_record
+from ktdeval_grid.worker_runs import CALLS_AT_ONCE
 
 #: What identifies an episode of a grid besides its id: slug of the system, task, window, seed
 Known = tuple[str, str, str | None, int]

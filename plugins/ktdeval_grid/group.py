@@ -16,18 +16,22 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 COMMANDS = {
     LAUNCH: _in(
-        "launching", "launch", "Run a plan; the same command again resumes, and amends it."
+        "launch_command", "launch", "Run a plan; the same command again resumes, and amends it."
     ),
-    "worker": _in("worker", "worker", "Work on a grid, beside any number of other workers."),
+    "worker": _in(
+        "worker_command", "worker", "Work on a grid, beside any number of other workers."
+    ),
     "status": _in("commands", "status", "Show where a grid stands, once or as long as it runs."),
     "ctl": _in(
-        "steering", "ctl", "Pause, resume, retune, drop a model, try failed episodes again."
+        "ctl_command", "ctl", "Pause, resume, retune, drop a model, try failed episodes again."
     ),
-    "tables": _in("making", "tables", "Make tables and pages of what is finished, now and again."),
+    "tables": _in(
+        "tables_command", "tables", "Make tables and pages of what is finished, now and again."
+    ),
 }
 #: Commands that launches call
 _HIDDEN = {
-    "drive": _in("launching", "drive", "Drive a launch in the background."),
+    "drive": _in("launch_command", "drive", "Drive a launch in the background."),
     "forecast": _in("forecast", "forecast", "Estimate a launch."),
 }
 

@@ -8,7 +8,7 @@ import socket
 from itertools import count
 
 from ktdeval.errors import explained
-from ktdeval.values.jsonio import Closing
+from ktdeval.values.files import Closing
 from ktdeval.values.temporary import try_lock
 from ktdeval_grid.layout import GridPlace
 

@@ -18,9 +18,10 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.runner import RunConfig, split_model
 from ktdeval.values.addresses import Address, Arguments
 from ktdeval.values.fields import build, split_list
-from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.hashes import content_hash
 from ktdeval.values.records import fields_of
-from ktdeval.values.typed import Value, from_plain, to_plain
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_grid.pruning import PruneRule, shipped_rule
 

@@ -15,7 +15,7 @@ from ktdeval.runner import split_model
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_grid.plan import GridPlan, named_by, plan_of, split_outside
 from ktdeval_grid.pruning import shipped_rules
-from ktdeval_grid.shipped import plan_path, shipped_plans
+from ktdeval_grid.shipped_plans import plan_path, shipped_plans
 
 #: Options of `ktdeval run` that a plan has as fields of its own
 _OF_PLAN = (

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 from ktdeval.errors import PluginError, UsageError
-from ktdeval.plugins.plugin_import import call_through
-from ktdeval.plugins.registry import Plugins
-from ktdeval.tasks import RunningWorkers, WorkerJob, WorkersRunner
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_through
+from ktdeval.task_api import RunningWorkers, WorkerJob, WorkersRunner
 
 _TICK_S = 0.5
 

@@ -15,7 +15,7 @@ import msgspec
 
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.values.fields import near_matches
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 
 RULES = Path(__file__).parent / "rules.yaml"

@@ -21,8 +21,10 @@ from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval.observation import ObservedAsset, ObservedLimits, ObservedState
 from ktdeval.trading import Side
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import JsonValue, make_folder, read_plain, sha256_hex, write_atomic
-from ktdeval.values.typed import Value, decode_json, encode_canonical
+from ktdeval.values.files import make_folder, read_plain, write_atomic
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 from ktdeval_gym.params import ActionsParams
 
 MOST_BYTES = 64 << 20

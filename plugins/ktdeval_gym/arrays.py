@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ktdeval.errors import DataError, UsageError
 from ktdeval.observation import ObservedAsset, ObservedState
 from ktdeval_gym.actions import Decision, tradables
-from ktdeval_gym.opening import OpenedTask
+from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.policy import DECISIONS
 
 Observed = dict[str, npt.NDArray[Any]]

@@ -17,10 +17,11 @@ import yaml
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import Refusal, Tool
 from ktdeval.masking import Exact
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import RunConfig, make_plan
-from ktdeval.tasks import is_scoring
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, make_folder, write_atomic
+from ktdeval.task_api import is_scoring
+from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_gym.actions import RecordedCall
 
 TASK = "broker_session"

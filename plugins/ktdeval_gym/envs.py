@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
         "environments need gymnasium: pip install 'ktdeval[gym]'", name="gymnasium"
     ) from error
 
-from ktdeval_gym.making import (
+from ktdeval_gym.gymnasium_makers import (
     make_broker,
     make_ktdfin,
     make_ktdfin_vector,

@@ -10,9 +10,9 @@ import click
 
 from ktdeval.cli import OutputPath, config_option, example, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
-from ktdeval.values.jsonio import make_folder, write_atomic
+from ktdeval.values.files import make_folder, write_atomic
 from ktdeval.values.lazy import later
-from ktdeval_gym.asked import MarketChoice, TaskSource
+from ktdeval_gym.stepwise_episode import MarketChoice, TaskSource
 
 TEMPLATE = Path(__file__).with_name("openenv_template")
 _NAMES = {"Dockerfile.txt": "Dockerfile", "app.txt": "app.py", "init.txt": "__init__.py"}

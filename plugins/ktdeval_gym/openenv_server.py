@@ -13,8 +13,8 @@ from pydantic import Field
 from ktdeval import __version__
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.values.http_requests import AmbiguousRequestGuard
-from ktdeval.values.jsonio import dumps_canonical
-from ktdeval_gym.asked import AskedEpisode, EpisodeTurn, TaskSource
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval_gym.stepwise_episode import AskedEpisode, EpisodeTurn, TaskSource
 
 
 class Call(Action):  # type: ignore[misc]  # whose types are not read, so that it need not be installed

@@ -20,12 +20,13 @@ from ktdeval.errors import DataError, ProviderError, UsageError, explained
 from ktdeval.harness import HoldRule, ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import NO_ACCOUNT, SUBMIT, Conversation
 from ktdeval.market import FloatArray
-from ktdeval.tasks import Window
+from ktdeval.task_api import Window
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import read_plain, sha256_hex
-from ktdeval.values.typed import Value, decode_json
-from ktdeval_gym.choices import Algorithm
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.typed_json import Value, decode_json
 from ktdeval_gym.params import PolicyParams
+from ktdeval_gym.training_options import Algorithm
 
 Vector = npt.NDArray[np.float32]
 DECISIONS: tuple[Literal["SELL", "HOLD", "BUY"], ...] = (

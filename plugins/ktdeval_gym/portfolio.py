@@ -19,12 +19,12 @@ from ktdeval.harness import Decision as Decided, SubmissionForm
 from ktdeval.market import window_rows
 from ktdeval.observation import ObservedLimits, ObservedState
 from ktdeval.runner import EpisodeFactory
-from ktdeval.tasks import Window, task_traits
+from ktdeval.task_api import Window, task_traits
 from ktdeval.trading import Action, CountsRecord, Order, StepRecord, known_breaches
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_gym.actions import Decision, bounded, decided, moves, tradables
 from ktdeval_gym.arrays import Observed, TaskForm, cut_weight, form_of, observed, write_figures
-from ktdeval_gym.opening import NoModel, OpenedTask
+from ktdeval_gym.open_task import NoModel, OpenedTask
 
 _REASON = "action of the environment's agent"
 _DIGITS = 4  #: decimals of a weight that a task shows

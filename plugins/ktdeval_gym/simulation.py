@@ -14,10 +14,10 @@ import numpy.typing as npt
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
-from ktdeval.tasks import Task, Window, market_problem
+from ktdeval.task_api import Task, Window, market_problem
 from ktdeval.trading import MarketTape, Order, TradingConfig, open_account, settle
-from ktdeval_gym.choice import form_problem, span_problem
 from ktdeval_gym.policy import DECISIONS, Vector, scaled_features
+from ktdeval_gym.training_checks import form_problem, span_problem
 
 IntArray = npt.NDArray[np.int64]
 

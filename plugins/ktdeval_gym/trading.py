@@ -15,10 +15,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
-from ktdeval.tasks import Window
+from ktdeval.task_api import Window
 from ktdeval.trading import open_account
 from ktdeval_gym.actions import Decision
-from ktdeval_gym.kernel import Accounts, Kernel
+from ktdeval_gym.fill_kernel import Accounts, Kernel
 from ktdeval_gym.policy import DECISIONS, LIMIT, Vector
 from ktdeval_gym.recording import EpisodeWriter, no_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts

@@ -8,7 +8,7 @@ import gymnasium
 
 from ktdeval.market import window_rows
 from ktdeval.masking import AssetRef, DayRef, Lens, MaskConfig, MaskKind, Price
-from ktdeval.tasks import Window
+from ktdeval.task_api import Window
 from ktdeval_gym.trading import Info, TradingEnv, rendered
 
 

@@ -8,9 +8,9 @@ import msgspec
 
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Problem, Report, clean, word_grid
 from ktdeval_live.card_types import KIND, SCHEMA_FILE, LiveCard, LiveFigure, LiveInterval
+from ktdeval_live.difference_shape import doubts
 from ktdeval_live.evidence import PROVES
 from ktdeval_live.labels import labels_of, wide_words
-from ktdeval_live.shape import doubts
 
 
 def derive_live(card: LiveCard) -> LiveCard:

@@ -23,10 +23,11 @@ from ktdeval.cards import (
     Time,
     card_schema,
 )
-from ktdeval.values.jsonio import dumps_pretty, write_atomic
-from ktdeval.values.typed import Value
+from ktdeval.values.files import write_atomic
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import Value
 from ktdeval_live.evidence import Level
-from ktdeval_live.trust import TimeAuthority
+from ktdeval_live.time_authorities import TimeAuthority
 
 KIND = "live"
 SCHEMA_FILE = Path(__file__).with_name("live-card-v1.json")

@@ -7,16 +7,18 @@ from datetime import timedelta
 from itertools import pairwise
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values.jsonio import content_hash, dumps_pretty, read_plain
-from ktdeval.values.typed import to_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
 from ktdeval_live.chain import Begun, Chain, Entry as Link, Frozen, Joined
-from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import of_text
 from ktdeval_live.coverage import begun_files
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import PLAN
+from ktdeval_live.market_sessions import Schedule, fill_rules, schedule
 from ktdeval_live.plan import check_plan
-from ktdeval_live.sessions import Schedule, fill_rules, schedule
+from ktdeval_live.test_under_check import CheckedFolder
 
 _RULES = {PLAN: "plan", "schedules": "schedule", "base": "base"}
 

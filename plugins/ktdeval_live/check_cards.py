@@ -11,17 +11,17 @@ import msgspec
 from ktdeval.cards import load_card, value_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
-from ktdeval.values.jsonio import dumps_pretty
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
 from ktdeval_live.card_types import LiveCard
-from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import of_text
 from ktdeval_live.entries import Entry
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import CARDS
-from ktdeval_live.publishing import Publication, publications
+from ktdeval_live.publish_chain import Publication, publications
 from ktdeval_live.results import entry_result
-from ktdeval_live.settling import CardBasis, live_card
+from ktdeval_live.settle import CardBasis, live_card
+from ktdeval_live.test_under_check import CheckedFolder
 
 _RULE = "card"
 

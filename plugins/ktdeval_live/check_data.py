@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from ktdeval.errors import KtdevalError
 from ktdeval_live.chain import Entry as Link, Frozen
-from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import in_text, of_text
 from ktdeval_live.findings import Finding
-from ktdeval_live.increments import Increment
+from ktdeval_live.market_increments import Increment
+from ktdeval_live.test_under_check import CheckedFolder
 
 _RULE = "data"
 

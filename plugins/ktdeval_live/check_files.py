@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ktdeval.errors import KtdevalError
+from ktdeval_live.append_only_file import MOST_BYTES
 from ktdeval_live.chain import Chain, Decided, Frozen
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import STAMPS, LiveFolder
-from ktdeval_live.lines import MOST_BYTES
-from ktdeval_live.publishing import publications
+from ktdeval_live.publish_chain import publications
 
 _RULE = "file"
 _GIT = ".git"

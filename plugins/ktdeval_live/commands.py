@@ -19,20 +19,20 @@ from ktdeval.cli import (
     print_grid,
 )
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
-from ktdeval_live.ask import ask as ask_entry
-from ktdeval_live.begin import begin, join as join_test
+from ktdeval_live.ask_entrant import ask as ask_entry
 from ktdeval_live.clock import Clock, FileClock, SystemClock, in_text
+from ktdeval_live.consistency_runs import repeat_test
 from ktdeval_live.entries import Entry
 from ktdeval_live.evidence import PROVES
 from ktdeval_live.folder import LiveFolder
+from ktdeval_live.init_test import begin, join as join_test
 from ktdeval_live.page.build import live_page
 from ktdeval_live.page.write import site_folder, write_page
+from ktdeval_live.past_replay import replay_plan
 from ktdeval_live.plan import LivePlan, load_entrant, load_plan
 from ktdeval_live.processes import ProcessAsker, end_after
-from ktdeval_live.publishing import publish as publish_chain, publish_evidence, reveal
-from ktdeval_live.repeating import repeat_test
-from ktdeval_live.replaying import replay_plan
-from ktdeval_live.settling import differences, settle_test, shown_in_a_year, write_cards
+from ktdeval_live.publish_chain import publish as publish_chain, publish_evidence, reveal
+from ktdeval_live.settle import differences, settle_test, shown_in_a_year, write_cards
 from ktdeval_live.status import (
     agreement_row,
     excess_row,
@@ -42,8 +42,8 @@ from ktdeval_live.status import (
     status_rows,
 )
 from ktdeval_live.step import AT_ONCE, LiveStep, StepReport
-from ktdeval_live.trust import NOBODY, authority_words, load_trust
-from ktdeval_live.verifying import check_verified, verify_test
+from ktdeval_live.time_authorities import NOBODY, authority_words, load_trust
+from ktdeval_live.verify_test import check_verified, verify_test
 
 _FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from ktdeval.cards import clean
 from ktdeval.errors import explained
+from ktdeval_live.append_only_file import whole_lines
 from ktdeval_live.folder import CARDS, CHAIN, IGNORED, PLAN, PRIVATE, PUBLISHED, SITE, STAMPS
 from ktdeval_live.history import commit_order, committed
-from ktdeval_live.lines import whole_lines
 
 _GIT = ".git"
 _BEGUN_FOLDERS = ("schedules", "base")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError
 from ktdeval.harness import Model, ModelRequest, Reply
 from ktdeval.market import MarketSnapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import (
     DecidedStep,
     EpisodeFactory,
@@ -18,10 +18,11 @@ from ktdeval.runner import (
     describe_any,
     with_address,
 )
-from ktdeval.tasks import EpisodeSpec, Task, Window, is_scoring, task_traits
+from ktdeval.task_api import EpisodeSpec, Task, Window, is_scoring, task_traits
 from ktdeval.trading import StepRecord
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_live.chain import Chain, Decided, Gap
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.plan import Entrant, LivePlan

@@ -9,17 +9,17 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values.jsonio import read_plain
+from ktdeval.values.files import read_plain
+from ktdeval_live.append_only_file import MOST_BYTES
 from ktdeval_live.chain import Chain, Decided, Entry, Frozen, Gap
 from ktdeval_live.clock import in_text, of_text
 from ktdeval_live.entries import Entry as LiveEntry
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import CHAIN, PUBLISHED, LiveFolder
 from ktdeval_live.history import commit_order, committed
-from ktdeval_live.lines import MOST_BYTES
-from ktdeval_live.publishing import Publication, publication_problems, publications
-from ktdeval_live.stamps import stamp_sha256, stamp_time
-from ktdeval_live.trust import TrustedRoots
+from ktdeval_live.publish_chain import Publication, publication_problems, publications
+from ktdeval_live.time_authorities import TrustedRoots
+from ktdeval_live.time_stamps import stamp_sha256, stamp_time
 
 RULE = "published"
 Level = Literal["claimed", "claimed (own authority)", "pushed", "stamped"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ktdeval_live.bounds import MOST_WIDTH, are_too_wide
 from ktdeval_live.card_types import Label, LiveCard, ResultPart
+from ktdeval_live.missing_decision_bounds import MOST_WIDTH, are_too_wide
 
 FEW_DAYS = 20
 """Counted days below which a card says that they are few."""

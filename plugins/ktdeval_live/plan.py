@@ -17,8 +17,9 @@ from ktdeval.errors import ConfigError, KtdevalError
 from ktdeval.market import parse_day
 from ktdeval.values.addresses import Address, Arguments, GitAddress
 from ktdeval.values.fields import near_matches, user_path
-from ktdeval.values.jsonio import content_hash, read_plain
-from ktdeval.values.typed import Value, from_plain, to_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]

@@ -5,7 +5,7 @@ A day of fills counts as missing if there was no decision before it. Three answe
 * **held**: positions stay, as the account really does;
 * **flat**: the day's return is 0, as if the entrant had been in cash for it;
 * **bounds**: the best and the worst that the missing decision could have made of the time until the
-  next one's orders fill (`ktdeval_live.bounds`).
+  next one's orders fill (`ktdeval_live.missing_decision_bounds`).
 
 Days of the shadow period are recorded and not counted.
 """
@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.trading import StepRecord, TradingConfig
-from ktdeval_live.bounds import AccountMoves, return_bounds
 from ktdeval_live.chain import Chain, Frozen
 from ktdeval_live.entries import DayAnswer, Entry, EntryEpisode, answers
 from ktdeval_live.folder import LiveFolder
+from ktdeval_live.missing_decision_bounds import AccountMoves, return_bounds
 
 
 @dataclass(frozen=True)

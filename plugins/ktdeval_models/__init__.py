@@ -135,12 +135,12 @@ def _keyless_models() -> Sequence[Spec]:
         ),
         Spec(
             "builtin/recall",
-            maker("ktdeval_models.counting:RecallModel"),
+            maker("ktdeval_models.word_counting:RecallModel"),
             "Learns from the memories in its prompt what came of news: for agents with a memory",
         ),
         Spec(
             "builtin/tally",
-            maker("ktdeval_models.counting:TallyModel"),
+            maker("ktdeval_models.word_counting:TallyModel"),
             "Takes the side of most desks of synthetic_views",
         ),
         Spec(

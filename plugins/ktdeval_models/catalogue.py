@@ -39,7 +39,7 @@ from ktdeval.keyless import (
     table_columns,
 )
 from ktdeval.values.fields import near_matches
-from ktdeval.values.ties import whole_groups
+from ktdeval.values.tie_breaking import whole_groups
 from ktdeval_models.chaos import ChaosModel
 from ktdeval_models.params import (
     ChaosParams,

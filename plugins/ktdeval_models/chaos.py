@@ -16,8 +16,8 @@ import numpy as np
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
 from ktdeval.keyless import SUBMIT, Conversation
-from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.seeds import derive_seed
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_models.params import ChaosParams
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ktdeval.keyless import Conversation, Intent, Ranking, Row, Sizing, rebalance, table_columns
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_models.catalogue import RankModel
 from ktdeval_models.params import MemoryParams

@@ -27,9 +27,9 @@ from ktdeval.keyless import (
     table_columns,
     worth,
 )
-from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.ties import whole_groups
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.tie_breaking import whole_groups
 from ktdeval_models.params import RandomParams
 
 SCREENS = (

@@ -14,7 +14,8 @@ from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, TranscriptEntry
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
 
 
 class ReplayModel:

@@ -12,8 +12,10 @@ import msgspec
 from ktdeval.errors import ConfigError, ModelError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, read_plain, sha256_hex
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import parse_yaml
 from ktdeval_models.params import ScriptParams
 

@@ -12,7 +12,7 @@ import click
 
 from ktdeval.cli import JsonOptions, OutputPath, config_option, example, flag, options_of
 from ktdeval_qlib import FOLDER
-from ktdeval_qlib.choices import Device, Label
+from ktdeval_qlib.training_options import Device, Label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,6 @@ def qlib(models: tuple[str, ...], options: QlibOptions, **market: Any) -> None:
     --model qlib/lightgbm --tasks blinded_open_research. All but qlib/linear need the extra `qlib`;
     a card of a trained model is verified without it.
     """
-    from ktdeval_qlib.trainings import train_models  # not at the top, so that help is quick
+    from ktdeval_qlib.train_baselines import train_models  # not at the top, so that help is quick
 
     train_models(models, options, market)

@@ -18,15 +18,16 @@ from ktdeval.errors import DataError, UsageError, explained
 from ktdeval.harness import ModelTraits
 from ktdeval.keyless import TopModel
 from ktdeval.market import FloatArray
-from ktdeval.tasks import Window
+from ktdeval.task_api import Window
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import file_sha256, read_plain, sha256_hex
-from ktdeval.values.typed import Value, decode_json
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import file_sha256, sha256_hex
+from ktdeval.values.typed_json import Value, decode_json
 from ktdeval_qlib import TrainedParams
-from ktdeval_qlib.choices import Device, Label
+from ktdeval_qlib.model_files import Predictor, load
 from ktdeval_qlib.recipes import FACTORS, recipes
 from ktdeval_qlib.samples import Scaler, Segments, step_input
-from ktdeval_qlib.stored import Predictor, load
+from ktdeval_qlib.training_options import Device, Label
 
 DESCRIPTION = "trained.json"
 LOG = "log.json"

@@ -21,10 +21,10 @@ import numpy as np
 
 from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_qlib.choices import Device
 from ktdeval_qlib.samples import Layout, Norm
+from ktdeval_qlib.training_options import Device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -286,7 +286,7 @@ def _class_of(recipe: Recipe, device: Device) -> Any:
     try:
         class_ = getattr(importlib.import_module(module), name)
         if recipe.repair:
-            repair = getattr(importlib.import_module("ktdeval_qlib.repairs"), recipe.repair)
+            repair = getattr(importlib.import_module("ktdeval_qlib.pyqlib_fixes"), recipe.repair)
             if recipe.network:
                 class_ = type(name, (repair, class_), {"network": recipe.network})
             else:

@@ -21,7 +21,7 @@ from ktdeval.attribution import FACTOR_NAMES, FACTORS, factor_panel
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import BoolArray, DayArray, FloatArray, MarketSnapshot, parse_day
 from ktdeval.values.seeds import derive_seed
-from ktdeval_qlib.choices import Label
+from ktdeval_qlib.training_options import Label
 
 LABELS: Mapping[Label, str] = {
     "qlib": (

@@ -17,12 +17,13 @@ from scipy.stats import rankdata
 from ktdeval.errors import UsageError
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import least_squares, newey_west_mean
-from ktdeval.values.jsonio import content_hash, file_sha256, make_folder, write_atomic
+from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.hashes import content_hash, file_sha256
 from ktdeval.values.lazy import later
 from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed import encode_canonical, to_plain
-from ktdeval_qlib.choices import Device
+from ktdeval.values.typed_json import encode_canonical, to_plain
 from ktdeval_qlib.model import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
+from ktdeval_qlib.model_files import Predictor, load, save
 from ktdeval_qlib.recipes import Estimator, Progress, Recipe
 from ktdeval_qlib.samples import (
     Samples,
@@ -32,7 +33,7 @@ from ktdeval_qlib.samples import (
     sequences,
     shuffled_labels,
 )
-from ktdeval_qlib.stored import Predictor, load, save
+from ktdeval_qlib.training_options import Device
 
 FEWEST_NAMES = 3  #: with a label on a day, for a rank correlation
 _Z95 = 1.959963984540054

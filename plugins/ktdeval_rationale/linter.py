@@ -31,7 +31,7 @@ from ktdeval.masking import (
 )
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
-from ktdeval_rationale.phrases import (
+from ktdeval_rationale.memory_phrases import (
     NAME,
     SECTOR,
     TIME,

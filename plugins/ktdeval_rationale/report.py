@@ -11,11 +11,11 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market
 from ktdeval.stats import MASK_FACTORS
-from ktdeval.tasks import EpisodeSpec
-from ktdeval_rationale.counts import (
+from ktdeval.task_api import EpisodeSpec
+from ktdeval_rationale.category_counts import (
     CategoryCounter,
     EpisodeCounts,
     MentionExample,
@@ -24,8 +24,7 @@ from ktdeval_rationale.counts import (
     subject_key,
     subject_label,
 )
-from ktdeval_rationale.linter import LEAK_CATEGORIES, RationaleLinter
-from ktdeval_rationale.rates import (
+from ktdeval_rationale.category_rates import (
     LEVEL,
     EffectRow,
     HidingRow,
@@ -35,6 +34,7 @@ from ktdeval_rationale.rates import (
     mask_rates,
     share,
 )
+from ktdeval_rationale.linter import LEAK_CATEGORIES, RationaleLinter
 from ktdeval_rationale.similarity import SimilarityLinter
 
 _NO_MARKET = "without the market only well-known names and codes in the A-share numbering are found"

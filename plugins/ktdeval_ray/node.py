@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ktdeval.tasks import WITH_PARENT
+from ktdeval.task_api import WITH_PARENT
 
 _TAIL_BYTES = 65_536  #: of what a worker printed, kept for its log
 _PATIENCE_S = 180.0  #: for the step under way, which may wait for a reply that is paid

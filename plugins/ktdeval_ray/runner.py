@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from ktdeval.errors import UsageError
-from ktdeval.tasks import EpisodeOutcome, EpisodeSpec, RunningWorkers, WorkerJob
-from ktdeval.values.jsonio import make_folder
+from ktdeval.task_api import EpisodeOutcome, EpisodeSpec, RunningWorkers, WorkerJob
+from ktdeval.values.files import make_folder
 from ktdeval_ray.node import NodeCommand, WorkerEnd, run_on_node
 
 ADDRESS = "RAY_ADDRESS"  #: variable with the address of the cluster, as of Ray's own tools
@@ -39,14 +39,14 @@ class RayRunner:
         )
 
     def start_workers(self, job: WorkerJob) -> RunningWorkers:
-        """Start the workers of a job; see `ktdeval.tasks.WorkersRunner`. Raises UsageError: Ray is
+        """Start the workers of a job; see `ktdeval.task_api.WorkersRunner`. Raises UsageError: Ray is
         not installed, or its cluster does not answer.
         """
         return RayWorkers(_ray(), job)
 
 
 class RayWorkers:
-    """Workers of a job on a cluster; see `ktdeval.tasks.RunningWorkers`."""
+    """Workers of a job on a cluster; see `ktdeval.task_api.RunningWorkers`."""
 
     def __init__(self, ray: ModuleType, job: WorkerJob) -> None:
         """Connect to the cluster, and start one task a worker, spread over the nodes."""

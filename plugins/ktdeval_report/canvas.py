@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from ktdeval.errors import UsageError
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_pages.tokens import SERIES, TOKENS, Colour
+from ktdeval_pages.colours import SERIES, TOKENS, Colour
 from ktdeval_report.render import clean
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from ktdeval.cards import (
     share_of,
 )
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval
-from ktdeval.values.jsonio import file_sha256
+from ktdeval.values.hashes import file_sha256
 from ktdeval_report.canvas import Figure
+from ktdeval_report.card_figures import CardStudy, WindowStudy, median, quartiles
 from ktdeval_report.inputs import Evaluation, is_never_somewhere, known_values
 from ktdeval_report.render import (
     UNDEFINED,
@@ -31,9 +32,8 @@ from ktdeval_report.render import (
     unbroken,
     unit_name,
 )
-from ktdeval_report.spread import deviation, variances
-from ktdeval_report.study import CardStudy, WindowStudy, median, quartiles
 from ktdeval_report.window_means import over_windows
+from ktdeval_report.window_seed_spread import deviation, variances
 
 _PARTS = {
     "common_return": "common",

@@ -27,7 +27,8 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError, explained
 from ktdeval.runner import paths_of_runs
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import JsonValue, make_folder, write_atomic
+from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import filling
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     """
     # not at the top, so that help is quick
     from ktdeval_report.canvas import plot_file, require_matplotlib
+    from ktdeval_report.card_figures import ChanceSettings
     from ktdeval_report.inputs import Sources, load_evaluations
     from ktdeval_report.page import ReportPageOptions, make_report
-    from ktdeval_report.study import ChanceSettings
 
     require_matplotlib()
     formats = list(dict.fromkeys(options.formats))

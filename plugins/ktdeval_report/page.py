@@ -23,10 +23,17 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import near_matches
-from ktdeval.values.told import Tell, tell_nobody
+from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval_pages.assets import stylesheet
-from ktdeval_pages.frame import content_security_policy
+from ktdeval_pages.page_templates import content_security_policy
 from ktdeval_report.canvas import Figure, Plot, inline_svg
+from ktdeval_report.card_figures import (
+    CardStudy,
+    ChanceSettings,
+    StudyWorkbench,
+    choose_windows,
+    median,
+)
 from ktdeval_report.card_tables import card_view
 from ktdeval_report.effects import Effect, Effects, find_effects
 from ktdeval_report.forest_plot import ForestPoint, forest_plot
@@ -41,7 +48,6 @@ from ktdeval_report.plots import (
 )
 from ktdeval_report.render import render, unit_name
 from ktdeval_report.score_tables import score_views
-from ktdeval_report.study import CardStudy, ChanceSettings, StudyWorkbench, choose_windows, median
 from ktdeval_report.window_means import WindowMean, over_windows
 
 #: Cards whose windows are drawn; further ones have only tables and the reliability diagram

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from ktdeval.cards import count
 from ktdeval.trading import Ledger
-from ktdeval_pages.tokens import SERIES
+from ktdeval_pages.colours import SERIES
 from ktdeval_report.canvas import Plot, colour, quiet
+from ktdeval_report.card_figures import CardStudy, WindowStudy
 from ktdeval_report.render import clean, figure as number, percent
-from ktdeval_report.study import CardStudy, WindowStudy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,8 +29,8 @@ from ktdeval.cards import (
 )
 from ktdeval.stats import Interval
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_pages.frame import make_environment
-from ktdeval_pages.words import WORDS as WORDS_OF_PAGES
+from ktdeval_pages.page_templates import make_environment
+from ktdeval_pages.page_words import WORDS as WORDS_OF_PAGES
 
 UNDEFINED = WORDS_OF_PAGES.undefined
 WORDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("words.yaml"))

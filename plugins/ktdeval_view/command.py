@@ -29,24 +29,30 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market, retrace_memories
-from ktdeval.tasks import EpisodeSpec
+from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Ledger, MarketRules
-from ktdeval.values.jsonio import JsonValue, check_output, write_atomic
+from ktdeval.values.files import check_output, write_atomic
+from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import filling
-from ktdeval.values.told import Tell, tell_nobody
 from ktdeval_view.document import Redactor
-from ktdeval_view.market_facts import TrueNames, find_names
-from ktdeval_view.pages import PageSurroundings, make_entry, make_episode_page, make_index_page
-from ktdeval_view.records import (
+from ktdeval_view.episode_pages import (
+    PageSurroundings,
+    make_entry,
+    make_episode_page,
+    make_index_page,
+)
+from ktdeval_view.episode_records import (
     EpisodeRecords,
     choose_episodes,
     episode_label,
     page_name,
     read_episode,
 )
-from ktdeval_view.samples import (
+from ktdeval_view.market_facts import TrueNames, find_names
+from ktdeval_view.sample_pages import (
     SampleRecords,
     is_scoring,
     make_sample_entry,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktdeval.harness import TranscriptEntry
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import converted
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import converted
 
 
 class SharedTexts:

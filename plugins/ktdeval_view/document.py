@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 from ktdeval.cards import clean
 from ktdeval.secrets.redaction import hide_secrets, secrets_of
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
-from ktdeval_pages.frame import content_security_policy, make_environment
+from ktdeval_pages.page_templates import content_security_policy, make_environment
 
 _ASSETS = files("ktdeval_view").joinpath("assets")
 _CHUNK_BYTES = 192 * 1024

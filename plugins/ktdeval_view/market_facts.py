@@ -14,11 +14,11 @@ from ktdeval.errors import KtdevalError
 from ktdeval.harness import TranscriptEntry, step_signals
 from ktdeval.market import FillRule, FloatArray, MarketSnapshot, window_rows
 from ktdeval.masking import AssetRef, Lens
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.stats import next_return
 from ktdeval.trading import Ledger, OrderRecord, StepRecord
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_view.records import EpisodeRecords, submitted_handles
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_view.episode_records import EpisodeRecords, submitted_handles
 
 _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
 """Days around an episode of which closes are shown, so that its first and last orders have a

@@ -11,7 +11,7 @@ from ktdeval.values.lazy import later
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """One stock or coin, or a fund of a few stocks, one decision a day."""
-    from ktdeval.plugins.task_files import task_specs
+    from ktdeval.registry.task_files import task_specs
 
     specs: list[Spec] = []
     for family in ("ama", "deepfund", "views"):
@@ -22,7 +22,7 @@ def ktdeval_tasks() -> list[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Figures of the papers."""
-    from ktdeval.plugins.task_files import metric_specs
+    from ktdeval.registry.task_files import metric_specs
 
     specs: list[Spec] = []
     for family in ("ama_figures", "deepfund_figures"):
@@ -46,6 +46,6 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_tables() -> list[Spec]:
     """Return the paper's tables."""
-    from ktdeval.plugins.task_files import table_specs
+    from ktdeval.registry.task_files import table_specs
 
     return table_specs(f"{__path__[0]}/tables.yaml")

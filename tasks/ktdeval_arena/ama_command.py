@@ -25,16 +25,18 @@ from ktdeval.errors import DataError, EpisodeFailure, UsageError
 from ktdeval.market import Document, Documents, document_code, read_documents
 from ktdeval.runner import load_config
 from ktdeval.values.fields import near_matches, split_list
-from ktdeval.values.jsonio import (
-    JsonValue,
-    dumps_canonical,
-    dumps_pretty,
-    file_sha256,
-    make_folder,
-    sha256_hex,
-    write_atomic,
+from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.hashes import file_sha256, sha256_hex
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_pretty
+from ktdeval_arena.daily_summaries import (
+    MIS,
+    TASK,
+    StoryStream,
+    ask,
+    document_line,
+    extract,
+    stream_of,
 )
-from ktdeval_arena.summaries import MIS, TASK, StoryStream, ask, document_line, extract, stream_of
 
 
 @dataclass(frozen=True, kw_only=True)

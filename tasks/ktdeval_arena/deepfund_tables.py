@@ -12,13 +12,19 @@ import pandas as pd
 from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.plugins.table_files import PaperTable, TableChoices
+from ktdeval.registry.table_files import PaperTable, TableChoices
 from ktdeval.runner import recorded_market
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import to_object
-from ktdeval_arena.consistency import SignalRecord, analyst_rows, decision_rows, summary_rows
-from ktdeval_arena.fund_runs import EpisodeGroup, read_groups, read_record, result_rows, weekly_rows
-from ktdeval_arena.replay import notes, read_database
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import to_object
+from ktdeval_arena.deepfund_database import notes, read_database
+from ktdeval_arena.deepfund_runs import (
+    EpisodeGroup,
+    read_groups,
+    read_record,
+    result_rows,
+    weekly_rows,
+)
+from ktdeval_arena.signal_consistency import SignalRecord, analyst_rows, decision_rows, summary_rows
 
 _Row = dict[str, JsonValue]  #: field -> value
 _DATABASE = ".db"  #: ends the name of a database

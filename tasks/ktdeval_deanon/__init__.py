@@ -10,7 +10,13 @@ from ktdeval.values.lazy import later
 def ktdeval_cards() -> list[Spec]:
     """Certificate of a mask."""
     summary = "What attackers recovered of masked payloads, and what that bounds."
-    return [Spec("certificate", later("ktdeval_deanon.certificate.show:CERTIFICATE"), summary)]
+    return [
+        Spec(
+            "certificate",
+            later("ktdeval_deanon.certificate.certificate_tables:CERTIFICATE"),
+            summary,
+        )
+    ]
 
 
 @hookimpl
@@ -24,7 +30,7 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """Four probes, one for each mask."""
-    from ktdeval.plugins.task_files import task_maker, task_specs
+    from ktdeval.registry.task_files import task_maker, task_specs
 
     make = task_maker("ktdeval_deanon.task:DeanonTask", "ktdeval_deanon.task:DeanonConfig")
     return task_specs(f"{__path__[0]}/deanon.yaml", make)

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 
 from ktdeval.harness import ToolSpec
 from ktdeval.market import Board, DayArray, parse_code
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import converted
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import converted
 from ktdeval.values.yamlio import load_yaml
 
 

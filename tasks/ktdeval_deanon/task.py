@@ -15,7 +15,7 @@ from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness import HarnessConfig, call
 from ktdeval.market import Board, BoolArray, MarketSnapshot, window_rows
 from ktdeval.masking import Lens, MaskKind
-from ktdeval.tasks import (
+from ktdeval.task_api import (
     AnswerRecord,
     EpisodeSpec,
     Sample,
@@ -29,8 +29,8 @@ from ktdeval.tasks import (
 )
 from ktdeval.trading import Account
 from ktdeval.values.fields import option, to_mapping
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
 from ktdeval.values.seeds import derive_seed
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_deanon.answer import (
     ANSWER_FORM,
     board_of_answer,
@@ -39,8 +39,8 @@ from ktdeval_deanon.answer import (
     sector_keys,
     tickers_of,
 )
-from ktdeval_deanon.brief import ProbeBrief, prompt_hashes, prompt_text
-from ktdeval_deanon.scores import DEFINITIONS, summarise
+from ktdeval_deanon.attacker_prompt import ProbeBrief, prompt_hashes, prompt_text
+from ktdeval_deanon.recovery_rates import DEFINITIONS, summarise
 
 DATE_MARGINS = (5, 20, 60)  #: Trading days that a recovered date may be off
 

@@ -40,10 +40,11 @@ from ktdeval.market import (
     sessions,
     split_sentiment,
 )
-from ktdeval.plugins.task_files import venue_specs
+from ktdeval.registry.task_files import venue_specs
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import csv_rows, loads_strict, read_plain
+from ktdeval.values.files import csv_rows, read_plain
 from ktdeval.values.seeds import derive_seed
+from ktdeval.values.strict_json import loads_strict
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ktdeval.market import FloatArray
 from ktdeval.masking import Payload, SectorRef
-from ktdeval.values.ties import grouped, places, whole_groups
-from ktdeval_ktdfin.day import MarketDay
+from ktdeval.values.tie_breaking import grouped, places, whole_groups
+from ktdeval_ktdfin.market_day import MarketDay
 
 SECTORS_SHOWN = 6
 HORIZONS = (1, 5, 20)

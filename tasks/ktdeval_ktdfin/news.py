@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from ktdeval.harness import AssetArg, Bounds, Length, Refusal
 from ktdeval.masking import DayRef, DocumentRef, Payload, ShownDocument, normalise, table
-from ktdeval_ktdfin.step import ResearchStep
+from ktdeval_ktdfin.trading_step import ResearchStep
 
 MAX_LOOKBACK_DAYS = 120
 MAX_FOUND = 50

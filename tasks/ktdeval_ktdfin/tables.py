@@ -29,9 +29,9 @@ from ktdeval.masking import (
     table,
 )
 from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
-from ktdeval.values.ties import first_of, whole_groups
-from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, MarketDay
-from ktdeval_ktdfin.step import EpisodeStage, ResearchStep
+from ktdeval.values.tie_breaking import first_of, whole_groups
+from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, MarketDay
+from ktdeval_ktdfin.trading_step import EpisodeStage, ResearchStep
 
 BAR_COLUMNS = (
     "day",

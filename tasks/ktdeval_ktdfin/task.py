@@ -19,12 +19,13 @@ from ktdeval.harness import Observation, joined
 from ktdeval.market import Board, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, Payload
 from ktdeval.observation import observe
-from ktdeval.tasks import EpisodeSpec, MaskedConfig, TaskTraits, Window, windows_of
+from ktdeval.task_api import EpisodeSpec, MaskedConfig, TaskTraits, Window, windows_of
 from ktdeval.trading import Account, StepRecord, TradingConfig
 from ktdeval.values.fields import option, to_mapping
-from ktdeval.values.jsonio import JsonValue, sha256_hex
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_ktdfin import tables
-from ktdeval_ktdfin.step import EpisodeStage, ResearchStep, limit_stop_pct
+from ktdeval_ktdfin.trading_step import EpisodeStage, ResearchStep, limit_stop_pct
 
 _FOLDER = Path(__file__).with_name("prompts")
 _KNOWN_RULES = (

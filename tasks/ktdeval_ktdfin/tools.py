@@ -28,11 +28,11 @@ from ktdeval.masking import (
     table,
 )
 from ktdeval.trading import Account, Order, Position, Side, execute
-from ktdeval.values.ties import whole_groups
+from ktdeval.values.tie_breaking import whole_groups
 from ktdeval_ktdfin import news, tables
-from ktdeval_ktdfin.day import DIM_NAMES, PPM, MarketDay
+from ktdeval_ktdfin.market_day import DIM_NAMES, PPM, MarketDay
 from ktdeval_ktdfin.market_tone import HORIZONS, SECTOR_COLUMNS, breadth, sector_tone
-from ktdeval_ktdfin.step import ResearchStep
+from ktdeval_ktdfin.trading_step import ResearchStep
 
 if TYPE_CHECKING:
     Dim: TypeAlias = str

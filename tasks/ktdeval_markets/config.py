@@ -8,11 +8,11 @@ from typing import Literal
 from ktdeval.errors import ConfigError
 from ktdeval.harness import HoldRule
 from ktdeval.market import parse_day
-from ktdeval.tasks import MaskedConfig
+from ktdeval.task_api import MaskedConfig
 from ktdeval.trading import AccountConfig
 from ktdeval.values.fields import near_matches, option
 from ktdeval_markets.portfolio import WeightRule
-from ktdeval_markets.stances import Answers, StanceConfig
+from ktdeval_markets.stance_orders import Answers, StanceConfig
 
 
 @dataclass(frozen=True, kw_only=True)

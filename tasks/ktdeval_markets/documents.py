@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ktdeval.market import DocumentsView, MarketView
 from ktdeval.masking import DayRef, Payload, ShownDocument, table
-from ktdeval_markets.stage import EpisodeStage
+from ktdeval_markets.episode_setting import EpisodeStage
 
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
 _SENTIMENT_AT = NEWS_COLUMNS.index("title")  # of its column, if a document shown has one

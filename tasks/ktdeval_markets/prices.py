@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval.attribution import filled_forward
 from ktdeval.market import FloatArray, MarketView, board_of
 from ktdeval.masking import AssetRef, DayRef, Payload, Price, Shares, figure, filled_table, table
-from ktdeval_markets.stage import EpisodeStage
+from ktdeval_markets.episode_setting import EpisodeStage
 from ktdeval_markets.state import PARTS, Part, status
 
 LOOKBACK_DAYS = 60

@@ -11,8 +11,8 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import MarketView, Venue, duty_rows
 from ktdeval.masking import AssetRef, Payload, Price, Shares, filled_table, table
 from ktdeval.trading import OrderRecord, PositionRecord, StepRecord, bar_of_fill
-from ktdeval.values.ties import first_of, grouped, places
-from ktdeval_markets.stage import EpisodeStage
+from ktdeval.values.tie_breaking import first_of, grouped, places
+from ktdeval_markets.episode_setting import EpisodeStage
 
 Part = Literal["open", "high", "low", "close"]
 PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: prices of a bar

@@ -7,14 +7,15 @@ from operator import attrgetter
 
 from ktdeval.market import MarketSnapshot, Venue, duties_id
 from ktdeval.masking import TextMask
-from ktdeval.tasks import EpisodeSpec, TaskTraits, Window, windows_of
+from ktdeval.task_api import EpisodeSpec, TaskTraits, Window, windows_of
 from ktdeval.trading import MarketRules
 from ktdeval.values.fields import to_mapping
-from ktdeval.values.jsonio import JsonValue, sha256_hex
-from ktdeval_markets import wording
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_markets import prompt_texts
 from ktdeval_markets.config import MarketConfig
-from ktdeval_markets.scene import MarketScene
-from ktdeval_markets.stage import EpisodeStage
+from ktdeval_markets.episode_setting import EpisodeStage
+from ktdeval_markets.market_episode import MarketScene
 
 
 class MarketTask:
@@ -54,15 +55,15 @@ class MarketTask:
         and of the table of duties where fills may pay those of their day.
         """
         venue = self.trading.venue
-        files = wording.files_of(self._config)
+        files = prompt_texts.files_of(self._config)
         described: dict[str, JsonValue] = {
             "name": self.name,
             "mode": self.mode,
             **to_mapping(self._config),
             "venue_rules": None if venue is None else to_mapping(venue),
-            "prompts": {name: sha256_hex(wording.text(name)) for name in files},
+            "prompts": {name: sha256_hex(prompt_texts.text(name)) for name in files},
         }
-        if wording.may_pay_duties(self._config):
+        if prompt_texts.may_pay_duties(self._config):
             described["duties"] = duties_id()
 
         return described

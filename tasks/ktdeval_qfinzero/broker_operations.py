@@ -11,14 +11,14 @@ import msgspec
 from ktdeval_qfinzero.cursors import page_of, read_cursor
 from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.instruments import parse_tickers
-from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Operation, summary_of, typed
-from ktdeval_qfinzero.pmb import answers, arguments, shown as show
+from ktdeval_qfinzero.pmb import account_views as show, answers, arguments
 from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, CommandOutcome
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.placement import session_of
 from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, OrderStatus, Session
 from ktdeval_qfinzero.schemas import Arguments
+from ktdeval_qfinzero.timestamps import moment_text
 
 if TYPE_CHECKING:
     from ktdeval_qfinzero.data.rows import Resolution

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.errors import ServiceError, invalid
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
 
 #: Reach of calendars; those that are known for fewer years end before
 FIRST = date(2015, 1, 1)

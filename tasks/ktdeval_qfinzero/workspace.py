@@ -7,9 +7,9 @@ from __future__ import annotations
 import copy
 
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb.broker import Broker
-from ktdeval_qfinzero.view import DatasetView
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import Clock
 
 
 class Workspace:

@@ -15,7 +15,7 @@ import pytest
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 
 CUTOFF, TASK = "2025-06-15", "ama_tsla_bright"

@@ -13,7 +13,7 @@ import ktdeval
 from ktdeval.cli.main import main
 from ktdeval_arena.deepfund_figures import FIGURES
 from ktdeval_data.params import TwinParams
-from ktdeval_data.twins import make_twin
+from ktdeval_data.synthetic_us_crypto import make_twin
 
 
 @pytest.mark.parametrize("rules", ["paper", "strict"])

@@ -21,9 +21,9 @@ from grid_runs import (
     worked,
     write_plan,
 )
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.stores import LocalStore
-from ktdeval.tasks import WorkerJob
+from ktdeval.task_api import WorkerJob
 from ktdeval_grid.processes import start_workers, wait_for
 from ktdeval_grid.status import look, reader_of
 from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, assert_same, error_line, ktdeval

@@ -14,7 +14,7 @@ import pytest
 from ktdeval.errors import StoreError
 from ktdeval_live.clock import in_text
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.verifying import verify_test
+from ktdeval_live.verify_test import verify_test
 from live_drops import (
     Row,
     as_csv,

@@ -13,8 +13,8 @@ import pytest
 
 from ktdeval_live.chain import Chain
 from ktdeval_live.clock import FileClock
-from ktdeval_live.publishing import publications, publish
-from ktdeval_live.verifying import verify_test
+from ktdeval_live.publish_chain import publications, publish
+from ktdeval_live.verify_test import verify_test
 from live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
 from run_support import error_line, ktdeval
 

@@ -15,10 +15,10 @@ import pytest
 
 from forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
 from forgery_kinds import Forgery, Found
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval_live.clock import of_text
-from ktdeval_live.trust import load_trust, plan_trust
-from ktdeval_live.verifying import LiveVerification, verify_test
+from ktdeval_live.time_authorities import load_trust, plan_trust
+from ktdeval_live.verify_test import LiveVerification, verify_test
 from live_forger import Forger
 from live_forgeries import FORGERIES
 from live_week import AFTER, Week, live_week

@@ -23,10 +23,11 @@ from board_ranks import make_verdict
 from board_runs import tree, withdraw
 from forging import Steps, change_ledger, rehash
 from ktdeval.errors import DataError, UsageError, VerificationError
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunFolder, rescore
 from ktdeval.runner.remote.run_folder import file_sha256
-from ktdeval.values.typed import to_plain
+from ktdeval.values.typed_json import to_plain
+from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import (
     CheckOptions,
     CheckReport,
@@ -36,10 +37,9 @@ from ktdeval_board.checking.check import (
 )
 from ktdeval_board.checking.records import check_records, settle
 from ktdeval_board.documents import Decisions, Rerun, Series, Verdict
-from ktdeval_board.entries import load_board
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
-from ktdeval_board.reading import read_own
+from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import load_rules
 from paths import SUPPORT, SUPPORT_FOLDERS
 from run_support import error_line, ktdeval

@@ -24,14 +24,14 @@ from board_cards import put_json
 from card_cases import typed
 from json_places import Place, leaves, with_value
 from ktdeval.errors import StoreError
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
+from ktdeval_board.board_entries import identity, identity_words
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.files import FolderItem
 from ktdeval_board.checking.findings import CHECKS, Finding, printable
 from ktdeval_board.checking.rules import RULES, Stage, findings_of
-from ktdeval_board.checking.texts import DEEPEST, ReadDocument
-from ktdeval_board.entries import identity, identity_words
-from ktdeval_board.reading import schema_of
+from ktdeval_board.checking.text_rules import DEEPEST, ReadDocument
+from ktdeval_board.read_documents import schema_of
 from ktdeval_board.rules import load_rules
 
 SCRIPTS = (

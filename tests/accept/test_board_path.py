@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 from ktdeval_board.attempts import state_of
+from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.rules import rules_table
-from ktdeval_board.entries import load_board
 from ktdeval_board.layout import SCHEMAS
-from ktdeval_board.ranking.describe import why_unranked
-from ktdeval_board.reading import DOCUMENTS, schema_texts
+from ktdeval_board.ranking.column_texts import why_unranked
+from ktdeval_board.read_documents import DOCUMENTS, schema_texts
 from paths import REPOSITORY
 from site_pages import read_data_file
 
@@ -107,7 +107,7 @@ def test_the_schemas_on_the_practice_board_match_this_version() -> None:
     )
     for name, text in texts.items():
         assert (PRACTICE / SCHEMAS / name).read_text(encoding="utf-8") == text, (
-            "write them again: ktdeval_board.reading.write_schemas"
+            "write them again: ktdeval_board.read_documents.write_schemas"
         )
 
 

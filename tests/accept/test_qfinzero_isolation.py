@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow
-from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_fuzz import Maker
 from qfinzero_memory import MemoryCalendars

@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
-from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, moment_text
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from loops import not_empty

@@ -21,8 +21,8 @@ from ktdeval.stats import (
     sign_flip,
     signed_rank,
 )
-from ktdeval.values.jsonio import sha256_hex
-from ktdeval_board.ranking.pairing import NULL_DRAWS
+from ktdeval.values.hashes import sha256_hex
+from ktdeval_board.ranking.head_to_head import NULL_DRAWS
 from loops import not_empty
 from site_pages import (
     DIVISION,

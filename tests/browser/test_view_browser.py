@@ -17,8 +17,8 @@ from browser_pages import Reader, axe_violations, needs_browser, press, wait_unt
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
-from ktdeval_view.pages import PageSurroundings, make_episode_page
-from ktdeval_view.records import EpisodeRecords, read_episode
+from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
+from ktdeval_view.episode_records import EpisodeRecords, read_episode
 from loops import not_empty
 from run_support import DAYS_IN_WINDOW
 from view_page import KEY, SECRETS, days_of, head_of, make_runs_folder, pages

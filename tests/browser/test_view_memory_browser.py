@@ -24,8 +24,8 @@ from ktdeval.cli.main import main
 from ktdeval.harness import SIGNAL_FORM
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
-from ktdeval_view.pages import PageSurroundings, make_episode_page
-from ktdeval_view.records import read_episode
+from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
+from ktdeval_view.episode_records import read_episode
 from paths import SUPPORT
 from run_support import ktdeval
 from view_page import pages

@@ -23,7 +23,7 @@ from adapter_server import (
 )
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 

@@ -15,7 +15,7 @@ from adapter_server import LOOK, Prepared, PreparedServer, ask, failure_of, prep
 from ktdeval.calls.capability import choose_protocol
 from ktdeval.errors import ProviderError
 from ktdeval.harness.messages import CallParams
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play
 from stub_provider import KEY, skip_without_sdks

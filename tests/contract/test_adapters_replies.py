@@ -13,7 +13,7 @@ import pytest
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import Message, Reply, ToolCall
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from stub_provider import KEY
 
 FOLDERS = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]

@@ -17,11 +17,11 @@ from hypothesis import given, settings, strategies as st
 from adapter_server import LOOK, SUBMIT, Prepared, ask, failure_of, prepared
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ReplyPiece
-from ktdeval.values.jsonio import loads_strict
+from ktdeval.values.strict_json import loads_strict
 from ktdeval_models.remote.anthropic import AnthropicModel
-from ktdeval_models.remote.called import loads_reply
 from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, OpenAIParams
+from ktdeval_models.remote.read_tool_calls import loads_reply
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
 from ktdeval_models.remote.streams.chat import ChatAssembler
 from ktdeval_models.remote.streams.events import EventReader, StreamEvent

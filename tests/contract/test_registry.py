@@ -18,11 +18,11 @@ from hypothesis import given, strategies as st
 from advertised import advertise
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.plugins import discovery
-from ktdeval.plugins.registry import KINDS, Plugins, load_plugins
-from ktdeval.plugins.task_files import merge_layers, task_specs
+from ktdeval.registry import discovery
+from ktdeval.registry.loading import KINDS, Plugins, load_plugins
+from ktdeval.registry.task_files import merge_layers, task_specs
 from ktdeval.values.fields import build_params, option, parse_assignments, parse_scalar
-from ktdeval.values.jsonio import loads_untrusted
+from ktdeval.values.strict_json import loads_untrusted
 from ktdeval.values.yamlio import parse_yaml
 from tables import on_each_row
 

@@ -16,7 +16,7 @@ from accept_leaks import Scanner
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.harness.session import GuardedSession
 from ktdeval.masking.text import normalise
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from loops import not_empty

@@ -12,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.pmb.broker import rerun
 from ktdeval_qfinzero.pmb.log import state_of_log
+from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from loops import not_empty
 from qfinzero_calls import ask, refused
 from qfinzero_fuzz import BOTH, SCENES, SESSION, Maker, attempt, scene

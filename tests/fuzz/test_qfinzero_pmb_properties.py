@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ktdeval.errors import InvariantError
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.pmb.bar_frames import DayFrame
 from ktdeval_qfinzero.pmb.events import BrokerState
-from ktdeval_qfinzero.pmb.frames import DayFrame
 from ktdeval_qfinzero.pmb.margin import margin_state
 from ktdeval_qfinzero.pmb.ticks import next_look
 from ktdeval_qfinzero.pmb.values import Account, Bar, Instrument, Position, Rules
+from ktdeval_qfinzero.timestamps import MINUTE
 from qfinzero_broker_play import FREE, OPEN, Play, Row
 from qfinzero_invariants import check_invariants
 from tables import on_each_row

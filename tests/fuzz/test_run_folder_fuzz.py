@@ -19,9 +19,9 @@ import pytest
 from forging import change_transcript, edit_json, read_transcript, rehash
 from json_places import Place, places, with_value
 from ktdeval.cli.main import main
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.values.fields import build
 from run_support import WINDOW, episodes
 from searching import is_searching

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.values.jsonio import sha256_hex
+from ktdeval.values.hashes import sha256_hex
 
 GOLDEN = Path(__file__).with_name("every_task.json")
 GOLDEN_FIGURES = Path(__file__).with_name("every_card.json")

@@ -13,7 +13,7 @@ from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.typed_json import Value, from_plain
 
 METRIC = "selection_alpha"
 """Metric whose detail holds all linked lines of the attribution (`linked`, and `intervals` of

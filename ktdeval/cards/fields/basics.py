@@ -11,8 +11,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.cards.compare import JsonPath
 from ktdeval.errors import CardError
-from ktdeval.values.jsonio import dumps_canonical, plain
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.strict_json import dumps_canonical, plain
+from ktdeval.values.typed_json import Value, from_plain
 
 # An integer and a float are different JSON: a card keeps which of the two it was written with.
 Number = int | float

@@ -13,7 +13,7 @@ from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, count, tally
 from ktdeval.errors import CardError
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
-from ktdeval.values.typed import from_plain
+from ktdeval.values.typed_json import from_plain
 
 
 def gather_calibration(sources: TradingSources) -> Calibration:

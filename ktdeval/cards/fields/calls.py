@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import field
 
+from ktdeval.calls.call_counts import EpisodeCalls
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.calls.record import CallRecord, call_figures
-from ktdeval.calls.served import is_other_model
-from ktdeval.calls.tally import EpisodeCalls
+from ktdeval.calls.reply_origin import is_other_model
 from ktdeval.cards.compare import JsonPath
 from ktdeval.cards.fields.basics import Count, Counts, EpisodeId, Name, NonNegative, Problem
 from ktdeval.cards.fields.episode_parts import UsageCounts
@@ -21,7 +21,7 @@ from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, count, dollars
 from ktdeval.errors import CardError
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.typed_json import Value, from_plain
 
 
 class Latencies(Value, frozen=True):

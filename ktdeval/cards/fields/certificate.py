@@ -9,7 +9,7 @@ from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.parts import Attachment
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 
 ATTACHED = "certificate"  #: The kind that trading cards carry, under the field of that name
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"

@@ -20,7 +20,7 @@ from ktdeval.cards.fields.tokens import not_counted
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, dollars
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 
 NO_PRICE = "no price of the model is known; give one with --price or --price-table"
 

@@ -9,7 +9,7 @@ from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.words import FieldWords, counted
 from ktdeval.cards.table import Row, count
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 
 LEAST_DECIDED_PERCENT = 95
 """Share of the planned steps that the model must have decided itself. Below it, a card shows forced

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ktdeval.calls.served import bare_model
+from ktdeval.calls.reply_origin import bare_model
 from ktdeval.cards.fields.basics import Problem
 from ktdeval.cards.fields.facts import AnyFacts, Evaluation, TradingFacts
 from ktdeval.cards.fields.field import SharedField
@@ -31,7 +31,8 @@ from ktdeval.cards.table import Row
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.calendar import parse_day
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
-from ktdeval.values.jsonio import JsonValue, csv_rows
+from ktdeval.values.files import csv_rows
+from ktdeval.values.strict_json import JsonValue
 
 SPANS, SEEN = "spans cutoff", "before cutoff"
 """Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie

@@ -11,7 +11,7 @@ from msgspec import Meta, field
 from ktdeval.cards.fields.basics import Count, Counts, Day, EpisodeId, Name
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 
 
 class Decisions(Value, frozen=True, omit_defaults=True):

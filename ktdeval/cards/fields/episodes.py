@@ -24,7 +24,7 @@ from ktdeval.cards.fields.orders import gather_orders
 from ktdeval.cards.fields.sources import ScoringSources, TradingSources, samples_of
 from ktdeval.cards.fields.tokens import gather_usage
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
+from ktdeval.task_api.spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.fields import near_matches
 
 # ---- gathered from the records

@@ -36,8 +36,8 @@ from ktdeval.cards.fields.parts import (
 )
 from ktdeval.errors import CardError
 from ktdeval.stats.designs import left_out_windows
-from ktdeval.tasks.spec import MaskKey
-from ktdeval.values.typed import Value
+from ktdeval.task_api.spec import MaskKey
+from ktdeval.values.typed_json import Value
 
 
 class Card(Value, frozen=True):

@@ -16,7 +16,7 @@ from ktdeval.cards.table import Row
 from ktdeval.errors import CardError
 from ktdeval.market.scripts import unnamed_scripts
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
-from ktdeval.values.typed import from_plain
+from ktdeval.values.typed_json import from_plain
 
 
 def gather_market(sources: CardSources) -> SnapshotPart | None:

@@ -23,7 +23,7 @@ from ktdeval.cards.fields.basics import (
 from ktdeval.errors import CardError
 from ktdeval.stats import intervals
 from ktdeval.stats.metric import MetricValue, is_never, never_in
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.typed_json import Value, from_plain
 
 QUARTILES = "interquartile"
 """Name of the kind of ends that quartiles are, where tables show both kinds."""

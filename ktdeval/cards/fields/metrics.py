@@ -18,14 +18,14 @@ from ktdeval.cards.fields.parts import Definition
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.metric import Metric, MetricValue, RuleSet, range_problem
 from ktdeval.stats.panel import ANNUALISED
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.jsonio import dumps_canonical
-from ktdeval.values.typed import converted
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import converted
 
 
 class MetricLine(OverEpisodes, Definition, frozen=True, kw_only=True):

@@ -23,9 +23,9 @@ from ktdeval.cards.fields.calls import Calls
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval
 from ktdeval.market.scripts import Script
 from ktdeval.masking.lens import MaskKind
-from ktdeval.tasks.scoring import worst_figure
+from ktdeval.task_api.scoring import worst_figure
 from ktdeval.values.addresses import Arguments
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 
 
 class TaskPart(Value, frozen=True, kw_only=True, omit_defaults=True):

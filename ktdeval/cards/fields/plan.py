@@ -11,7 +11,7 @@ from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.sources import CardSources
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
-from ktdeval.tasks.spec import MaskKey
+from ktdeval.task_api.spec import MaskKey
 
 # ---- gathered from the plan
 

@@ -10,7 +10,7 @@ from ktdeval.cards.fields.labels import derive_labels
 from ktdeval.cards.fields.task import never_ranked
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import count
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 
 NEVER_TRADED = "the model never traded: none of its orders was filled in any episode"
 """Reason against ranking a card whose account never held anything: its return of 0 % is not a

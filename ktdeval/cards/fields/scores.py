@@ -13,13 +13,13 @@ from ktdeval.cards.fields.parts import ScoreLine
 from ktdeval.cards.fields.sources import ScoringSources
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError, PluginError
-from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.registry.plugin_import import call_foreign
 from ktdeval.stats import intervals
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.stats.metric import range_problem
-from ktdeval.tasks.scoring import Score, ScoreDefinition
-from ktdeval.tasks.unanswered import BOUNDS
-from ktdeval.values.typed import from_plain
+from ktdeval.task_api.scoring import Score, ScoreDefinition
+from ktdeval.task_api.unanswered import BOUNDS
+from ktdeval.values.typed_json import from_plain
 
 # ---- gathered from the task
 

@@ -26,13 +26,14 @@ from ktdeval.errors import CardError
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.stats.designs import left_out_windows
 from ktdeval.stats.metric import Metric, RuleSet
-from ktdeval.tasks.scoring import AnswerRecord, Score, ScoreDefinition
-from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
+from ktdeval.task_api.spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import DECIDED
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical, plain
-from ktdeval.values.told import Tell, tell_nobody
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, plain
 
 WindowDays = Mapping[Window, DayArray]  #: Trading days of windows
 

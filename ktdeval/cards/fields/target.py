@@ -9,8 +9,8 @@ from ktdeval.cards.fields.facts import DerivationBasis, ScoringFacts
 from ktdeval.cards.fields.field import ScoringField
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row
-from ktdeval.values.jsonio import content_hash
-from ktdeval.values.typed import Value
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.typed_json import Value
 
 #: Field of a scoring task's config that holds the config of its target task
 TARGET_CONFIG = "subject_config"

@@ -13,8 +13,9 @@ from ktdeval.cards.fields.sources import CardSources, TradingSources
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table import Row, clean
 from ktdeval.errors import CardError
-from ktdeval.values.jsonio import JsonValue, content_hash
-from ktdeval.values.typed import from_plain
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import from_plain
 
 #: Field of a task's config that says why its cards are never ranked
 NEVER_RANKED = "never_ranked"

@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 
 from ktdeval.calls.batch_client import BatchClient
 from ktdeval.calls.batches import batches_of
+from ktdeval.calls.call_counts import CallCounter
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
 from ktdeval.calls.client import ClientSettings, ModelClient
@@ -22,23 +23,22 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.calls.record import NO_EPISODE
 from ktdeval.calls.retry import Notify
-from ktdeval.calls.stop import Fence, StopSignal, no_fence
-from ktdeval.calls.tally import CallCounter
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.harness.traits import model_traits
-from ktdeval.plugins.plugin_import import call_foreign, call_through
+from ktdeval.registry.plugin_import import call_foreign, call_through
 from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.data_source import cache_folder
 from ktdeval.runner.models import RunModel, known_context
 from ktdeval.runner.remote.run_folder import MANIFEST, REPLIES, RunFolder
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
-from ktdeval.tasks.events import CallDelayed, CheckDelayed, Event
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.events import CallDelayed, CheckDelayed, Event
+from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.strict_json import dumps_canonical
 
 _CANARY, _CHECK = NO_EPISODE  # labels of calls outside of episodes
 

@@ -8,16 +8,16 @@ import secrets
 import time
 from pathlib import Path
 
-from ktdeval.calls.call_parts import LOG_FILE, LOG_FOLDER
+from ktdeval.calls.remote_call_log import LOG_FILE, LOG_FOLDER
 from ktdeval.errors import ConfigError, FencedError, StoreError, explained
 from ktdeval.runner.remote.url_run import RemoteRun, remote_run
 from ktdeval.runner.run_files import MANIFEST
 from ktdeval.runner.run_manifest import check_head
 from ktdeval.stores.claims import Claim, ClaimBoard
 from ktdeval.stores.mirror import Mirror, open_mirror
-from ktdeval.values.jsonio import read_plain, write_atomic
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.temporary import try_lock
-from ktdeval.values.undo import undone_on_error
 
 LOCK_FOLDER = "lock"  #: Folder of the claim at the store
 LEASE_VARIABLE = "KTDEVAL_LEASE_S"

@@ -22,10 +22,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.tally import EpisodeCalls
+from ktdeval.calls.call_counts import EpisodeCalls
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.plugins.plugin_import import is_file_name
+from ktdeval.registry.plugin_import import is_file_name
+from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.journal import (
     Entry,
     Journal,
@@ -37,7 +38,6 @@ from ktdeval.runner.journal import (
     unpack_lines,
 )
 from ktdeval.runner.ledger_file import load_ledger
-from ktdeval.runner.marks import EpisodeMark
 from ktdeval.runner.remote.run_claim import RunClaim
 from ktdeval.runner.remote.url_run import RemoteRun, remote_run_at
 from ktdeval.runner.run_files import (
@@ -60,17 +60,13 @@ from ktdeval.runner.run_manifest import (
     manifest_difference,
 )
 from ktdeval.stores.mirror import keep_file
-from ktdeval.tasks.scoring import AnswerRecord
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.scoring import AnswerRecord
+from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.jsonio import (
-    dumps_pretty,
-    file_sha256,
-    read_plain,
-    sha256_hex,
-    write_atomic,
-)
-from ktdeval.values.typed import decode_json, to_plain
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.hashes import file_sha256, sha256_hex
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import decode_json, to_plain
 
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 

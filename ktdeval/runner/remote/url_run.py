@@ -2,7 +2,7 @@
 what must not be lost is put to the store before the run goes on.
 
 The store has the files of a run folder, but for two that grow. Each line of a journal is a file of
-its own until its episode is complete, and so is each group of calls (`ktdeval.calls.call_parts`):
+its own until its episode is complete, and so is each group of calls (`ktdeval.calls.remote_call_log`):
 
 URL/episodes/<id>/journal/000012.jsonl      the twelfth finished step
 URL/lock/claims/run/0001.json               who runs it (`ktdeval.stores.claims`)
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ktdeval.calls.batch_file import BATCHES
-from ktdeval.calls.call_parts import CallParts
+from ktdeval.calls.remote_call_log import CallParts
 from ktdeval.errors import StoreError
 from ktdeval.runner.run_files import (
     CANARY,
@@ -30,10 +30,10 @@ from ktdeval.runner.run_files import (
     MARK,
     TASK_FILES,
 )
-from ktdeval.stores.at_once import at_once
+from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror import Mirror, key_at, mirror_at
 from ktdeval.stores.store import Stat
-from ktdeval.values.jsonio import content_hash
+from ktdeval.values.hashes import content_hash
 
 JOURNAL_FOLDER = "journal"  #: of an unfinished episode at a store: a file for each finished step
 _FRESH_S = 2.0  #: For how long a listing of episodes is taken for current, at least

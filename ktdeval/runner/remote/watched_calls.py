@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, cast
 
-from ktdeval.calls.stop import Fence, StopSignal, no_fence
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.harness.streaming import ReplyPiece
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.remote.model_access import EpisodeAccess, ModelAccess
 from ktdeval.runner.run import RunResult, execute_run, prepare_run
-from ktdeval.tasks.events import Event
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.events import Event
+from ktdeval.task_api.spec import EpisodeSpec
 
 
 class Watcher(Protocol):

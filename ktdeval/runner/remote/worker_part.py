@@ -16,16 +16,16 @@ from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.database import count_calls, read_episode
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.calls.record import Spent
-from ktdeval.calls.stop import Fence, StopSignal, no_fence
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.harness.messages import ToolProtocol
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.plan import in_turn
 from ktdeval.runner.remote.run_folder import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.runner.run import SharedRun, executor, prepare_run
 from ktdeval.runner.score import write_cards
-from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
-from ktdeval.values.jsonio import Closing, read_plain, write_atomic
+from ktdeval.task_api.spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.values.files import Closing, read_plain, write_atomic
 
 CANARY_CALLS = "canary"
 CHECK_CALLS = "check"

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from ktdeval.values.bounded import open_unpacked
+from ktdeval.values.size_limits import open_unpacked
 from ktdeval.values.tables.rows import (
     BATCH,
     Report,

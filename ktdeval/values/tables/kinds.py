@@ -6,9 +6,9 @@ import zipfile
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.values.bounded import open_unpacked
-from ktdeval.values.first_bytes import PARQUET, READ, ZIP, other_kind
-from ktdeval.values.jsonio import open_plain
+from ktdeval.values.file_signatures import PARQUET, READ, ZIP, other_kind
+from ktdeval.values.files import open_plain
+from ktdeval.values.size_limits import open_unpacked
 
 Kind = Literal["csv", "lines", "json", "parquet", "workbook"]
 """Text with a row a line, JSON objects in lines, a JSON list, Parquet, a spreadsheet."""

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ktdeval.errors import DataError
-from ktdeval.values.bounded import open_parquet, open_unpacked
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import (
+from ktdeval.values.size_limits import open_parquet, open_unpacked
+from ktdeval.values.strict_json import (
     MOST_LEVELS,
     JsonValue,
     dumps_canonical,

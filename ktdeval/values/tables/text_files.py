@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from ktdeval.values.bounded import open_unpacked
-from ktdeval.values.first_bytes import READ, other_kind
+from ktdeval.values.file_signatures import READ, other_kind
+from ktdeval.values.size_limits import open_unpacked
 from ktdeval.values.tables.kinds import first_bytes as first_bytes
 
 UTF8 = "utf-8-sig"

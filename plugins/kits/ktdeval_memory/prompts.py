@@ -13,7 +13,7 @@ from ktdeval.harness import Decision, joined, label_key, submission_object
 from ktdeval.observation import ObservedAsset, ObservedOutcome, ObservedState
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_memory.days import MemoryDay
-from ktdeval_memory.layers import Layer, Memory, MemoryQuery, ParameterSet, Recalled
+from ktdeval_memory.memory_layers import Layer, Memory, MemoryQuery, ParameterSet, Recalled
 from ktdeval_memory.params import MemoryParams
 from ktdeval_memory.record import AgentRecord, Pending
 

@@ -10,8 +10,8 @@ from importlib.resources import files
 
 import msgspec
 
-from ktdeval_pages.tokens import SERIES, TOKENS, css_variables
-from ktdeval_pages.words import WORDS
+from ktdeval_pages.colours import SERIES, TOKENS, css_variables
+from ktdeval_pages.page_words import WORDS
 
 _KIT = files("ktdeval_pages")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.api import Spec, hookimpl
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.errors import EpisodeFailure, UsageError
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import (
     RunConfig,
     RunFolder,
@@ -26,8 +26,8 @@ from ktdeval.runner import (
     make_plan,
     open_snapshot,
 )
-from ktdeval.tasks import EpisodeSpec
-from ktdeval.tasks.scoring import needs_market
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.task_api.scoring import needs_market
 from ktdeval_inspect.model import InspectModel
 
 _PLACEHOLDER = "inspect/model"  # the plan is made before Inspect names the model

@@ -12,15 +12,16 @@ import msgspec
 
 from ktdeval.errors import CardError, DataError, KtdevalError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import describe_any, open_snapshot, unknown_model
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import content_hash
-from ktdeval.values.typed import Value, encode_canonical
-from ktdeval_board.checking.changes import changes_since
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.typed_json import Value, encode_canonical
+from ktdeval_board.board_entries import Candidate
 from ktdeval_board.checking.content import CheckContext, check_content, check_files
-from ktdeval_board.checking.definitions import definition_problems
 from ktdeval_board.checking.findings import FileMessage, Finding
+from ktdeval_board.checking.metric_definitions import definition_problems
+from ktdeval_board.checking.pull_request_rules import changes_since
 from ktdeval_board.checking.records import (
     Evidence,
     RecordedCard,
@@ -40,13 +41,12 @@ from ktdeval_board.checking.reruns import (
 )
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.checking.sandbox import CARD
+from ktdeval_board.daily_series import make_market, windows_of
 from ktdeval_board.documents import Tier, Verdict
-from ktdeval_board.entries import Candidate
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.market_document import Market, description_problems
-from ktdeval_board.reading import read_own
+from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import RULES_FILE, Division, Rules, SnapshotRule, load_errata, load_rules
-from ktdeval_board.series import make_market, windows_of
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 from ktdeval.cards import ScoringCard, TradingCard, parse_card, signature_path
 from ktdeval.errors import CardError, KtdevalError, SignatureError
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import DrawnKey, Registration
-from ktdeval.values.jsonio import JsonValue, file_sha256
-from ktdeval.values.typed import from_plain
-from ktdeval_board.checking.across import SoundCards
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import from_plain
+from ktdeval_board.board_entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.files import (
     BoardTree,
@@ -29,12 +30,12 @@ from ktdeval_board.checking.files import (
 from ktdeval_board.checking.findings import FileMessage, Finding
 from ktdeval_board.checking.registrations import KeyInputs, RegistrationInputs
 from ktdeval_board.checking.rules import FileFaults, Stage, StageInputs, findings_of
-from ktdeval_board.checking.texts import ReadDocument
+from ktdeval_board.checking.rules_across_cards import SoundCards
+from ktdeval_board.checking.text_rules import ReadDocument
 from ktdeval_board.documents import Imported, Records, Submission, Submitter, Verdict, in_words
-from ktdeval_board.entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
-from ktdeval_board.reading import parse_untrusted, read_own, read_text
+from ktdeval_board.read_documents import parse_untrusted, read_own, read_text
 from ktdeval_board.registrations import (
     NONE_FILED,
     FiledRegistration,

@@ -24,17 +24,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from ktdeval.errors import CardError
-from ktdeval.plugins.registry import Plugins
-from ktdeval.values.jsonio import dumps_pretty, open_plain, write_atomic
+from ktdeval.registry.loading import Plugins
+from ktdeval.values.files import open_plain, write_atomic
+from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed import encode_canonical, to_plain
+from ktdeval.values.typed_json import encode_canonical, to_plain
+from ktdeval_board.board_entries import Card
 from ktdeval_board.checking.findings import FileMessage, Finding
 from ktdeval_board.checking.rules import FileFaults, Stage, findings_of
 from ktdeval_board.checking.sandbox import CARD, DECISIONS, RESULT, SERIES, STDERR, Job, Result
 from ktdeval_board.documents import Decisions, RecordFile, Records, Rerun, Series, Tier, Verdict
-from ktdeval_board.entries import Card
 from ktdeval_board.layout import BoardFolder, CardFiles
-from ktdeval_board.reading import parse_untrusted, read_own, read_text, read_untrusted
+from ktdeval_board.read_documents import parse_untrusted, read_own, read_text, read_untrusted
 from ktdeval_board.rules import Division, Limits, Rules
 
 T = TypeVar("T")

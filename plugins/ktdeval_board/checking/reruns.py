@@ -11,20 +11,21 @@ from typing import Any
 
 from ktdeval.cards import NEVER_TRADED, TradingCard, card_difference, load_evaluation
 from ktdeval.errors import KtdevalError, UsageError, VerificationError
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, file_sha256
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed import to_plain
+from ktdeval.values.typed_json import to_plain
 from ktdeval_board.baselines import run_baseline
+from ktdeval_board.board_entries import Card, division_of, figures_of, names_of
 from ktdeval_board.checking.findings import FileMessage
 from ktdeval_board.checking.records import Evidence, RecordedCard
 from ktdeval_board.checking.sandbox import CARD
+from ktdeval_board.daily_series import make_decisions, make_series
 from ktdeval_board.documents import Figure, Rerun, Tier
-from ktdeval_board.entries import Card, division_of, figures_of, names_of
-from ktdeval_board.reading import read_text
+from ktdeval_board.read_documents import read_text
 from ktdeval_board.rules import Baseline, Rules
-from ktdeval_board.series import make_decisions, make_series
 
 BY_CHECK = "the board's check"
 _SHOWN = 80

@@ -15,12 +15,12 @@ from typing import Protocol
 
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.checking import (
-    across,  # noqa: F401 - their functions are registered by `rule`
     cards,  # noqa: F401
-    changes,  # noqa: F401
     files,  # noqa: F401
+    pull_request_rules,  # noqa: F401
     registrations,  # noqa: F401
-    texts,  # noqa: F401
+    rules_across_cards,  # noqa: F401 - their functions are registered by `rule`
+    text_rules,  # noqa: F401
 )
 from ktdeval_board.checking.findings import CHECKS, Check, FileMessage, Finding, Stage, rule
 

@@ -25,12 +25,12 @@ import zstandard
 
 from ktdeval.cards import TradingCard, load_card
 from ktdeval.errors import KtdevalError
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
-from ktdeval.values.jsonio import write_atomic
+from ktdeval.values.files import write_atomic
 from ktdeval.values.parquet_footer import read_footer
-from ktdeval.values.typed import Value, decode_json, encode_canonical
-from ktdeval_board.series import make_decisions, make_series
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval_board.daily_series import make_decisions, make_series
 
 RESULT = "result.json"
 SERIES = "series.json"

@@ -17,18 +17,17 @@ import msgspec
 from ktdeval.cards import count
 from ktdeval.cli import FilePath, PluginOptions, example, flag, open_plugins, options_of
 from ktdeval.errors import ConfigError, UsageError, VerificationError
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import Registrant
-from ktdeval.tasks import is_scoring
+from ktdeval.task_api import is_scoring
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.baselines import first_day, run_baseline
+from ktdeval_board.board_entries import Board, load_board
 from ktdeval_board.bundle import Redactor
-from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.documents import Stored
-from ktdeval_board.entries import Board, load_board
 from ktdeval_board.init import BegunBoard, NewBoard, init_board
 from ktdeval_board.options import (
     MovedOptions,
@@ -41,6 +40,7 @@ from ktdeval_board.register import RegisterRequest, baseline_key
 from ktdeval_board.registrations import BOARD_SUBMITTER
 from ktdeval_board.rules import Baseline, Division, Rules
 from ktdeval_board.submit import SubmitRequest, submit_run
+from ktdeval_board.submitter_claims import NO_CUTOFF, Claims
 
 
 @dataclass(frozen=True, kw_only=True)

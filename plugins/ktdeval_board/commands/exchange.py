@@ -13,9 +13,9 @@ import click
 from ktdeval.cards import count
 from ktdeval.cli import JsonOptions, OutputPath, example, flag, options_of
 from ktdeval.errors import UsageError
-from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.strict_json import dumps_pretty
 from ktdeval_board.exchange.board_data import BoardData, ExportReport, read_board, write_folder
-from ktdeval_board.exchange.results import write_eval_results, write_every_eval_ever
+from ktdeval_board.exchange.external_results import write_eval_results, write_every_eval_ever
 from ktdeval_board.exchange.tables import write_csv, write_hf_dataset, write_parquet
 from ktdeval_board.options import board_argument, recorded_day
 

@@ -22,8 +22,8 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.runner import Registrant, load_config
-from ktdeval.values.jsonio import dumps_pretty
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.layout import KEYS, REGISTRATIONS

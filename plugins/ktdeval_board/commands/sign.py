@@ -13,7 +13,7 @@ from ktdeval.errors import SignatureError, UsageError
 from ktdeval_board.documents import Verdict
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.options import KeyOptions, board_argument
-from ktdeval_board.reading import read_own
+from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import Rules, load_rules
 from ktdeval_board.signed import verdict_signers
 

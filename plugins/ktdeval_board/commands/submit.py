@@ -24,11 +24,10 @@ from ktdeval.cli import (
     passphrase_of_key,
 )
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values.jsonio import dumps_pretty
-from ktdeval.values.typed import from_plain
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.bundle import Redactor
-from ktdeval_board.claims import Claims
 from ktdeval_board.documents import Stored, to_object
 from ktdeval_board.options import (
     BoardOptions,
@@ -39,6 +38,7 @@ from ktdeval_board.options import (
     recorded_day,
 )
 from ktdeval_board.submit import Outcome, SubmitRequest, submit_run
+from ktdeval_board.submitter_claims import Claims
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Public names of a board's data frames, loaded when they are first used."""
 
 from ktdeval_board.exchange.board_data import Column as Column, columns_of as columns_of
-from ktdeval_board.exchange.frame import (
+from ktdeval_board.exchange.data_frames import (
     load_daily_frame as load_daily_frame,
     load_episodes_frame as load_episodes_frame,
     load_frame as load_frame,

@@ -13,13 +13,14 @@ from typing import Literal, get_args
 
 from ktdeval.cards import Definition, EpisodeMetric, Interval, ScoringCard
 from ktdeval.errors import StoreError
-from ktdeval.values.jsonio import JsonValue, csv_rows
+from ktdeval.values.files import csv_rows
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_board.atomic_moves import replacing
+from ktdeval_board.board_entries import Board, Card, Entry, figures_of, load_board
 from ktdeval_board.documents import Series
-from ktdeval_board.entries import Board, Card, Entry, figures_of, load_board
-from ktdeval_board.placement import replacing
-from ktdeval_board.ranking.describe import EXTRA, by_trust, direction
+from ktdeval_board.ranking.column_texts import EXTRA, by_trust, direction
 from ktdeval_board.ranking.table import RankedCards, ranked_cards
-from ktdeval_board.reading import read_own
+from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import Division
 
 _METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_@.-]{0,99}")

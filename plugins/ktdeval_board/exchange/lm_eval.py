@@ -21,18 +21,18 @@ from pathlib import Path, PurePosixPath
 
 from ktdeval.errors import CardError
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import (
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import (
     MOST_LEVELS,
     JsonValue,
     bounded_int,
     is_nested_within,
-    sha256_hex,
     unique_fields,
 )
-from ktdeval.values.typed import from_plain
+from ktdeval.values.typed_json import from_plain
 from ktdeval_board.documents import Imported
 from ktdeval_board.layout import path_segment
-from ktdeval_board.reading import read_text
+from ktdeval_board.read_documents import read_text
 
 LONGEST_LINE = 300
 MOST_RESULTS = 20_000

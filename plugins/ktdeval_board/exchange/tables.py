@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from ktdeval.errors import UsageError
-from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.spreadsheets import without_formula
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_board.exchange.board_data import (
     FRAME_SUMMARIES,
     FRAMES,
@@ -31,7 +31,7 @@ from ktdeval_board.exchange.board_data import (
     columns_of,
     write_text,
 )
-from ktdeval_board.exchange.frame import INT64, MAKERS
+from ktdeval_board.exchange.data_frames import INT64, MAKERS
 from ktdeval_board.rules import Rules
 from ktdeval_board.templates import render
 

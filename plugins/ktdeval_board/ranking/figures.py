@@ -31,10 +31,10 @@ from ktdeval.cards import (
     spread_of,
 )
 from ktdeval.stats import is_never, never_in
+from ktdeval_board.board_entries import Card, Entry, unset_to_none
 from ktdeval_board.documents import DIGITS
-from ktdeval_board.entries import Card, Entry, unset_to_none
+from ktdeval_board.ranking.column_texts import EXTRA, by_trust
 from ktdeval_board.ranking.daily import NO_SERIES, Cell, SeriesFacts, Vector
-from ktdeval_board.ranking.describe import EXTRA, by_trust
 from ktdeval_board.ranking.rows import FigureRow, Row
 
 Benchmark = Mapping[str, Mapping[str, float]]

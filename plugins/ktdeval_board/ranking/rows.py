@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from ktdeval_board.entries import EntryFacts
+from ktdeval_board.board_entries import EntryFacts
 
 
 class Standing(TypedDict):

@@ -19,8 +19,9 @@ from ktdeval.errors import CardError, ConfigError
 from ktdeval.stats import tie_groups
 from ktdeval.values.fields import near_matches
 from ktdeval_board.attempts import attempts_of
-from ktdeval_board.entries import Board, Entry
-from ktdeval_board.ranking import describe
+from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.ranking import column_texts
+from ktdeval_board.ranking.column_texts import ALPHA
 from ktdeval_board.ranking.daily import (
     EpisodeDays,
     LoadSeries,
@@ -29,7 +30,6 @@ from ktdeval_board.ranking.daily import (
     mean_by_day,
     same_days,
 )
-from ktdeval_board.ranking.describe import ALPHA
 from ktdeval_board.ranking.figures import (
     Benchmark,
     EpisodeSamples,
@@ -59,7 +59,7 @@ def rank_division(board: Board, division: Division, load_series: LoadSeries) -> 
         work.check_rank_by()
         work.collect(load_series)
 
-    return {scope: work.table(scope) for scope in describe.division_scopes(board, division)}
+    return {scope: work.table(scope) for scope in column_texts.division_scopes(board, division)}
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def missing_baselines(board: Board, division: Division) -> list[str]:
     none where no entrant was submitted.
     """
     entries = board.of_division(division)
-    if describe.division_kind(board, division) == "scoring":
+    if column_texts.division_kind(board, division) == "scoring":
         return []
     if all(entry.baseline is not None for entry in entries):
         return []
@@ -127,15 +127,15 @@ class _DivisionTables:
         self.division = division
         self.samples: list[EpisodeSamples] = []
         self.entries = board.of_division(division)
-        self.columns = describe.division_columns(board, division)
-        self.kind = describe.division_kind(board, division)
-        self.better = describe.direction(board, division, division.rank_by)
+        self.columns = column_texts.division_columns(board, division)
+        self.kind = column_texts.division_kind(board, division)
+        self.better = column_texts.direction(board, division, division.rank_by)
         self.benchmark: Benchmark = {}
         if self.kind == "trading":
             self.benchmark = benchmark_of(self.entries)
 
         self.facts: dict[str, SeriesFacts | None] = {}
-        self.labels = describe.system_labels(board)
+        self.labels = column_texts.system_labels(board)
         self.missing = missing_baselines(board, division)
 
     def windows_of(self, scope: str) -> list[str]:
@@ -188,8 +188,10 @@ class _DivisionTables:
             if name == "decided":  # its n counts steps, not episodes
                 n = planned
 
-            why = describe.why_unranked(entry, self.board, self.division)
-            undefined = describe.undefined_reason(name, n, planned, figures.reasons[row].get(name))
+            why = column_texts.why_unranked(entry, self.board, self.division)
+            undefined = column_texts.undefined_reason(
+                name, n, planned, figures.reasons[row].get(name)
+            )
             if undefined is not None:
                 why.append(undefined)
 
@@ -205,13 +207,13 @@ class _DivisionTables:
         ]
         ranked = np.array(eligible, dtype=bool)
         column = self.columns.index(self.division.rank_by)
-        ranks = describe.competition_ranks(figures.value[:, column], self.better, ranked)
+        ranks = column_texts.competition_ranks(figures.value[:, column], self.better, ranked)
         if self.kind == "scoring" or ALPHA not in self.columns:
             return ranks, [None] * len(self.entries)
 
         alpha = self.columns.index(ALPHA)
         whole = ranked & (figures.n[:, alpha] >= figures.planned)
-        return ranks, describe.competition_ranks(figures.value[:, alpha], "higher", whole)
+        return ranks, column_texts.competition_ranks(figures.value[:, alpha], "higher", whole)
 
     def table(self, scope: str) -> Table:
         table: Table = {

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import cast
 
 from ktdeval.harness import RemoteModel
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.values.jsonio import dumps_pretty, sha256_hex
+from ktdeval.registry.loading import load_plugins
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_board.selftest.kinds import (
+from ktdeval_board.selftest.forgery_kinds import (
     bad,
     edited,
     file_with,
@@ -22,7 +23,7 @@ from ktdeval_board.selftest.kinds import (
     rewritten,
     verdict,
 )
-from ktdeval_board.selftest.specimen import (
+from ktdeval_board.selftest.sample_board import (
     Change,
     ForgedBoard,
     NotApplicableError,

@@ -9,7 +9,7 @@ import shutil
 import socket
 from pathlib import Path
 
-from ktdeval_board.selftest.kinds import (
+from ktdeval_board.selftest.forgery_kinds import (
     Build,
     bad,
     edited,
@@ -23,7 +23,13 @@ from ktdeval_board.selftest.kinds import (
     path_in,
     verdict,
 )
-from ktdeval_board.selftest.specimen import Change, ForgedBoard, NotApplicableError, Value, setting
+from ktdeval_board.selftest.sample_board import (
+    Change,
+    ForgedBoard,
+    NotApplicableError,
+    Value,
+    setting,
+)
 
 # -- names
 # --------------------------------------------------------------------------------------------------

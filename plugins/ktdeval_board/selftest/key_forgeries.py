@@ -18,11 +18,11 @@ from ktdeval.runner import (
     Registration,
     registered_call,
 )
-from ktdeval.values.typed import to_plain
+from ktdeval.values.typed_json import to_plain
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import RULES_FILE
-from ktdeval_board.selftest.kinds import bad
-from ktdeval_board.selftest.specimen import ForgedBoard, put_json
+from ktdeval_board.selftest.forgery_kinds import bad
+from ktdeval_board.selftest.sample_board import ForgedBoard, put_json
 
 _OTHER_KEY = "5" * 32
 _HOLDER = PrivateKey.from_seed(bytes(range(32)))

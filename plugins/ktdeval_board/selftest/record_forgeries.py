@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import zstandard
 
 from ktdeval_board.layout import LEDGER, MARK, TRANSCRIPT
-from ktdeval_board.selftest.kinds import full
-from ktdeval_board.selftest.specimen import (
+from ktdeval_board.selftest.forgery_kinds import full
+from ktdeval_board.selftest.sample_board import (
     ForgedBoard,
     NotApplicableError,
     Value,

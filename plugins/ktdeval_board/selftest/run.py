@@ -16,13 +16,13 @@ import yaml
 
 from ktdeval.cards import TradingCard
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.values.fields import near_matches
 from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed import Value as TypedValue, to_plain
+from ktdeval.values.typed_json import Value as TypedValue, to_plain
+from ktdeval_board.board_entries import Entry, load_board, unset_to_none
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.entries import Entry, load_board, unset_to_none
 from ktdeval_board.rules import RULES_FILE, Rules, load_rules
 from ktdeval_board.selftest import (
     card_forgeries,  # noqa: F401 - they register their kinds
@@ -30,8 +30,8 @@ from ktdeval_board.selftest import (
     key_forgeries,  # noqa: F401
     record_forgeries,  # noqa: F401
 )
-from ktdeval_board.selftest.kinds import KINDS, ForgeryKind
-from ktdeval_board.selftest.specimen import (
+from ktdeval_board.selftest.forgery_kinds import KINDS, ForgeryKind
+from ktdeval_board.selftest.sample_board import (
     ForgedBoard,
     NotApplicableError,
     OriginalSubmission,

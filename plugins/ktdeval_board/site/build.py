@@ -18,22 +18,22 @@ from typing import Any, TypeVar
 
 from ktdeval.cards import count
 from ktdeval.errors import CardError, StoreError
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, sha256_hex
-from ktdeval.values.typed import to_object, to_plain
-from ktdeval.values.undo import undone_on_error
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.rollback import undone_on_error
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import to_object, to_plain
+from ktdeval_board.atomic_moves import replacing
 from ktdeval_board.attempts import state_of
+from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.documents import Decisions, Imported, Series
-from ktdeval_board.entries import Board, Entry, load_board
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
-from ktdeval_board.placement import replacing
-from ktdeval_board.ranking.models import history, model_pages
-from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of
+from ktdeval_board.ranking.head_to_head import pair_tests, paired_cards, pairs_index, windows_of
+from ktdeval_board.ranking.model_pages import history, model_pages
 from ktdeval_board.ranking.rows import Table, Tables
 from ktdeval_board.ranking.table import rank_division, require_baselines
-from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
+from ktdeval_board.read_documents import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import ERRATA_FILE, Division, load_excuses, load_rules
-from ktdeval_board.site.curves import curves, has_curves
 from ktdeval_board.site.data import (
     board_data,
     card_data,
@@ -43,6 +43,7 @@ from ktdeval_board.site.data import (
     standings_of,
 )
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
+from ktdeval_board.site.return_curves import curves, has_curves
 
 Progress = Callable[[str], None]
 """Called with the next step of a build, in a few words."""

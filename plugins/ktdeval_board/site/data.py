@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import to_plain
 from ktdeval_board.attempts import attempts_of, state_of
-from ktdeval_board.entries import Board, Entry, facets
+from ktdeval_board.board_entries import Board, Entry, facets
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
-from ktdeval_board.ranking import describe
-from ktdeval_board.ranking.describe import by_trust
+from ktdeval_board.ranking import column_texts
+from ktdeval_board.ranking.column_texts import by_trust
 from ktdeval_board.ranking.rows import Table, Tables
 from ktdeval_board.registrations import FiledRegistration
 from ktdeval_board.rules import Division, Rules, SnapshotRule
@@ -55,7 +55,7 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> d
         "suite_version": _suite_version(board),
         "snapshots": snapshots,
         "divisions": divisions,
-        "metrics": describe.describe_metrics(board),
+        "metrics": column_texts.describe_metrics(board),
         "models": models_data(board),
         "errata": to_plain(board.errata),
         "counts": {
@@ -94,21 +94,21 @@ def _division(
 ) -> dict[str, JsonValue]:
     entries = board.of_division(division)
     task = by_trust(entries)[0].card.task if entries else None
-    columns = describe.division_columns(board, division)
+    columns = column_texts.division_columns(board, division)
 
     return {
         **{name: getattr(division, name) for name in _DIVISION_RULES},
         "mask": task and task.mask,
         "mode": task and task.mode,
-        "kind": describe.division_kind(board, division),
+        "kind": column_texts.division_kind(board, division),
         "windows": _division_windows(division, market),
         "seeds": list(division.seeds),
-        "scopes": [path_segment(scope) for scope in describe.division_scopes(board, division)],
+        "scopes": [path_segment(scope) for scope in column_texts.division_scopes(board, division)],
         "entrants": sum(entry.baseline is None for entry in entries),
         "ranked": sum(row["ranked"] for row in table["rows"]),
         "baselines": sum(entry.baseline is not None for entry in entries),
         "columns": columns,
-        "default_columns": describe.default_columns(columns, division.rank_by),
+        "default_columns": column_texts.default_columns(columns, division.rank_by),
         "notes": list(table["notes"]),
         "task_config": task and task.config,
     }
@@ -162,7 +162,7 @@ def cards_index(board: Board) -> dict[str, JsonValue]:
     """Return the value of `cards-index`: a short row for each card that was not withdrawn, so that
     any page can name it.
     """
-    labels = describe.system_labels(board)
+    labels = column_texts.system_labels(board)
     rows: list[JsonValue] = []
     for entry in board.entries:
         if entry.is_withdrawn:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from ktdeval.errors import StoreError
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board import templates
 from ktdeval_board.rules import Rules
 from ktdeval_board.templates import render
 from ktdeval_pages.assets import charts_script, pack, shared_script, stylesheet, vendor_files
-from ktdeval_pages.frame import content_security_policy
+from ktdeval_pages.page_templates import content_security_policy
 
 MARKER = ".ktdeval-site"
 """File that marks a folder as a built site, which a build may replace."""

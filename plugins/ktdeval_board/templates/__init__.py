@@ -6,7 +6,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any
 
-from ktdeval_pages.frame import make_environment
+from ktdeval_pages.page_templates import make_environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -23,14 +23,9 @@ from ktdeval.api import assemble
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.values.fields import build_params
-from ktdeval.values.jsonio import (
-    JsonValue,
-    content_hash,
-    file_sha256,
-    make_folder,
-    sha256_hex,
-    write_atomic,
-)
+from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.hashes import content_hash, file_sha256, sha256_hex
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_data.columns import SUFFIXES
 from ktdeval_data.fetch.hub_datasets import (
     advice_on,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_data.params import FetchHubParams
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_data.fetch.vendor import VendorAnswer, VendorRequest
 
 if TYPE_CHECKING:

@@ -29,14 +29,14 @@ from ktdeval.market import (
 )
 from ktdeval_data.exchange_rates import convert
 from ktdeval_data.fetch import coverage
+from ktdeval_data.fetch.bar_timestamps import one_beginning
 from ktdeval_data.fetch.currencies import check_currencies, in_whole_units, quoted_in
 from ktdeval_data.fetch.libraries import Akshare, Baostock, Ccxt, Yfinance
-from ktdeval_data.fetch.stamps import one_beginning
 from ktdeval_data.fetch.tables import VendorTables
 from ktdeval_data.fetch.vendor import AnswerFolder, Transport, Vendor, vendors
 from ktdeval_data.fetch.web import Alpaca, Binance, Tushare
 from ktdeval_data.instruments import read_listing
-from ktdeval_data.members import OPEN_END, intervals, read_members
+from ktdeval_data.membership import OPEN_END, intervals, read_members
 from ktdeval_data.params import FetchParams, LongParams
 
 _FIRST_LEVEL = 2  # digits of a code of the SWS classification

@@ -15,8 +15,8 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import DayArray
 from ktdeval.values.fields import near_matches
 from ktdeval_data.columns import normalise_codes, parse_flags
+from ktdeval_data.fetch.bar_timestamps import days_of_ends, days_of_midnights
 from ktdeval_data.fetch.coverage import days_in, expected_days
-from ktdeval_data.fetch.stamps import days_of_ends, days_of_midnights
 from ktdeval_data.fetch.vendor import (
     AnswerFolder,
     Vendor,

@@ -19,15 +19,9 @@ from ktdeval.errors import DataError, ModelError
 from ktdeval.secrets.redaction import hide_keys
 from ktdeval.values.addresses import Address
 from ktdeval.values.fields import build
-from ktdeval.values.jsonio import (
-    JsonValue,
-    content_hash,
-    dumps_canonical,
-    loads_strict,
-    make_folder,
-    read_plain,
-    write_atomic,
-)
+from ktdeval.values.files import make_folder, read_plain, write_atomic
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 from ktdeval.values.yamlio import load_yaml
 
 

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
-from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval_data.fetch.vendor import VendorAnswer, VendorRequest
 
 _TIMEOUT_S = 60.0

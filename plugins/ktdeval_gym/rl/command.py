@@ -19,11 +19,11 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import DataError, UsageError
 from ktdeval.runner import choose_windows, open_snapshot
-from ktdeval.tasks import Task, Window, market_problem
-from ktdeval.values.jsonio import make_folder, write_atomic
+from ktdeval.task_api import Task, Window, market_problem
+from ktdeval.values.files import make_folder, write_atomic
 from ktdeval.values.lazy import later
-from ktdeval.values.typed import encode_canonical
-from ktdeval_gym.choices import Algorithm
+from ktdeval.values.typed_json import encode_canonical
+from ktdeval_gym.training_options import Algorithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +57,9 @@ def rl(options: PolicyOptions, **market: Any) -> None:
     without it.
     """
     # not at the top, so that help is quick
-    from ktdeval_gym.choice import check_days, check_task
     from ktdeval_gym.policy import overlap
     from ktdeval_gym.simulation import TradingSimulation
+    from ktdeval_gym.training_checks import check_days, check_task
 
     plugins = open_plugins(market["plugin"] or ())
     task = plugins.make_task(options.task)

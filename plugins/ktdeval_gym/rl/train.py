@@ -13,10 +13,10 @@ import stable_baselines3
 import torch
 
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_gym.choices import Algorithm
 from ktdeval_gym.policy import PolicyFile
 from ktdeval_gym.simulation import TradingSimulation
 from ktdeval_gym.trading import TradingEnv
+from ktdeval_gym.training_options import Algorithm
 
 
 def learn(simulation: TradingSimulation, algorithm: Algorithm, steps: int, seed: int) -> Any:

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import ktdeval
 from ktdeval.errors import StoreError
-from ktdeval.plugins.registry import Plugins
-from ktdeval.values.ties import places
+from ktdeval.registry.loading import Plugins
+from ktdeval.values.tie_breaking import places
 from ktdeval_live.card_kind import can_be_ranked
 from ktdeval_live.card_types import LiveCard
 from ktdeval_live.chain import Chain, Frozen
@@ -17,6 +17,7 @@ from ktdeval_live.clock import in_text
 from ktdeval_live.entries import DayAnswer, Entry, answers
 from ktdeval_live.evidence import PROVES, weakest
 from ktdeval_live.folder import LiveFolder
+from ktdeval_live.market_sessions import Session, due
 from ktdeval_live.page.costs import entry_costs
 from ktdeval_live.page.data import (
     Costs,
@@ -31,11 +32,10 @@ from ktdeval_live.page.data import (
     PagePublication,
 )
 from ktdeval_live.page.series import equity_of, intervals_of
-from ktdeval_live.publishing import Publication, publications
+from ktdeval_live.publish_chain import Publication, publications
 from ktdeval_live.records import DecisionRecord
-from ktdeval_live.sessions import Session, due
-from ktdeval_live.settling import LEVEL, SettledTest, differences, settle_test
-from ktdeval_live.trust import authority_of
+from ktdeval_live.settle import LEVEL, SettledTest, differences, settle_test
+from ktdeval_live.time_authorities import authority_of
 
 _LATEST = 20
 """Publications that the page lists."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 from ktdeval_live.card_types import DaysPart, Excess, Label, ResultPart
 from ktdeval_live.chain import GapCause
 from ktdeval_live.evidence import Level
 from ktdeval_live.plan import Kind
-from ktdeval_live.trust import TimeAuthority
+from ktdeval_live.time_authorities import TimeAuthority
 
 DayState = Literal["decided", "sealed", "open", "absent"] | GapCause
 """What became of a session of an entry: a decision that is public (`decided`) or only committed

@@ -15,13 +15,14 @@ from markupsafe import Markup
 
 from ktdeval.cards import clean
 from ktdeval.errors import UsageError
-from ktdeval.values.jsonio import dumps_canonical, make_folder, write_atomic
-from ktdeval.values.typed import encode_canonical
+from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import encode_canonical
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_live.folder import SITE, LiveFolder
 from ktdeval_live.page.data import LivePage
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
-from ktdeval_pages.frame import content_security_policy, make_environment
+from ktdeval_pages.page_templates import content_security_policy, make_environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -26,7 +26,7 @@ from ktdeval.harness import (
     ToolCall,
     Usage,
 )
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, text_of, whole_usage
 from ktdeval_models.remote.batch.anthropic import AnthropicBatches
@@ -36,12 +36,12 @@ from ktdeval_models.remote.cache_marks import (
     mark_prompt,
     shared_blocks,
 )
-from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.params import AnthropicParams, presets
+from ktdeval_models.remote.read_tool_calls import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
 from ktdeval_models.remote.streams.assembly import StreamAssembler
-from ktdeval_models.remote.words import wire_words
+from ktdeval_models.remote.wire_words import wire_words
 
 Body = dict[str, Any]
 

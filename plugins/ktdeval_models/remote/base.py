@@ -40,12 +40,12 @@ from ktdeval.harness import (
     with_distinct_ids,
 )
 from ktdeval.secrets.redaction import SHORTEST_SECRET
-from ktdeval.values.jsonio import JsonValue, loads_strict
-from ktdeval_models.remote.called import loads_reply, sent_ids, unread_reply
-from ktdeval_models.remote.endings import ReplyEnding, read_ending
-from ktdeval_models.remote.forms import RequestForms, with_tried
+from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval_models.remote.accepted_forms import RequestForms, with_tried
+from ktdeval_models.remote.finish_reasons import ReplyEnding, read_ending
 from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
 from ktdeval_models.remote.params import RemoteParams, looks_like_key
+from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.refusals import refuses_stream
 from ktdeval_models.remote.transport import BodyError, HttpAnswer, Transport, http_libraries

@@ -15,10 +15,8 @@ from ktdeval.harness import (
     ToolCall,
     ToolSpec,
 )
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
-from ktdeval_models.remote.base import sent_name
-from ktdeval_models.remote.called import sent_arguments
-from ktdeval_models.remote.forms import (
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval_models.remote.accepted_forms import (
     EMPTY,
     FREE,
     OBJECT,
@@ -26,7 +24,9 @@ from ktdeval_models.remote.forms import (
     SCHEMA,
     SENT,
 )
-from ktdeval_models.remote.thoughts import THOUGHTS, add_thoughts
+from ktdeval_models.remote.base import sent_name
+from ktdeval_models.remote.read_tool_calls import sent_arguments
+from ktdeval_models.remote.thinking_blocks import THOUGHTS, add_thoughts
 
 Body = dict[str, Any]
 

@@ -26,18 +26,18 @@ from ktdeval.harness import (
     Usage,
     with_distinct_ids,
 )
-from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, error_details, text_of, whole_usage
 from ktdeval_models.remote.batch.google import GoogleBatches
-from ktdeval_models.remote.called import (
+from ktdeval_models.remote.params import GoogleParams, presets
+from ktdeval_models.remote.read_tool_calls import (
     arguments_text,
     broken_call,
     call_name,
     sent_arguments,
     sent_ids,
 )
-from ktdeval_models.remote.params import GoogleParams, presets
 from ktdeval_models.remote.schema_rewrites import readable_schema
 
 Body = dict[str, Any]

@@ -23,11 +23,11 @@ from ktdeval.harness import (
     split_thought,
 )
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_models.remote import base, thoughts as earlier
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_models.remote import base, thinking_blocks as earlier
+from ktdeval_models.remote.accepted_forms import EMPTY, FREE, SCHEMA_FORMS, RequestForms
 from ktdeval_models.remote.base import RemoteAdapter, count, part, text_of
 from ktdeval_models.remote.batch.openai import OpenAIBatches
-from ktdeval_models.remote.called import arguments_text, call_name
 from ktdeval_models.remote.chat_parts import (
     CALLS_CONTENT,
     chat_messages,
@@ -38,10 +38,9 @@ from ktdeval_models.remote.chat_parts import (
     responses_items,
     responses_tools,
 )
-from ktdeval_models.remote.contents import read_content
-from ktdeval_models.remote.forms import EMPTY, FREE, SCHEMA_FORMS, RequestForms
 from ktdeval_models.remote.held_schemas import SchemaBounds
 from ktdeval_models.remote.keys import find_key
+from ktdeval_models.remote.message_contents import read_content
 from ktdeval_models.remote.params import (
     CompatibleParams,
     OpenAIParams,
@@ -50,11 +49,12 @@ from ktdeval_models.remote.params import (
     TokensField,
     presets,
 )
+from ktdeval_models.remote.read_tool_calls import arguments_text, call_name
 from ktdeval_models.remote.served_context import MODELS, served_context
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.chat import ChatAssembler
 from ktdeval_models.remote.streams.responses import ResponsesAssembler
-from ktdeval_models.remote.words import by_word, wire_words
+from ktdeval_models.remote.wire_words import by_word, wire_words
 
 Body = dict[str, Any]
 

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_models.remote.words import wire_words
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_models.remote.wire_words import wire_words
 
 Body = dict[str, Any]
 Schema = Mapping[str, JsonValue]

@@ -19,20 +19,21 @@ from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry, as_object
 from ktdeval.masking import MaskConfig
 from ktdeval.runner import RunFolder
-from ktdeval.tasks import AnswerRecord, EpisodeSpec
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, file_sha256
-from ktdeval.values.typed import converted
+from ktdeval.task_api import AnswerRecord, EpisodeSpec
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import converted
 from ktdeval_deanon.certificate.card import ALL_FIELDS, DATE_MATCHER, EXACT_MATCHER, RANDOM
 from ktdeval_deanon.certificate.control import control_tally
 from ktdeval_deanon.certificate.evidence import FIELDS, Field, read_payload
-from ktdeval_deanon.certificate.history import PublicHistory
-from ktdeval_deanon.certificate.matching import (
+from ktdeval_deanon.certificate.lookup_attackers import (
     AttackerGuess,
     Evidence,
     RandomAttacker,
     field_sets,
     weigh,
 )
+from ktdeval_deanon.certificate.public_history import PublicHistory
 from ktdeval_deanon.certificate.questions import (
     Entry,
     ProbeQuestion,

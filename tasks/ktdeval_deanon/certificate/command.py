@@ -23,8 +23,9 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError, VerificationError, explained
-from ktdeval.plugins.registry import Plugins
-from ktdeval.values.jsonio import dumps_pretty, make_folder, write_atomic
+from ktdeval.registry.loading import Plugins
+from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.temporary import filling
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ktdeval.errors import ConfigError
-from ktdeval.plugins.registry import Plugins
-from ktdeval.tasks import AnswerRecord, Window, is_scoring, task_traits
+from ktdeval.registry.loading import Plugins
+from ktdeval.task_api import AnswerRecord, Window, is_scoring, task_traits
 from ktdeval_deanon.answer import days_off
 from ktdeval_deanon.certificate.questions import (
     Entry,

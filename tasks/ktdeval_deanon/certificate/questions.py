@@ -15,9 +15,9 @@ from msgspec.structs import asdict
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import StepCounts
 from ktdeval.market import MarketSnapshot
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 from ktdeval.runner import RunConfig, choose_windows, make_plan, target_task_of
-from ktdeval.tasks import (
+from ktdeval.task_api import (
     AnswerRecord,
     EpisodeSpec,
     Sample,
@@ -26,7 +26,8 @@ from ktdeval.tasks import (
     TargetTask,
     is_scoring,
 )
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 from ktdeval_deanon.answer import days_off, tickers_of
 
 PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"

@@ -24,10 +24,11 @@ from ktdeval.cards import (
     Time,
     card_schema,
 )
-from ktdeval.tasks import MaskKey
+from ktdeval.task_api import MaskKey
 from ktdeval.values.addresses import AddressText, Arguments
-from ktdeval.values.jsonio import dumps_pretty, write_atomic
-from ktdeval.values.typed import Value
+from ktdeval.values.files import write_atomic
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import Value
 
 SCHEMA_FILE = Path(__file__).with_name("certificate-v1.json")
 

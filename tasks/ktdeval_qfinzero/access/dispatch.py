@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
 from ktdeval.values.http_requests import ambiguity
-from ktdeval.values.jsonio import JsonValue, loads_untrusted
+from ktdeval.values.strict_json import JsonValue, loads_untrusted
 from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, HeldWorkspace, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.operations import Operation

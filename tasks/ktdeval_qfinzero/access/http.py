@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.access.dispatch import (
@@ -44,9 +44,9 @@ from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.terminal.routes import terminal_routes
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found
-from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation
 from ktdeval_qfinzero.schemas import Schema, schema_of
+from ktdeval_qfinzero.timestamps import moment_text
 
 MCP_PATH: Final = "/mcp"
 

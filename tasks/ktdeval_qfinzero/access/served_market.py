@@ -13,18 +13,18 @@ import msgspec
 from msgspec import Meta
 
 from ktdeval.errors import ConfigError, VerificationError
-from ktdeval.values.typed import from_plain
+from ktdeval.values.typed_json import from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.cursors import read_cursor, write_cursor
 from ktdeval_qfinzero.errors import conflict, invalid
-from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, summary_of, typed
 from ktdeval_qfinzero.pmb.arguments import MOST_CASH
 from ktdeval_qfinzero.pmb.commands import MOST_ACCOUNTS
 from ktdeval_qfinzero.pmb.log import BrokerLogEntry
 from ktdeval_qfinzero.pmb.values import AccountType, Rules
 from ktdeval_qfinzero.schemas import Arguments, Paged
+from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.workspace import Workspace
 
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ktdeval.errors import DataError
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import Value
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.pmb.events import BrokerState
 from ktdeval_qfinzero.pmb.timeline import last_tick
 from ktdeval_qfinzero.pmb.values import Account, Rules, Session
 from ktdeval_qfinzero.scoring.types import GoldTask
 from ktdeval_qfinzero.scoring.values import Tolerance
+from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.trading_hours import TradingHours
 from ktdeval_qfinzero.workspace import Workspace
 

@@ -15,8 +15,10 @@ from msgspec import Meta
 
 from ktdeval.errors import DataError
 from ktdeval.values.addresses import Arguments
-from ktdeval.values.jsonio import JsonValue, read_plain, sha256_hex
-from ktdeval.values.typed import Value, decode_json
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, decode_json
 from ktdeval_qfinzero.benchmark.items import BenchmarkItem
 from ktdeval_qfinzero.benchmark.literals import wording_problem
 from ktdeval_qfinzero.scoring.types import Suite

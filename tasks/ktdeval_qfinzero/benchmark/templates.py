@@ -18,11 +18,10 @@ from msgspec import field
 
 from ktdeval.errors import DataError, KtdevalError
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_qfinzero.benchmark.draws import DRAWS, MomentFacts, Random
 from ktdeval_qfinzero.benchmark.items import (
     ACCOUNT,
     SESSION,
@@ -34,12 +33,13 @@ from ktdeval_qfinzero.benchmark.items import (
     is_empty,
     run_calls,
 )
+from ktdeval_qfinzero.benchmark.market_facts import DRAWS, MomentFacts, Random
 from ktdeval_qfinzero.benchmark.wordings import SlotWording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
 from ktdeval_qfinzero.scoring.values import Tolerance
+from ktdeval_qfinzero.timestamps import MINUTE, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ktdeval.errors import DataError
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_qfinzero.benchmark.draws import DayRange, Random, pick
-from ktdeval_qfinzero.moments import SECOND, moment_text
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_qfinzero.benchmark.market_facts import DayRange, Random, pick
+from ktdeval_qfinzero.timestamps import SECOND, moment_text
 
 _NEW_YORK: Final = ZoneInfo("America/New_York")
 _ONE_SLOT: Final = re.compile(r"\{([\w.\[\]]+)(?::(\w+))?\}")

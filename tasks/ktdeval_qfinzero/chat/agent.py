@@ -13,7 +13,7 @@ from ktdeval.harness import (
     ToolSpec,
 )
 from ktdeval.trading import Provenance
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.chat.question import FORM
 
 _EMPTY = "That reply was empty. Answer the user now."

@@ -7,8 +7,8 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from ktdeval.errors import DataError
-from ktdeval.tasks import UNANSWERED, AnswerRecord, Score, TaskTraits, unanswered_score
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.task_api import UNANSWERED, AnswerRecord, Score, TaskTraits, unanswered_score
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.chat.question import turn_question
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.folder import open_dataset

@@ -21,11 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.values.bounded import check_parquet, open_parquet
-from ktdeval.values.jsonio import dumps_canonical
 from ktdeval.values.parquet_footer import read_footer
+from ktdeval.values.size_limits import check_parquet, open_parquet
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, MomentSpan, empty_bars
-from ktdeval_qfinzero.moments import day_of, day_start
+from ktdeval_qfinzero.timestamps import day_of, day_start
 
 ROWS_OF_GROUP = 16_384
 _INT64 = np.iinfo(np.int64)

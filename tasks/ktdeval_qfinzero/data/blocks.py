@@ -25,7 +25,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
 )
 from ktdeval_qfinzero.instruments import TICKER, read_contract
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_start, moment_text
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start, moment_text
 
 #: Largest price, ten billion dollars: up to here prices are exact as numbers of JSON, too
 LARGEST_E4 = 10**14

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktdeval.errors import DataError
-from ktdeval.values.jsonio import file_sha256
+from ktdeval.values.hashes import file_sha256
 from ktdeval_qfinzero.data.bar_files import BarBlock, content_of, read_block
 from ktdeval_qfinzero.data.blocks import SHOWN, Reaches, add_reach, block_problems
 from ktdeval_qfinzero.data.folder import file_problem, table_problems
@@ -32,7 +32,7 @@ from ktdeval_qfinzero.data.layout import (
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import strays_of
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import DAY, day_of, day_start
+from ktdeval_qfinzero.timestamps import DAY, day_of, day_start
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours
 
 #: Trading days without bars at the end of a dataset from which a stock counts as delisted

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from ktdeval.errors import UsageError
-from ktdeval.values.jsonio import loads_untrusted, read_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.strict_json import loads_untrusted
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
@@ -28,7 +29,7 @@ from ktdeval_qfinzero.data.providers import DATASET, FilesParams
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, ranges_of
-from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.timestamps import moment_text
 
 
 def generated(params: SyntheticParams, folder: Path) -> Iterator[str]:

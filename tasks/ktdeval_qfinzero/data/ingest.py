@@ -47,7 +47,7 @@ from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import DatasetAddition, UpdateReport, update_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
-from ktdeval_qfinzero.moments import parse_day
+from ktdeval_qfinzero.timestamps import parse_day
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 Read = Callable[[Any], Any]  #: Returns the value of a cell, or raises `_MalformedCell`

@@ -48,7 +48,7 @@ from ktdeval_qfinzero.data.text_columns import (
 )
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER, read_contract
-from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, moment_text, parse_moment
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, moment_text, parse_moment
 
 _PRICE = r"[0-9]{1,11}(\.[0-9]{1,4}0{0,20})?"
 _FINER_PRICE = re.compile(r"[0-9]{1,11}\.[0-9]{1,40}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ktdeval.errors import ConfigError
 from ktdeval.values.fields import near_matches
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.tables.rows import Report, TableFault, TableFile, TableShape, WrittenNumber
 from ktdeval_qfinzero.data.blocks import ProblemList
 from ktdeval_qfinzero.data.ingest_spec import TableSource

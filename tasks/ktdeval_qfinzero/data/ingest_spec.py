@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
 from ktdeval.values.fields import build, option
-from ktdeval.values.jsonio import loads_untrusted, read_plain
+from ktdeval.values.files import read_plain
+from ktdeval.values.strict_json import loads_untrusted
 from ktdeval.values.yamlio import load_yaml
 
 _FILE_HELP = (

@@ -18,12 +18,13 @@ from typing import Annotated, Literal, cast
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.values.jsonio import JsonValue, content_hash, dumps_pretty
-from ktdeval.values.typed import Value, decode_json, to_plain
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.typed_json import Value, decode_json, to_plain
 from ktdeval_qfinzero.data.rows import AssetClass, DatasetInfo, Resolution
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER
-from ktdeval_qfinzero.moments import day_of, moment_text, parse_moment
+from ktdeval_qfinzero.timestamps import day_of, moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import DEFAULT, trading_hours
 
 FORMAT = "ktdeval-qfinzero-dataset"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ktdeval.hookspecs import Spec
-from ktdeval.plugins.data_form import DataForm
+from ktdeval.registry.data_form import DataForm
 from ktdeval.values.fields import option
 from ktdeval.values.lazy import maker
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams

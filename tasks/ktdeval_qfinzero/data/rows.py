@@ -2,7 +2,7 @@
 
 Each row knows from when on it may be seen. Every query takes `as_of_ns` and must give nothing that
 became known later; where a store can, it cuts in the query, so that limits count only what may be
-seen; services read through `ktdeval_qfinzero.view.DatasetView`.
+seen; services read through `ktdeval_qfinzero.point_in_time_view.DatasetView`.
 
 Prices and amounts are whole ten-thousandths of a dollar (`_e4`), so that sums are exact; moments
 are nanoseconds in UTC. Stores are immutable while they are read.
@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.instruments import OptionContract, Right, read_contract
 from ktdeval_qfinzero.trading_hours import DEFAULT, TradingHours, trading_hours
 

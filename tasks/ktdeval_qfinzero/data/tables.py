@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError
-from ktdeval.values.bounded import open_parquet
-from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.size_limits import open_parquet
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_qfinzero.data.bar_files import decoding
 from ktdeval_qfinzero.data.blocks import FIRST_NS, LARGEST_COUNT, LARGEST_E4, LAST_NS
 from ktdeval_qfinzero.data.layout import SINGLE_TABLES, TableName, contracts_key, table_key
@@ -45,7 +46,7 @@ from ktdeval_qfinzero.data.sqlite_stores import (
     write_news,
 )
 from ktdeval_qfinzero.instruments import TICKER
-from ktdeval_qfinzero.moments import DAY, day_start
+from ktdeval_qfinzero.timestamps import DAY, day_start
 
 _ARROW = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "date": pa.date32()}
 _YIELD = "yield_"

@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.values.jsonio import locked, sync_files, write_atomic
-from ktdeval.values.undo import undone_on_error
+from ktdeval.values.files import sync_files, write_atomic
+from ktdeval.values.folder_lock import locked
+from ktdeval.values.rollback import undone_on_error
 from ktdeval_qfinzero.data.bar_files import BarBlock, block_of, join, read_block
 from ktdeval_qfinzero.data.blocks import (
     SHOWN,
@@ -57,7 +58,7 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.data.tables import TABLES, key_text, parts_of
 from ktdeval_qfinzero.instruments import read_contract
-from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.timestamps import moment_text
 
 Rows = TypeVar("Rows")
 

@@ -48,8 +48,8 @@ from ktdeval_qfinzero.esp.reading import (
     unknown_tickers,
     window_of,
 )
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, moment_text, parse_moment
-from ktdeval_qfinzero.view import DatasetView
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, moment_text, parse_moment
 
 
 def query_events(view: DatasetView, given: arguments.EventsQuery) -> answers.EventsPage:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeGuard, TypeVar
 
 from ktdeval.masking import beginning
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.cursors import read_cursor
 from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,
@@ -27,8 +27,8 @@ from ktdeval_qfinzero.data.rows import (
 from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp import answers, arguments
-from ktdeval_qfinzero.moments import DAY, moment_text, parse_moment
-from ktdeval_qfinzero.view import DatasetView
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import DAY, moment_text, parse_moment
 
 Key = tuple[int, str]
 Row = TypeVar("Row", EventRow, NewsRow)

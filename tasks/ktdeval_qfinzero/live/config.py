@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import HarnessConfig
-from ktdeval.tasks import QuestionsConfig
+from ktdeval.task_api import QuestionsConfig
 from ktdeval.values.addresses import Address
 from ktdeval.values.fields import option
 from ktdeval_qfinzero.suite.config import SuiteConfig

@@ -10,18 +10,19 @@ from typing import Any, Final
 
 from ktdeval.harness import ToolSpec
 from ktdeval.masking import UNMASKED
-from ktdeval.tasks import Sample
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, sha256_hex
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.task_api import Sample
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval_qfinzero.benchmark.items import refusal_of
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.live.config import ChatTurn
-from ktdeval_qfinzero.moments import moment_text, parse_moment
-from ktdeval_qfinzero.suite.brief import clock_words
+from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.suite.environment import LiveEnvironment, make_again, make_calls
 from ktdeval_qfinzero.suite.grading import RecordedCall
-from ktdeval_qfinzero.view import DatasetView
+from ktdeval_qfinzero.suite.prompt_texts import clock_words
+from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from ktdeval_qfinzero.workspace import Workspace
 
 _PROMPTS: Final = ("system", "user")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ktdeval.stats import wilson
-from ktdeval.tasks import Score, ScoreDefinition, with_bounds
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.task_api import Score, ScoreDefinition, with_bounds
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 
 _LEVEL: Final = 0.95

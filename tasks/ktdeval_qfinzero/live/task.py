@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from ktdeval.tasks import EpisodeSpec, TargetTask, Window
+from ktdeval.task_api import EpisodeSpec, TargetTask, Window
 from ktdeval.values.fields import to_mapping
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.live.config import LiveConfig
 from ktdeval_qfinzero.live.question import LiveQuestion, LiveSamples
 from ktdeval_qfinzero.live.scores import read_definitions
-from ktdeval_qfinzero.suite.brief import tool_hashes
+from ktdeval_qfinzero.suite.prompt_texts import tool_hashes
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 
 

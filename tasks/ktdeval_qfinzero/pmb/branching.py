@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from ktdeval_qfinzero.errors import conflict
-from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.pmb.arguments import Step
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.log import Payload
+from ktdeval_qfinzero.timestamps import moment_text
 
 
 def opened_ns(broker: Broker) -> int:

@@ -9,10 +9,9 @@ from typing import Any, get_type_hints
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb import commands
 from ktdeval_qfinzero.pmb.arguments import MoveClock
 from ktdeval_qfinzero.pmb.engine import Engine, Observer
@@ -20,6 +19,7 @@ from ktdeval_qfinzero.pmb.events import BrokerState, CommandRefused, Event
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, read_lines
 from ktdeval_qfinzero.pmb.reference import BrokerReference
 from ktdeval_qfinzero.schemas import Arguments
+from ktdeval_qfinzero.timestamps import Clock
 
 Command = Callable[[Engine, Any], str]
 

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
-from ktdeval_qfinzero.moments import day_of, moment_text, parse_day, parse_moment
 from ktdeval_qfinzero.pmb import arguments, events, placement
+from ktdeval_qfinzero.pmb.bar_frames import BarFeed, read_end, require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.day_events import (
     EndingPosition,
     delivery_event,
@@ -21,12 +22,12 @@ from ktdeval_qfinzero.pmb.day_events import (
     settlement_session,
 )
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.frames import BarFeed, read_end, require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
 from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.ticks import review
 from ktdeval_qfinzero.pmb.timeline import advance, end_session, last_tick
 from ktdeval_qfinzero.pmb.values import WORKING, Instrument, Order, Rules, Session
+from ktdeval_qfinzero.timestamps import day_of, moment_text, parse_day, parse_moment
 from ktdeval_qfinzero.trading_hours import FIRST, LAST
 
 MOST_ACCOUNTS = 100

@@ -10,8 +10,8 @@ from datetime import date
 
 import numpy as np
 
+from ktdeval_qfinzero.pmb.bar_frames import BarFeed, DayFrame, require_reach
 from ktdeval_qfinzero.pmb.events import BrokerState, Event, EventData, apply
-from ktdeval_qfinzero.pmb.frames import BarFeed, DayFrame, require_reach
 from ktdeval_qfinzero.pmb.log import EventLog
 from ktdeval_qfinzero.pmb.reference import BrokerReference
 from ktdeval_qfinzero.pmb.values import Account, Instrument, Order, Rules, Session

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.pmb.values import (
     BRACKET_FIELDS,
     WORKING,

@@ -10,14 +10,15 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.pmb import arguments
+from ktdeval_qfinzero.pmb.bar_frames import day_order_end, read_end
 from ktdeval_qfinzero.pmb.day_events import settlement_session
 from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.frames import day_order_end, read_end
 from ktdeval_qfinzero.pmb.margin import (
     TradeCircumstances,
     WantedTrade,

@@ -24,11 +24,11 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
 )
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.pmb.day_events import adjusted_contract
 from ktdeval_qfinzero.pmb.values import Instrument
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.trading_hours import TradingHours
-from ktdeval_qfinzero.view import DatasetView
 
 _EVER = 2**62
 _RECENT = 15 * DAY

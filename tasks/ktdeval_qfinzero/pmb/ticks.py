@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval_qfinzero.pmb.bar_frames import NEVER, DayFrame
 from ktdeval_qfinzero.pmb.day_events import settlement_day
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import (
@@ -20,7 +21,6 @@ from ktdeval_qfinzero.pmb.events import (
     Traded,
     order_payload,
 )
-from ktdeval_qfinzero.pmb.frames import NEVER, DayFrame
 from ktdeval_qfinzero.pmb.holding_events import MarginCalled, MarginCallMet
 from ktdeval_qfinzero.pmb.margin import (
     MarginState,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktdeval_qfinzero.pmb import day_events as days
+from ktdeval_qfinzero.pmb.bar_frames import require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import (
     ClockMoved,
@@ -16,7 +17,6 @@ from ktdeval_qfinzero.pmb.events import (
     SessionFinished,
     SessionStopped,
 )
-from ktdeval_qfinzero.pmb.frames import require_reach, tick_at, ticks_by
 from ktdeval_qfinzero.pmb.holding_events import BorrowFeeCharged, InterestCharged
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.ticks import expire_orders, review, run_ticks

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, field
 
 from ktdeval.errors import DataError
-from ktdeval.tasks import SampleRows, read_samples, write_samples
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.task_api import SampleRows, read_samples, write_samples
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
 from ktdeval_qfinzero.scoring.values import (
     EXACT,
@@ -88,7 +88,7 @@ class _TaskRow(Value, frozen=True):
 
 
 def read_tasks(source: str | Path) -> SampleRows:
-    """Read the rows of a source of samples (`ktdeval.tasks.sample_files`), in order; raises DataError if
+    """Read the rows of a source of samples (`ktdeval.task_api.sample_files`), in order; raises DataError if
     the source can't be read.
     """
     return read_samples(str(source), _JSON_COLUMNS)

@@ -10,13 +10,13 @@ from typing import Final
 from msgspec import structs
 
 from ktdeval.harness import ToolSpec
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import Value, to_object
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, to_object
 from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.live.config import LiveConfig, TradedSession
 from ktdeval_qfinzero.live.question import LiveAnswer, LiveQuestion
+from ktdeval_qfinzero.pmb.account_views import summary_shown
 from ktdeval_qfinzero.pmb.answers import SummaryShown
-from ktdeval_qfinzero.pmb.shown import summary_shown
 from ktdeval_qfinzero.workspace import Workspace
 
 _MOST_SUMMARY_CHARS: Final = 2_000

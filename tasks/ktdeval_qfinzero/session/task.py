@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ktdeval.tasks import UNANSWERED, AnswerRecord, Score, unanswered_score
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import from_plain
+from ktdeval.task_api import UNANSWERED, AnswerRecord, Score, unanswered_score
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import from_plain
 from ktdeval_qfinzero.live.config import LiveConfig
 from ktdeval_qfinzero.live.scores import mean_of_all, share_score
 from ktdeval_qfinzero.live.task import LiveTask

@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import HarnessConfig
-from ktdeval.plugins.task_files import ITEMS_KEY
-from ktdeval.tasks import QuestionsConfig
+from ktdeval.registry.task_files import ITEMS_KEY
+from ktdeval.task_api import QuestionsConfig
 from ktdeval.values.fields import option
 from ktdeval_qfinzero.scoring.types import Suite
 

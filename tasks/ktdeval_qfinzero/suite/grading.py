@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ktdeval.tasks import AnswerRecord
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import Value, converted, from_plain
+from ktdeval.task_api import AnswerRecord
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, converted, from_plain
 from ktdeval_qfinzero.benchmark.items import EndState
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError

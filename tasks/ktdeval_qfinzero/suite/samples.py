@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.masking import UNMASKED
-from ktdeval.tasks import Sample, source_name
+from ktdeval.task_api import Sample, source_name
 from ktdeval.values.fields import user_path
-from ktdeval.values.jsonio import JsonValue, content_hash
-from ktdeval.values.typed import to_plain
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import to_plain
 from ktdeval_qfinzero.benchmark.items import (
     BenchmarkItem,
     EndState,
@@ -35,17 +36,9 @@ from ktdeval_qfinzero.benchmark.reworded import (
 from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
-from ktdeval_qfinzero.moments import day_of, moment_text
+from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_of
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
-from ktdeval_qfinzero.suite.brief import (
-    PUBLIC_IDS,
-    Situation,
-    public_system_text,
-    situation_of,
-    system_text,
-    user_text,
-)
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import (
     DryEnvironment,
@@ -63,8 +56,16 @@ from ktdeval_qfinzero.suite.grading import (
     graded,
     nothing_earned,
 )
+from ktdeval_qfinzero.suite.prompt_texts import (
+    PUBLIC_IDS,
+    Situation,
+    public_system_text,
+    situation_of,
+    system_text,
+    user_text,
+)
+from ktdeval_qfinzero.timestamps import day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.view import DatasetView
 from ktdeval_qfinzero.workspace import Workspace
 
 _REACH: Final = timedelta(days=90)
@@ -205,7 +206,8 @@ def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[Bench
     return make_items(embedded_dataset(data_seed), suite, items_seed)
 
 
-class _SituatedQuestion(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _SituatedQuestion:
     """Clock of a question, None for a task of a file; of live items, the state an agent starts in,
     and what gold calls leave.
     """
@@ -319,7 +321,8 @@ class SuiteSamples:
         """Expected calls and strata of a question, and what doing nothing would earn (`empty`)."""
         question = self._question(number)
         task = question.task
-        clock_ns, start, gold = self._situated(number)
+        situated = self._situated(number)
+        clock_ns, start, gold = situated.clock_ns, situated.start, situated.gold
         changes: bool | None = None
         unchanged: float | None = None
         if start is not None and gold is not None:

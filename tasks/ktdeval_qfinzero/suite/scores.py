@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ktdeval.stats import Interval, wilson
-from ktdeval.tasks import (
+from ktdeval.task_api import (
     UNANSWERED,
     AnswerRecord,
     Score,
@@ -22,9 +22,9 @@ from ktdeval.tasks import (
     unanswered_detail,
     with_bounds,
 )
-from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
 from ktdeval_qfinzero.suite.grading import METRICS, OTHER, AnswerGrades, AskedItem

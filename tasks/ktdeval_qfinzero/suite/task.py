@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from ktdeval.tasks import (
+from ktdeval.task_api import (
     AnswerRecord,
     EpisodeSpec,
     Score,
@@ -17,10 +17,10 @@ from ktdeval.tasks import (
     source_name,
 )
 from ktdeval.values.fields import to_mapping
-from ktdeval.values.jsonio import JsonValue
-from ktdeval_qfinzero.suite.brief import prompt_hashes, tool_hashes
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import answer_form
+from ktdeval_qfinzero.suite.prompt_texts import prompt_hashes, tool_hashes
 from ktdeval_qfinzero.suite.samples import SampleMaterial, SuiteSamples, open_material
 from ktdeval_qfinzero.suite.scores import definitions, summarise
 

@@ -21,9 +21,9 @@ from typing import Literal
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import FloatArray, IntArray, MomentSpan, Resolution
-from ktdeval_qfinzero.moments import day_start
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import day_start
 from ktdeval_qfinzero.upq.arguments import Mode
-from ktdeval_qfinzero.view import DatasetView
 
 
 @dataclass(frozen=True, slots=True)

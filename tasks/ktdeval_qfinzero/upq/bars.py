@@ -24,7 +24,8 @@ from ktdeval_qfinzero.data.rows import (
     Resolution,
     grouped,
 )
-from ktdeval_qfinzero.moments import MINUTE, moment_text
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import MINUTE, moment_text
 from ktdeval_qfinzero.upq import answers, arguments, columns
 from ktdeval_qfinzero.upq.adjustments import Adjustment, adjustments, factors
 from ktdeval_qfinzero.upq.arguments import VALUES
@@ -36,7 +37,6 @@ from ktdeval_qfinzero.upq.reading import (
     read_tickers,
     span_of,
 )
-from ktdeval_qfinzero.view import DatasetView
 
 Key = tuple[str, int]
 

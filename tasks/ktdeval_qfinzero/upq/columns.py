@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ktdeval_qfinzero.data.rows import E4, Bars, FloatArray, IntArray
 from ktdeval_qfinzero.errors import invalid
-from ktdeval_qfinzero.moments import SECOND, moment_text
+from ktdeval_qfinzero.timestamps import SECOND, moment_text
 
 #: Of adjusted prices and indicators; unadjusted prices have the four that are stored
 PRICE_DECIMALS = 6

@@ -15,7 +15,8 @@ from ktdeval_qfinzero.data.bar_files import join
 from ktdeval_qfinzero.data.rows import E4, Bars, ContractRow, Resolution, empty_bars
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
-from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text, parse_day
 from ktdeval_qfinzero.upq import answers, arguments, columns
 from ktdeval_qfinzero.upq.arguments import MOST_VALUED, TERMS, VALUES
 from ktdeval_qfinzero.upq.quotes import (
@@ -26,7 +27,6 @@ from ktdeval_qfinzero.upq.quotes import (
     value_quotes,
 )
 from ktdeval_qfinzero.upq.reading import read_moments, read_names, span_of
-from ktdeval_qfinzero.view import DatasetView
 
 GREEK_DECIMALS = 8
 

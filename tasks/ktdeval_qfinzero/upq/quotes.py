@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, FloatArray, IntArray, MomentSpan, RateRow
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.upq import pricing
 from ktdeval_qfinzero.upq.arguments import PriceField
-from ktdeval_qfinzero.view import DatasetView
 
 OLDEST_DAYS = 14  #: A curve that many days before a moment is no longer used for it
 

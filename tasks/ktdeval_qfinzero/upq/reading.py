@@ -9,7 +9,7 @@ from ktdeval.values.fields import near_matches
 from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import parse_tickers
-from ktdeval_qfinzero.moments import DAY, day_start, parse_day, parse_moment
+from ktdeval_qfinzero.timestamps import DAY, day_start, parse_day, parse_moment
 from ktdeval_qfinzero.upq.arguments import MOST_TICKERS
 
 

@@ -22,12 +22,12 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     SymbolRow,
 )
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.upq import answers, arguments
 from ktdeval_qfinzero.upq.columns import Cell
 from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
 from ktdeval_qfinzero.upq.reading import read_days, read_names, read_tickers
-from ktdeval_qfinzero.view import DatasetView
 
 _LENGTHS = {"M": "month", "Y": "year"}
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}

@@ -15,12 +15,12 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.harness.messages import ToolSpec
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.jsonio import loads_strict
+from ktdeval.values.strict_json import loads_strict
 from run_support import SAME_MASK
 
 PLUGINS = load_plugins()

@@ -15,12 +15,12 @@ import yaml
 
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from card_cases import typed
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate, open_snapshot
-from ktdeval.values.jsonio import loads_strict
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import loads_strict
+from ktdeval.values.typed_json import to_plain
+from ktdeval_board.daily_series import make_decisions, make_series
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.series import make_decisions, make_series
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 AGENTS = ("investor", "trade", "hedge_fund", "deepfund", "vote", HOSTILE)

@@ -10,9 +10,9 @@ import os
 
 from board_bad import BadBoard
 from ktdeval_board.selftest.card_forgeries import only_window, second_attempt
-from ktdeval_board.selftest.kinds import KINDS, Build, forge, verdict
+from ktdeval_board.selftest.forgery_kinds import KINDS, Build, forge, verdict
 from ktdeval_board.selftest.run import KINDS as ALL_KINDS
-from ktdeval_board.selftest.specimen import setting
+from ktdeval_board.selftest.sample_board import setting
 
 __all__ = ["CASES", "only_window", "second_attempt", "setting"]
 

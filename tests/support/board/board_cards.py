@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from card_cases import PROVENANCE, typed
-from ktdeval.values.jsonio import content_hash, dumps_pretty
-from ktdeval_board.entries import Entry
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval_board.board_entries import Entry
 from ktdeval_board.layout import BoardFolder, CardFiles
-from ktdeval_board.selftest.specimen import (
+from ktdeval_board.selftest.sample_board import (
     put_card as put_card,
     put_json as put_json,
     put_records as put_records,

@@ -14,13 +14,13 @@ import yaml
 
 from board_cards import card_of, made_on, put_card, put_json, put_records, rules_of, submission_of
 from card_cases import typed
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.values.jsonio import file_sha256
+from ktdeval.values.hashes import file_sha256
 from ktdeval_board.checking.records import RecordedCard
 from ktdeval_board.documents import Records
 from ktdeval_board.layout import BoardFolder, CardFiles
-from ktdeval_board.reading import read_own
+from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import Limits, load_rules
 from run_support import TASK, WINDOW
 

@@ -25,14 +25,14 @@ from board_forge_days import Played, forge_decisions
 from card_cases import derived_fields, spec_of
 from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.market import MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.tasks import Window
-from ktdeval.values.jsonio import content_hash, sha256_hex
-from ktdeval.values.typed import to_plain
+from ktdeval.task_api import Window
+from ktdeval.values.hashes import content_hash, sha256_hex
+from ktdeval.values.typed_json import to_plain
+from ktdeval_board.daily_series import make_market
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.rules import load_rules
-from ktdeval_board.series import make_market
 from metric_cases import market as tiny_market
 from scoring_cases import SAMPLES, TASK as QUESTIONS, record, score_spec, scoring_inputs, summarise
 

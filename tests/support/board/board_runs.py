@@ -13,15 +13,16 @@ from click.testing import CliRunner, Result
 
 import board_teller
 from board_cards import made_on
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.values.jsonio import dumps_pretty, loads_strict, write_atomic
+from ktdeval.values.files import write_atomic
+from ktdeval.values.strict_json import dumps_pretty, loads_strict
+from ktdeval_board.board_entries import load_board
 from ktdeval_board.bundle import Redactor
-from ktdeval_board.claims import Claims
 from ktdeval_board.command import leaderboard
-from ktdeval_board.entries import load_board
 from ktdeval_board.init import BegunBoard, NewBoard, init_board
 from ktdeval_board.submit import Outcome, SubmitRequest, submit_run
+from ktdeval_board.submitter_claims import Claims
 
 TASK, DIVISION = "blinded_open_research", "blinded-open-research"
 WINDOW = "2024-03-01:2024-03-14"

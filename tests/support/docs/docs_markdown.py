@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.cli.table import param_json
-from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.strict_json import dumps_pretty
 
 MADE = "<!-- Made by `make docs`; change what it describes, not this page. -->"
 

@@ -16,9 +16,9 @@ from ktdeval.calls.prompt_size import (
 from ktdeval.cards import card_words
 from ktdeval.cli.moved import moved_words
 from ktdeval.harness.traits import AgentTraits, ModelTraits
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.stats.metric import metric_rows
-from ktdeval.tasks.traits import TaskTraits
+from ktdeval.task_api.traits import TaskTraits
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_compare.paper_tables import known_tables
 from ktdeval_data.reading.names import NOT_READ, columns_beside

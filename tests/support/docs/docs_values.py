@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from ktdeval.cli.table import params_of
-from ktdeval.plugins.registry import Plugins
+from ktdeval.registry.loading import Plugins
 
 
 class Offer(NamedTuple):

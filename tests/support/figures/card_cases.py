@@ -14,10 +14,10 @@ from ktdeval.cards.fields.sources import CardInputs
 from ktdeval.cards.trading import build_card
 from ktdeval.harness.messages import Usage
 from ktdeval.stats.panel import panel_metrics
-from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed import from_plain
-from ktdeval_board.selftest.specimen import (
+from ktdeval.values.typed_json import from_plain
+from ktdeval_board.selftest.sample_board import (
     derived_fields as derived_fields,
     renewed_card as renewed_card,
     spec_of as spec_of,

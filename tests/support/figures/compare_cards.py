@@ -15,10 +15,11 @@ import numpy as np
 import card_cases
 from ktdeval.cards import validate_card
 from ktdeval.runner.ledger_file import encode_ledger
-from ktdeval.tasks.spec import Window
+from ktdeval.task_api.spec import Window
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.jsonio import content_hash, dumps_pretty, file_sha256
-from ktdeval.values.typed import from_plain
+from ktdeval.values.hashes import content_hash, file_sha256
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import from_plain
 from metric_cases import CODES, TASK, step
 from terminal import Terminal
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
-from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.task_api.spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.jsonio import content_hash
-from ktdeval.values.typed import from_plain
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.typed_json import from_plain
 
 CODES = ("009001.SZ", "609001.SH")
 DAYS = np.array(

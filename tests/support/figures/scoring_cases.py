@@ -10,10 +10,10 @@ from ktdeval.calls.prices import FREE
 from ktdeval.cards.fields.sources import ScoringInputs
 from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
-from ktdeval.tasks.scoring import AnswerRecord, Score, ScoreDefinition
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.values.jsonio import content_hash
-from ktdeval.values.typed import from_plain
+from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.typed_json import from_plain
 from metric_cases import TASK as SUBJECT, market, spec
 
 TASK: Mapping[str, Any] = {

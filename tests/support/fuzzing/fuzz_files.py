@@ -25,7 +25,7 @@ def files_of_users() -> dict[str, Parser]:
 
 
 def _task_files() -> dict[str, Parser]:
-    from ktdeval.plugins.task_files import resolve_variants, task_specs, venue_specs
+    from ktdeval.registry.task_files import resolve_variants, task_specs, venue_specs
 
     def tasks(path: Path) -> object:
         specs = task_specs(path, lambda name, config, where: config)
@@ -47,7 +47,7 @@ variants:
     )
     return {
         "task file": Parser(
-            of_file(tasks, "tasks.yaml"), (task,), ("ktdeval/plugins/task_files.py",)
+            of_file(tasks, "tasks.yaml"), (task,), ("ktdeval/registry/task_files.py",)
         ),
         "venue file": Parser(of_file(venues, "venues.yaml"), (venue,), ()),
         "data spec": Parser(
@@ -98,7 +98,7 @@ def _grid_options(path: Path) -> object:
 
 @functools.cache
 def _plugins() -> Any:
-    from ktdeval.plugins.registry import load_plugins
+    from ktdeval.registry.loading import load_plugins
 
     return load_plugins()
 
@@ -125,7 +125,7 @@ otherwise: {raw: '{"a":'}
         "shown submission": Parser(
             _submitted,
             (b'{"orders":[{"stock_id":"asset_0001"}]}', b'{"orders":null}'),
-            ("ktdeval_view/records.py",),
+            ("ktdeval_view/episode_records.py",),
         ),
         "own mark of an episode": Parser(
             _marked,
@@ -166,7 +166,7 @@ def _of_function(data: bytes) -> object:
 
 def _submitted(data: bytes) -> object:
     from ktdeval.harness.session import TranscriptEntry
-    from ktdeval_view.records import submitted_handles
+    from ktdeval_view.episode_records import submitted_handles
 
     talk = TranscriptEntry(step=0, exchanges=(), submission=text_of(data))
     return submitted_handles(talk, 1)
@@ -187,7 +187,7 @@ def _marked(data: bytes) -> object:
 
 
 def _tables() -> dict[str, Parser]:
-    from ktdeval_compare.observations import read_table
+    from ktdeval_compare.variance_runs import read_table
 
     def head(path: Path) -> object:
         from ktdeval.values.tables.text_files import at_line, encodings, first_lines
@@ -207,7 +207,7 @@ def _tables() -> dict[str, Parser]:
         "table of runs": Parser(
             of_file(lambda path: read_table(str(path), None), "runs.csv"),
             (table,),
-            ("ktdeval_compare/observations.py",),
+            ("ktdeval_compare/variance_runs.py",),
         ),
         # Its callers catch what damaged packed files raise, as `market csv` shows.
         "lines of a table": Parser(

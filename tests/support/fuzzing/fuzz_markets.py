@@ -21,7 +21,7 @@ def files_of_markets() -> dict[str, Parser]:
 
 
 def _markets() -> dict[str, Parser]:
-    from ktdeval_arena.replay import read_database
+    from ktdeval_arena.deepfund_database import read_database
     from ktdeval_investorbench.markets import read_files
     from ktdeval_investorbench.params import FileParams
 
@@ -33,7 +33,9 @@ def _markets() -> dict[str, Parser]:
     )
     return {
         "deepfund database": Parser(
-            of_file(read_database, "deepfund.db"), (_deepfund(),), ("ktdeval_arena/replay.py",)
+            of_file(read_database, "deepfund.db"),
+            (_deepfund(),),
+            ("ktdeval_arena/deepfund_database.py",),
         ),
         "investorbench file": Parser(
             in_folder("msft.json", files), (days,), ("ktdeval_investorbench/markets.py",)

@@ -33,7 +33,8 @@ def _values() -> dict[str, Parser]:
     from ktdeval.cards.check import parse_card
     from ktdeval.cards.signatures import SIGNED_CARD, check_envelope, parse_envelope
     from ktdeval.cards.signing_keys import PrivateKey, read_private_key, read_public_key
-    from ktdeval.values.jsonio import loads_untrusted, sha256_hex
+    from ktdeval.values.hashes import sha256_hex
+    from ktdeval.values.strict_json import loads_untrusted
     from ktdeval.values.user_input import parse_assignments
     from ktdeval.values.yamlio import parse_yaml
 
@@ -44,7 +45,7 @@ def _values() -> dict[str, Parser]:
         "json": Parser(
             loads_untrusted,
             (b'{"a":[1,2.5,"x",null]}',),
-            ("ktdeval/values/jsonio.py",),
+            ("ktdeval/values/strict_json.py",),
             (ValueError,),
         ),
         "yaml": Parser(
@@ -97,7 +98,7 @@ def _envelope(key: Any) -> bytes:
         sign,
         statement_bytes,
     )
-    from ktdeval.values.jsonio import sha256_hex
+    from ktdeval.values.hashes import sha256_hex
 
     sha256 = sha256_hex(b"x")
     payload = b64encode(statement_bytes(sha256, SIGNED_CARD)).decode()
@@ -109,13 +110,13 @@ def _records() -> dict[str, Parser]:
     from ktdeval.runner.ledger_file import load_ledger
     from ktdeval.runner.registration import load_drawn_key
     from ktdeval.runner.run_manifest import ManifestFile
-    from ktdeval.stores.beats import Beat
     from ktdeval.stores.claims import ClaimRecord
-    from ktdeval.stores.sum_log import Entry as SumEntry
-    from ktdeval.values.bounded import open_unpacked
-    from ktdeval.values.typed import decode_json
+    from ktdeval.stores.heartbeats import Beat
+    from ktdeval.stores.shared_sum_log import Entry as SumEntry
+    from ktdeval.values.size_limits import open_unpacked
+    from ktdeval.values.typed_json import decode_json
     from ktdeval_board.checking.sandbox import table_problem
-    from ktdeval_board.reading import DOCUMENTS, read_untrusted
+    from ktdeval_board.read_documents import DOCUMENTS, read_untrusted
 
     records = {
         "manifest": Parser(
@@ -129,12 +130,14 @@ def _records() -> dict[str, Parser]:
             ("ktdeval/stores/claims.py",),
         ),
         "heartbeat": Parser(
-            lambda data: decode_json(data, Beat, "beat"), (b"{}",), ("ktdeval/stores/beats.py",)
+            lambda data: decode_json(data, Beat, "beat"),
+            (b"{}",),
+            ("ktdeval/stores/heartbeats.py",),
         ),
         "sum log": Parser(
             lambda data: decode_json(data, SumEntry, "sum"),
             (b"{}",),
-            ("ktdeval/stores/sum_log.py",),
+            ("ktdeval/stores/shared_sum_log.py",),
         ),
         "cached reply": Parser(
             lambda data: reply_of(data, "cache"),
@@ -145,7 +148,7 @@ def _records() -> dict[str, Parser]:
         "ledger": Parser(
             of_file(load_ledger, "ledger.parquet"),
             (first("records/*/episodes/*/ledger.parquet"),),
-            ("ktdeval/runner/ledger_file.py", "ktdeval/values/bounded.py"),
+            ("ktdeval/runner/ledger_file.py", "ktdeval/values/size_limits.py"),
         ),
         "board table": Parser(
             of_file(lambda path: table_problem(path, 10**8, 10**6), "board.parquet"),
@@ -165,7 +168,7 @@ def _records() -> dict[str, Parser]:
     }
     seeds = {"submission": "cards/*/*/*/*.submission.json", "records": "cards/*/*/*/*.records.json"}
     for name, type_ in DOCUMENTS.items():
-        modules = ("ktdeval_board/reading.py",) if name == "submission" else ()
+        modules = ("ktdeval_board/read_documents.py",) if name == "submission" else ()
         seed = first(seeds[name]) if name in seeds else b'{"schema_version":1}'
         load = of_file(
             lambda path, type_=type_: read_untrusted(path, type_, 10_000_000), "doc.json"
@@ -177,7 +180,7 @@ def _records() -> dict[str, Parser]:
 def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
     def load(path: Path) -> object:
         from ktdeval.harness.session import TranscriptEntry
-        from ktdeval.values.typed import decode_json
+        from ktdeval.values.typed_json import decode_json
 
         with opened(path) as stream:
             for line in stream.read(1 << 20).splitlines()[:20]:
@@ -190,7 +193,7 @@ def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
 def _plans() -> dict[str, Parser]:
     from ktdeval.calls.prices import load_price_table
     from ktdeval.runner.config import load_config
-    from ktdeval_agents.graph import load_team
+    from ktdeval_agents.role_graph import load_team
     from ktdeval_board.rules import load_rules
     from ktdeval_grid.plan import load_plan as load_grid
     from ktdeval_live.chain import read_chain
@@ -212,7 +215,7 @@ def _plans() -> dict[str, Parser]:
         "team": Parser(
             of_file(load_team, "team.yaml"),
             (b"roles: {a: {prompt: x}}\nstages: [{roles: [a]}]\n",),
-            ("ktdeval_agents/graph.py",),
+            ("ktdeval_agents/role_graph.py",),
         ),
         "grid plan": Parser(
             of_file(load_grid, "grid.yaml"),
@@ -240,16 +243,16 @@ def _replies() -> dict[str, Parser]:
     from ktdeval.calls.refusals import read_refusal, refusal_of
     from ktdeval.harness.reading import json_object
     from ktdeval.harness.written_calls import read_blocks, read_envelope, split_thought
-    from ktdeval.observation.recorded import shown_state
+    from ktdeval.observation.recorded_state import shown_state
     from ktdeval_agents.answers import read_answers
-    from ktdeval_models.remote.called import is_object, loads_reply, sent_arguments
+    from ktdeval_models.remote.read_tool_calls import is_object, loads_reply, sent_arguments
 
     block = b'Text\n```tool_call\n{"name":"get_bars","arguments":{"stock_id":"asset_0001"}}\n```\n'
     envelope = b'{"content":"x","tool_calls":[{"name":"f","arguments":{"a":[1,"}"]}}]}'
     refusal = b'{"error":{"message":"too long","type":"invalid_request_error","code":"x"}}'
     return {
         "provider reply": Parser(
-            loads_reply, (envelope,), ("ktdeval_models/remote/called.py",), (ValueError,)
+            loads_reply, (envelope,), ("ktdeval_models/remote/read_tool_calls.py",), (ValueError,)
         ),
         "provider error": Parser(
             lambda data: refusal_of(400, data, {"retry-after": "1"}),
@@ -278,7 +281,7 @@ def _replies() -> dict[str, Parser]:
         "recorded prompt": Parser(
             lambda data: shown_state(text_of(data)),
             (b'x\n```json\n{"account":{}}\n```\n',),
-            ("ktdeval/observation/recorded.py",),
+            ("ktdeval/observation/recorded_state.py",),
             (ValueError,),
         ),
         "team answers": Parser(
@@ -290,7 +293,7 @@ def _replies() -> dict[str, Parser]:
 
 
 def _json_or_text(data: bytes) -> Any:
-    from ktdeval.values.jsonio import loads_untrusted
+    from ktdeval.values.strict_json import loads_untrusted
 
     try:
         return loads_untrusted(data)
@@ -304,7 +307,7 @@ def _tables() -> dict[str, Parser]:
     import openpyxl
     import pandas as pd
 
-    from ktdeval.tasks.sample_files import read_samples
+    from ktdeval.task_api.sample_files import read_samples
     from ktdeval.values.tables.workbook import sheet_as_text
     from ktdeval_board.exchange.lm_eval import import_results
     from ktdeval_data.reading.options import ReadingOptions
@@ -336,7 +339,7 @@ def _tables() -> dict[str, Parser]:
         "samples jsonl": Parser(
             of_file(lambda path: read_samples(str(path)), "samples.jsonl"),
             (b'{"id":"1","question":"x","answer":1}\n',),
-            ("ktdeval/tasks/sample_files.py",),
+            ("ktdeval/task_api/sample_files.py",),
         ),
         "lm-eval results": Parser(
             of_file(lambda path: import_results(path, 1_000_000), "results.json"),
@@ -348,13 +351,13 @@ def _tables() -> dict[str, Parser]:
 
 def _services() -> dict[str, Parser]:
     from ktdeval_live.plan import Stamping
-    from ktdeval_live.stamps import _verified_time, certificate_of
-    from ktdeval_live.trust import load_trust
+    from ktdeval_live.time_authorities import load_trust
+    from ktdeval_live.time_stamps import _verified_time, certificate_of
     from ktdeval_qfinzero.access.dispatch import check_json
     from ktdeval_qfinzero.cursors import read_cursor, write_cursor
     from ktdeval_qfinzero.errors import ServiceError
-    from ktdeval_qfinzero.moments import parse_moment
     from ktdeval_qfinzero.pmb.log import read_lines
+    from ktdeval_qfinzero.timestamps import parse_moment
 
     cursor = write_cursor("a", 1).encode()
     root = root_certificate()
@@ -386,12 +389,12 @@ def _services() -> dict[str, Parser]:
         "certificate of stamps": Parser(
             lambda data: certificate_of(text_of(data)),
             (root.encode(), of_another_version(root)),
-            ("ktdeval_live/stamps.py",),
+            ("ktdeval_live/time_stamps.py",),
         ),
         "roots that a reader trusts": Parser(
             of_file(load_trust, "roots.pem"),
             (root.encode(), of_another_version(root)),
-            ("ktdeval_live/trust.py",),
+            ("ktdeval_live/time_authorities.py",),
         ),
         "authorities that a board trusts": Parser(
             of_file(load_trust, "board.yaml"),

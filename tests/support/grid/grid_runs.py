@@ -9,7 +9,7 @@ from typing import Any
 
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import ANSWERED, CallRecord
-from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.strict_json import dumps_pretty
 from run_support import MASK_KEY, Done, Running, ktdeval, start
 
 

@@ -16,16 +16,16 @@ import numpy as np
 import yaml
 
 from ktdeval.market import BAR_FIELDS, MarketSnapshot, save_snapshot
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.trading import StepRecord
-from ktdeval_live.begin import begin
 from ktdeval_live.clock import FileClock, of_text
 from ktdeval_live.entries import Entry, EntryEpisode, answers
 from ktdeval_live.folder import LiveFolder
+from ktdeval_live.init_test import begin
+from ktdeval_live.market_sessions import Session
+from ktdeval_live.past_replay import InlineAsker, replay_plan
 from ktdeval_live.plan import load_plan
-from ktdeval_live.replaying import InlineAsker, replay_plan
-from ktdeval_live.sessions import Session
 from ktdeval_live.step import LiveStep, StepReport
 
 INCOMING = "private/incoming"

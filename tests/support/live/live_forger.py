@@ -12,22 +12,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ktdeval.plugins.registry import Plugins
-from ktdeval.values.jsonio import dumps_canonical, sha256_hex
-from ktdeval.values.typed import decode_json, encode_canonical, from_plain, to_object
+from ktdeval.registry.loading import Plugins
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import decode_json, encode_canonical, from_plain, to_object
 from ktdeval_live.chain import NOTHING_BEFORE, Entry as Link
 from ktdeval_live.coverage import begun_files
 from ktdeval_live.entries import Entry
 from ktdeval_live.folder import LiveFolder, write_plan
-from ktdeval_live.increments import Increment
+from ktdeval_live.market_increments import Increment
+from ktdeval_live.market_sessions import Schedule
 from ktdeval_live.plan import LivePlan
-from ktdeval_live.publishing import Publication, begin_repository, publications
+from ktdeval_live.publish_chain import Publication, begin_repository, publications
 from ktdeval_live.records import DecisionRecord
-from ktdeval_live.sessions import Schedule
-from ktdeval_live.settling import settle_test, write_cards
-from ktdeval_live.stamps import stamp_head, stamp_sha256
-from ktdeval_live.trust import plan_trust
-from ktdeval_live.verifying import LiveVerification, verify_test
+from ktdeval_live.settle import settle_test, write_cards
+from ktdeval_live.time_authorities import plan_trust
+from ktdeval_live.time_stamps import stamp_head, stamp_sha256
+from ktdeval_live.verify_test import LiveVerification, verify_test
 
 Plain = dict[str, Any]
 Change = Callable[[Plain], None]

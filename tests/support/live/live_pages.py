@@ -11,7 +11,7 @@ import numpy as np
 import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray
-from ktdeval.values.typed import to_plain
+from ktdeval.values.typed_json import to_plain
 from ktdeval_live.card_types import (
     DaysPart,
     EvidencePart,
@@ -36,8 +36,8 @@ from ktdeval_live.page.data import (
 )
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.results import EntryResult
-from ktdeval_live.settling import LEVEL, SettledTest, results_part
-from ktdeval_live.trust import TimeAuthority
+from ktdeval_live.settle import LEVEL, SettledTest, results_part
+from ktdeval_live.time_authorities import TimeAuthority
 from live_plans import plan_of
 
 AUTHORITY = TimeAuthority(subject="CN=Stamps of Example", sha256="5e" * 32)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError
-from ktdeval.plugins.registry import Plugins, load_plugins
-from ktdeval.values.typed import from_plain
+from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.values.typed_json import from_plain
 from ktdeval_live.folder import LiveFolder
+from ktdeval_live.past_replay import replay_plan
 from ktdeval_live.plan import LivePlan
-from ktdeval_live.replaying import replay_plan
 
 US = {"data": "synthetic_us", "task": "market_bright", "source": "stored"}
 """Market of US stocks whose days come from the stored market."""

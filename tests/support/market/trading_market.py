@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
-from ktdeval.tasks import EpisodeSpec, Window
+from ktdeval.task_api import EpisodeSpec, Window
 
 CODES = {
     "main": "600001.SH",

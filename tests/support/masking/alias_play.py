@@ -14,9 +14,9 @@ import numpy as np
 from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.keyless import TopModel, TopParams
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
-from ktdeval.tasks import EpisodeSpec, Window
+from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketTape, StepRecord
 from ktdeval_builtin.react import ReactAgent
 from ktdfin_market import FIRST, LAST, small_market

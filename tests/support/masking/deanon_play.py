@@ -18,10 +18,10 @@ from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks.scoring import AnswerRecord, Sample, TargetTask
-from ktdeval.tasks.spec import EpisodeSpec, Window
-from ktdeval.values.jsonio import dumps_canonical, loads_strict
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api.scoring import AnswerRecord, Sample, TargetTask
+from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.values.strict_json import dumps_canonical, loads_strict
 from ktdfin_market import FIRST, LAST
 
 PROBES = {"blinded": "deanon_probe"} | {

@@ -13,9 +13,9 @@ from ktdeval.harness import ModelTraits
 from ktdeval.harness.messages import Model, ModelRequest, Reply
 from ktdeval.keyless.conversation import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
-from ktdeval.tasks.spec import Window
+from ktdeval.task_api.spec import Window
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent
 from ktdfin_market import spec_of

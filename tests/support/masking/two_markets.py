@@ -16,7 +16,7 @@ import numpy as np
 
 from ktdeval.market import Documents, MarketSnapshot, MinuteBars, window_rows
 from ktdeval.market.snapshot import BAR_FIELDS
-from ktdeval.tasks import EpisodeSpec, Window
+from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.values.seeds import derive_seed
 
 PRICES = ("open", "high", "low", "close")

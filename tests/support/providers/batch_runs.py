@@ -9,12 +9,12 @@ from typing import Any
 
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import CallRecord
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.hookspecs import hookimpl
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.run import RunResult, execute_run, prepare_run
-from ktdeval.tasks.events import Event
+from ktdeval.task_api.events import Event
 from repeat_plugin import PLUGIN
 from stub_provider import Stub
 from stub_runs import WIRES

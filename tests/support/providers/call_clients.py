@@ -14,9 +14,9 @@ from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import CallRecord
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolProtocol, Usage
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 
 PRICE = Price(input=2.0, output=10.0)
 USAGE = Usage(15, 80)

@@ -12,7 +12,7 @@ from typing import Any
 from ktdeval.harness import HarnessConfig
 from ktdeval.harness.tools import json_tool
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.tasks.qa import QATask
+from ktdeval.task_api.qa import QATask
 
 PLUGIN = Path(__file__)
 SAMPLES = 6

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.strict_json import dumps_canonical
 from stub_neutral import (
     NUMBER,
     SERVED_BY,

@@ -24,7 +24,8 @@ from ktdeval.harness.messages import (
     Usage,
     encodable,
 )
-from ktdeval.values.jsonio import dumps_canonical, loads_strict, sha256_hex
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_canonical, loads_strict
 from protocol_speaker import Form, unwrite
 from shown_states import with_state
 

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.values.jsonio import dumps_canonical, sha256_hex
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
 from ktdeval_qfinzero.instruments import read_contract
-from ktdeval_qfinzero.moments import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, Event
 from ktdeval_qfinzero.pmb.margin import MarginState, margin_state
 from ktdeval_qfinzero.pmb.values import Account, Instrument, Order
+from ktdeval_qfinzero.timestamps import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_margin import ids_for

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_world import at, small_dataset
 

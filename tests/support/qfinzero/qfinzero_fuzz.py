@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_qfinzero.cursors import write_cursor
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError

@@ -33,7 +33,7 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
-from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, day_start
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
 from qfinzero_upq import MINUTE_OPTION, market

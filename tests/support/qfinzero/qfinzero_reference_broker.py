@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.timestamps import MINUTE
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 Row = tuple[int, int, int, int, int]

@@ -19,7 +19,7 @@ from ktdeval_qfinzero.data.rows import (
     PageBounds,
     TagFilters,
 )
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.timestamps import MINUTE
 from qfinzero_world import at
 
 START = at("2025-01-06T14:00:00Z")

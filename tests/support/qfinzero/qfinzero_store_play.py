@@ -24,7 +24,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
 )
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
 from qfinzero_memory import MemoryPrices
 from qfinzero_world import at, bars_of, events, news, small_prices
 

@@ -27,7 +27,7 @@ from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, session_grid, shift
 from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import CompanyCourse, common_moves, make_stock
-from ktdeval_qfinzero.moments import DAY, day_start
+from ktdeval_qfinzero.timestamps import DAY, day_start
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
 
 ALL_TIME = MomentSpan(0, 2**62)

@@ -12,11 +12,11 @@ from random import Random
 from typing import Any
 from urllib.parse import urlencode
 
-from ktdeval.values.jsonio import sha256_hex
+from ktdeval.values.hashes import sha256_hex
 from ktdeval_qfinzero.access.served_market import served as served_catalogue
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.moments import DAY, MINUTE, moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, moment_text
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import thing
 from qfinzero_fuzz import CONTRACTS, STOCKS, Maker

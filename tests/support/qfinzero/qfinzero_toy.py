@@ -11,9 +11,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.errors import conflict
-from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.operations import Catalogue, Operation, typed
 from ktdeval_qfinzero.schemas import Answer, Arguments, described
+from ktdeval_qfinzero.timestamps import MINUTE, moment_text
 from ktdeval_qfinzero.workspace import Workspace
 
 HOLD = threading.Event()

@@ -29,7 +29,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
 )
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_start, parse_moment
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_start, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
 from tables import beside

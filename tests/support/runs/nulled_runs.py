@@ -15,14 +15,14 @@ from ktdeval.cards.check import parse_card
 from ktdeval.cards.compare import card_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.market.storage import save_snapshot
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
 from ktdeval.runner.call_checks import call_findings
 from ktdeval.runner.model_checks import card_claims
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.values.jsonio import dumps_pretty
-from ktdeval.values.typed import from_plain
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import from_plain
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from ktdfin_market import small_market
 from lucky_plugin import PLUGIN

@@ -31,7 +31,7 @@ from typing import Any
 from ktdeval.cli.main import main
 from ktdeval.errors import BudgetError
 from ktdeval.market.storage import save_snapshot
-from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.strict_json import dumps_pretty
 from ktdfin_market import small_market
 
 PLUGIN = Path(__file__).with_name("run_plugin.py")

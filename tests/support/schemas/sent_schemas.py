@@ -18,8 +18,8 @@ from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ModelRequest
 from ktdeval.harness.protocols import encode
 from ktdeval.runner.rehearsal import rehearse
-from ktdeval.tasks.qa import QATask
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.task_api.qa import QATask
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.yamlio import load_yaml
 from planned_tasks import PLUGINS, TASKS, planned
 

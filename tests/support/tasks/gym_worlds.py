@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ktdeval.market import MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.tasks import Window
+from ktdeval.task_api import Window
 from ktdeval_gym.simulation import AssetMarket, TradingSimulation
 from ktdeval_gym.trading import prior_scale
 

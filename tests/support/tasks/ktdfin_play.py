@@ -13,9 +13,9 @@ from ktdeval.harness.session import GuardedSession
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.seen import SeenBooks
+from ktdeval.runner.shown_account import SeenBooks
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account

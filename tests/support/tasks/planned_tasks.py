@@ -8,12 +8,12 @@ from functools import cache
 from typing import Any
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.tasks import EpisodeSpec
+from ktdeval.task_api import EpisodeSpec
 
 PLUGINS = load_plugins()
 TASKS = sorted(PLUGINS.specs("tasks"))

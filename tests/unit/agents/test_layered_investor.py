@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner.journal import unpack_lines
 from ktdeval_agents import InvestorParams
-from ktdeval_agents.layered import make_investor
+from ktdeval_agents.layered_memory import make_investor
 from ktdeval_agents.team import TeamAgent
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams

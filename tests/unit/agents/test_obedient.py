@@ -14,7 +14,7 @@ import pytest
 
 from ktdeval.errors import ProviderError
 from ktdeval.harness import Message, ModelRequest, ModelTraits, Reply, ToolSpec
-from ktdeval.tasks.scoring import is_scoring
+from ktdeval.task_api.scoring import is_scoring
 from ktdeval.trading import DECIDED
 from obedient_model import ObedientModel
 from planned_tasks import PLUGINS, TASKS, planned

@@ -13,7 +13,7 @@ from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from ktdeval.observation import ObservedAsset, ObservedState, recorded_state
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_agents.figures import (
+from ktdeval_agents.computed_signals import (
     annual_volatility,
     average_correlations,
     correlation_factor,

@@ -18,9 +18,16 @@ from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.market import Document, Documents, find_venue, read_documents
 from ktdeval.runner import RunFolder
-from ktdeval.values.jsonio import sha256_hex
-from ktdeval_arena.agreement import COLUMNS, RULES, agreement, alpha
-from ktdeval_arena.summaries import MIS, NewsDay, StoryStream, document_line, extract, stream_of
+from ktdeval.values.hashes import sha256_hex
+from ktdeval_arena.daily_summaries import (
+    MIS,
+    NewsDay,
+    StoryStream,
+    document_line,
+    extract,
+    stream_of,
+)
+from ktdeval_arena.rater_agreement import COLUMNS, RULES, agreement, alpha
 from searching import examples
 from stub_provider import KEY, FaultPlan, running_stub
 from tables import on_each_row

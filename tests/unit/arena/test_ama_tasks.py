@@ -18,16 +18,16 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_rows
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
-from ktdeval_agents.figures import (
+from ktdeval_agents.computed_signals import (
     annual_volatility,
     returns_by_day,
     technical_figures,
     volatility_limits,
 )
 from ktdeval_data.params import TwinParams
-from ktdeval_data.twins import make_twin
+from ktdeval_data.synthetic_us_crypto import make_twin
 from ktdeval_gym.simulation import TradingSimulation
 from ktdeval_markets.config import MarketConfig
 from tables import on_each_row

@@ -19,7 +19,7 @@ from ktdeval.errors import UsageError
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, Standing
 from ktdeval.market import Fees, Instrument, MarketSnapshot, sessions
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.stats import MetricValue
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketTape, Scale
@@ -29,7 +29,7 @@ from ktdeval.trading.ledger import ChargeRecord
 from ktdeval_arena.ama_figures import FIGURES, figure
 from ktdeval_arena.deepfund_figures import figure as fund_figure
 from ktdeval_data.params import TwinParams
-from ktdeval_data.twins import make_twin
+from ktdeval_data.synthetic_us_crypto import make_twin
 from metric_cases import order
 from searching import examples
 from trading_market import make_market

@@ -21,9 +21,11 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import SIGNAL_FORM, SIGNALS, TranscriptEntry
 from ktdeval.testing.ledgers import ledger_of, step_record
-from ktdeval.values.typed import to_plain
-from ktdeval_arena import consistency, fund_runs, replay
-from ktdeval_arena.consistency import (
+from ktdeval.values.typed_json import to_plain
+from ktdeval_arena import deepfund_database, deepfund_runs, signal_consistency
+from ktdeval_arena.deepfund_database import notes, read_database
+from ktdeval_arena.deepfund_runs import EpisodeGroup, read_groups, read_record
+from ktdeval_arena.signal_consistency import (
     ACTIONS,
     Action,
     AnalystSignal,
@@ -34,8 +36,6 @@ from ktdeval_arena.consistency import (
     is_consistent,
     share,
 )
-from ktdeval_arena.fund_runs import EpisodeGroup, read_groups, read_record
-from ktdeval_arena.replay import notes, read_database
 from metric_cases import order
 from searching import examples
 from tables import beside, on_each_row
@@ -44,23 +44,23 @@ from trading_market import make_market
 
 
 def summary_rows(record: SignalRecord) -> Any:
-    return to_plain(consistency.summary_rows(record))
+    return to_plain(signal_consistency.summary_rows(record))
 
 
 def analyst_rows(record: SignalRecord) -> Any:
-    return to_plain(consistency.analyst_rows(record))
+    return to_plain(signal_consistency.analyst_rows(record))
 
 
 def decision_rows(record: SignalRecord) -> Any:
-    return to_plain(consistency.decision_rows(record))
+    return to_plain(signal_consistency.decision_rows(record))
 
 
 def result_rows(groups: Any, markets: Any) -> Any:
-    return to_plain(fund_runs.result_rows(groups, markets))
+    return to_plain(deepfund_runs.result_rows(groups, markets))
 
 
 def weekly_rows(groups: Any) -> Any:
-    return to_plain(fund_runs.weekly_rows(groups))
+    return to_plain(deepfund_runs.weekly_rows(groups))
 
 
 SPEC: Any = SimpleNamespace(id="e", window_name="live", seed=1)
@@ -637,9 +637,9 @@ def test_a_table_of_more_rows_than_are_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = database(tmp_path / "a.db")  # two signals, and one row of each other table
-    monkeypatch.setattr(replay, "MOST_ROWS", 2)
+    monkeypatch.setattr(deepfund_database, "MOST_ROWS", 2)
     assert len(read_database(path).opinions) == 2
-    monkeypatch.setattr(replay, "MOST_ROWS", 1)
+    monkeypatch.setattr(deepfund_database, "MOST_ROWS", 1)
     with pytest.raises(DataError, match="signal"):
         read_database(path)
 

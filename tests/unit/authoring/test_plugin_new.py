@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.values.yamlio import parse_yaml
-from ktdeval_authoring.render import check_name, parts, rendered
+from ktdeval_authoring.plugin_templates import check_name, parts, rendered
 
 ALL = tuple(parts())
 CHOICES = [*combinations(ALL, 1), *combinations(ALL, 2), ALL]

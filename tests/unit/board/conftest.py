@@ -10,7 +10,7 @@ import pytest
 from board_forge import forge_board
 from board_ranks import tables_of
 from board_runs import begin, make_run
-from ktdeval_board.entries import load_board
+from ktdeval_board.board_entries import load_board
 
 
 @pytest.fixture(scope="session")

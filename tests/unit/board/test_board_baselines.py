@@ -32,9 +32,9 @@ from ktdeval.cards import load_card, load_evaluation
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.market import with_id
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.values.typed import to_plain
+from ktdeval.values.typed_json import to_plain
 from ktdeval_board.baselines import (
     MOST_FACTORS,
     RIDGE,
@@ -42,10 +42,10 @@ from ktdeval_board.baselines import (
     run_baseline,
     train_coefficients,
 )
+from ktdeval_board.board_entries import facets, load_board, seeds_of
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.command import leaderboard
-from ktdeval_board.entries import facets, load_board, seeds_of
-from ktdeval_board.exchange.frame import load_frame
+from ktdeval_board.exchange.data_frames import load_frame
 from ktdeval_board.init import NewBoard, init_board
 from ktdeval_board.rules import Baseline, WindowRule, load_rules
 from ktdeval_board.site.build import build_site

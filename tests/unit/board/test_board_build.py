@@ -20,9 +20,9 @@ import yaml
 from board_forge import HOSTILE, SCORING, entry_ids, forge_board
 from ktdeval.cards import load_card
 from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError
-from ktdeval_board.entries import load_board
+from ktdeval_board.board_entries import load_board
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.reading import DOCUMENTS, read_untrusted
+from ktdeval_board.read_documents import DOCUMENTS, read_untrusted
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.build import build_site, run_jobs
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file

@@ -19,15 +19,15 @@ from board_ranks import (
 )
 from card_cases import typed
 from ktdeval.errors import ConfigError
-from ktdeval.values.jsonio import content_hash
-from ktdeval_board.ranking.describe import (
+from ktdeval.values.hashes import content_hash
+from ktdeval_board.ranking.column_texts import (
     default_columns,
     describe_metrics,
     division_scopes,
     system_labels,
 )
 from ktdeval_board.ranking.figures import score_figures
-from ktdeval_board.ranking.pairing import pairs_index, windows_of
+from ktdeval_board.ranking.head_to_head import pairs_index, windows_of
 from ktdeval_board.rules import Erratum, WindowRule
 from scoring_cases import DEFINITIONS, scoring_card
 

@@ -35,8 +35,8 @@ from board_cards import (
 from board_forge import forge_board
 from board_runs import printed as run
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError
+from ktdeval_board.board_entries import Board, load_board
 from ktdeval_board.documents import Series
-from ktdeval_board.entries import Board, load_board
 from ktdeval_board.exchange import (
     load_daily_frame,
     load_episodes_frame,
@@ -51,18 +51,18 @@ from ktdeval_board.exchange.board_data import (
     read_board,
     write_folder,
 )
-from ktdeval_board.exchange.frame import MAKERS
-from ktdeval_board.exchange.results import (
+from ktdeval_board.exchange.data_frames import MAKERS
+from ktdeval_board.exchange.external_results import (
     SCHEMA_VERSION,
     make_record,
     record_path,
     repository_of,
 )
 from ktdeval_board.layout import BoardFolder
+from ktdeval_board.ranking.column_texts import EXTRA
 from ktdeval_board.ranking.daily import facts_of
-from ktdeval_board.ranking.describe import EXTRA
 from ktdeval_board.ranking.table import rank_division
-from ktdeval_board.reading import read_own
+from ktdeval_board.read_documents import read_own
 from paths import SUPPORT
 from scoring_cases import score_spec, scoring_card
 

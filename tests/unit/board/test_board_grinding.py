@@ -34,11 +34,11 @@ from board_keys import (
 from board_runs import DIVISION, TODAY, begin, change_rules, make_run, plugins, printed
 from ktdeval.errors import ConfigError, StoreError, UsageError
 from ktdeval.runner import RegisteredSystem, Registrant, Registration, RunFolder, load_config
-from ktdeval.values.jsonio import dumps_pretty, loads_strict
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import dumps_pretty, loads_strict
+from ktdeval.values.typed_json import to_plain
 from ktdeval_board.attempts import attempts_of
+from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
-from ktdeval_board.entries import load_board
 from ktdeval_board.exchange import load_frame
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.site.build import build_site

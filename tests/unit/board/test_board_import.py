@@ -16,12 +16,13 @@ import yaml
 
 from board_runs import printed as run
 from ktdeval.errors import CardError, ConfigError, StoreError
-from ktdeval.values.jsonio import loads_strict, sha256_hex
-from ktdeval.values.typed import encode_canonical, from_plain, to_plain
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import loads_strict
+from ktdeval.values.typed_json import encode_canonical, from_plain, to_plain
 from ktdeval_board.documents import Imported
 from ktdeval_board.exchange import lm_eval, load_frame, load_imported_frame
 from ktdeval_board.exchange.lm_eval import import_results
-from ktdeval_board.reading import read_untrusted
+from ktdeval_board.read_documents import read_untrusted
 from paths import SUPPORT
 from tables import on_each_row
 

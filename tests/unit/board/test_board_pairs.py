@@ -24,11 +24,10 @@ from board_ranks import (
 )
 from card_cases import typed
 from compare_cards import make_card
-from ktdeval.values.jsonio import content_hash
-from ktdeval.values.typed import to_plain
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.typed_json import to_plain
 from ktdeval_board.documents import Rerun
-from ktdeval_board.ranking.models import history, mask_effects, model_pages
-from ktdeval_board.ranking.pairing import (
+from ktdeval_board.ranking.head_to_head import (
     FIELDS,
     MOST_PAIRED,
     pair_tests,
@@ -36,10 +35,11 @@ from ktdeval_board.ranking.pairing import (
     pairs_index,
     windows_of,
 )
+from ktdeval_board.ranking.model_pages import history, mask_effects, model_pages
 from ktdeval_board.rules import Erratum, WindowRule
 from ktdeval_compare.compare import CompareOptions, compare
+from ktdeval_compare.compared_cards import Entrant
 from ktdeval_compare.effects import EffectsOptions as EffectOptions, effects
-from ktdeval_compare.entrants import Entrant
 
 # -- pairs of windows
 

@@ -11,9 +11,9 @@ import yaml
 from board_cards import put_json, verdict_of
 from board_checked import change_card, make_board, make_run, submit
 from ktdeval.errors import ConfigError
-from ktdeval_board.entries import Board, Entry, load_board
+from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.ranking.models import model_pages
+from ktdeval_board.ranking.model_pages import model_pages
 from ktdeval_board.ranking.rows import Table
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.rules import load_rules

@@ -22,15 +22,13 @@ from ktdeval.attribution import attribute
 from ktdeval.errors import DataError, StoreError
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.market import MarketSnapshot, load_snapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot
 from ktdeval.stats import random_envelope
 from ktdeval.trading import Ledger
 from ktdeval.trading.ledger import OrderRecord
-from ktdeval.values.typed import from_plain, to_plain
-from ktdeval_board.documents import Decisions, Series, rounded
-from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule, load_rules
-from ktdeval_board.series import (
+from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval_board.daily_series import (
     asked,
     make_decisions,
     make_market,
@@ -40,9 +38,11 @@ from ktdeval_board.series import (
     signal_counts,
     windows_of,
 )
+from ktdeval_board.documents import Decisions, Series, rounded
+from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule, load_rules
 from ktdeval_board.site.build import build_site
-from ktdeval_board.site.curves import curves
 from ktdeval_board.site.files import render_pages
+from ktdeval_board.site.return_curves import curves
 from loops import not_empty
 from metric_cases import order as order_dict
 from site_pages import read_data_file

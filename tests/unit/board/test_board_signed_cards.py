@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from board_runs import CLAIMS, TASK, TODAY, plugins, submit, tree
 from ktdeval.cards import SIGNED_CARD, PrivateKey, sign_file, signature_path, write_key_pair
 from ktdeval.errors import ConfigError, SignatureError
+from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.command import leaderboard
-from ktdeval_board.entries import load_board
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import card_data
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from call_runs import call_of, entry_of
-from ktdeval.calls import call_parts
-from ktdeval.calls.call_parts import LOG_FILE, CallParts
+from ktdeval.calls import remote_call_log
 from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity, read_records
 from ktdeval.calls.record import CallRecord, pack
+from ktdeval.calls.remote_call_log import LOG_FILE, CallParts
 from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
 from ktdeval.stores.mirror import Mirror
@@ -123,7 +123,7 @@ def test_a_compaction_that_is_killed_while_it_deletes_loses_nothing_and_counts_n
 
 
 def test_large_groups_stay_files_of_their_own(asked, monkeypatch):
-    monkeypatch.setattr(call_parts, "_PACK_BYTES", 1)
+    monkeypatch.setattr(remote_call_log, "_PACK_BYTES", 1)
     assert asked.machine().parts.compact() == 0
     assert len(asked.list_keys()) == 5
 

@@ -9,7 +9,7 @@ import pytest
 from ktdeval.calls.budget import Budget, most_tokens
 from ktdeval.calls.prices import Price, PriceTier
 from ktdeval.calls.record import Spent
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Usage
 

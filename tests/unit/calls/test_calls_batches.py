@@ -17,7 +17,7 @@ from ktdeval.calls.batches import BatchTag
 from ktdeval.errors import BudgetError, ProviderError, StoreError
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.stores.mirror import mirrors_forgotten
-from ktdeval.tasks.events import BatchProgress, CheckDelayed
+from ktdeval.task_api.events import BatchProgress, CheckDelayed
 from repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
 from stub_batches import BatchPlan, Fate
 from stub_provider import KEY, Stub, running_stub, skip_without_sdks

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from ktdeval.calls.budget import Budget, Reservation, most_tokens
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec, Usage
 from loops import not_empty

@@ -249,7 +249,7 @@ from pathlib import Path
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.messages import Reply
-from ktdeval.values.jsonio import sha256_hex
+from ktdeval.values.hashes import sha256_hex
 sys.stdin.readline()
 cache = CallDatabase(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):

@@ -40,9 +40,10 @@ from ktdeval.errors import CardError, PluginError
 from ktdeval.harness.messages import Usage
 from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.panel import panel_metric, panel_metrics
-from ktdeval.tasks.scoring import Score
-from ktdeval.tasks.spec import Window
-from ktdeval.values.jsonio import content_hash, dumps_pretty
+from ktdeval.task_api.scoring import Score
+from ktdeval.task_api.spec import Window
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import dumps_pretty
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
 from metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
 from scoring_cases import (

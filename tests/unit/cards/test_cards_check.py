@@ -20,8 +20,8 @@ from ktdeval.cards.compare import card_difference, first_difference, line_of, st
 from ktdeval.cards.fields.facts import ScoringFacts, TradingFacts
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.jsonio import dumps_pretty
-from ktdeval.values.typed import from_plain, to_plain
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import from_plain, to_plain
 from metric_cases import spec
 from scoring_cases import scoring_card
 from tables import on_each_row

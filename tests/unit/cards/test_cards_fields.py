@@ -15,7 +15,7 @@ import pytest
 
 from card_cases import card
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.derive import card_type
+from ktdeval.cards.derived_fields import card_type
 from ktdeval.cards.fields.order import FIELDS, fields_of
 from paths import REPOSITORY
 from source_trees import imports_in
@@ -62,7 +62,7 @@ order.FIELDS += (new_fields.HASTE, new_fields.SPREAD)
 
 from card_cases import card
 from ktdeval.cards import card_lines, parse_card, validate_card
-from ktdeval.cards.exported_words import card_fields, words_text
+from ktdeval.cards.words_file import card_fields, words_text
 from ktdeval.cards.schema import SCHEMAS, card_schema
 from ktdeval.errors import CardError
 

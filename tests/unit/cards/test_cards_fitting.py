@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from card_cases import card, typed
 from compare_cards import make_card
-from ktdeval.cards.fitting import column_widths, fitted
+from ktdeval.cards.narrow_tables import column_widths, fitted
 from ktdeval.cards.show import card_lines, plain_text, side_by_side, summary_lines
 from ktdeval.cards.table import Grid
 

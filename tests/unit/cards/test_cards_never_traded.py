@@ -15,7 +15,7 @@ from ktdeval.cards.fields.orders import is_untraded
 from ktdeval.cards.fields.ranking import NEVER_TRADED
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from run_support import TASK, WINDOW, store_market
 

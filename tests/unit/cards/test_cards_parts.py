@@ -20,7 +20,7 @@ from ktdeval.cards.fields.parts import SideDays
 from ktdeval.cards.system import no_match
 from ktdeval.harness.messages import Usage
 from ktdeval.market import Document, Documents
-from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.strict_json import dumps_pretty
 from metric_cases import market, spec
 
 

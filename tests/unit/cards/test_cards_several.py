@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from card_cases import typed
 from compare_cards import make_card
-from ktdeval.cards.several import Cards
+from ktdeval.cards.card_list import Cards
 
 EVIL = "<img src=x onerror=alert(1)>\"'&"
 FIGURES = {("A1", 0): 0.10, ("A2", 0): 0.20}

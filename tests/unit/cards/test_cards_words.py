@@ -9,16 +9,16 @@ import pytest
 
 from ktdeval.cards import card_words
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.exported_words import (
+from ktdeval.cards.fields.labels import LABEL_WORDS, Label, TradingLabel
+from ktdeval.cards.fields.units import figure_text, unit_word
+from ktdeval.cards.schema import DOCS_PAGE
+from ktdeval.cards.words_file import (
     WORDS_FILE,
     card_fields,
     field_words,
     with_tables,
     words_text,
 )
-from ktdeval.cards.fields.labels import LABEL_WORDS, Label, TradingLabel
-from ktdeval.cards.fields.units import figure_text, unit_word
-from ktdeval.cards.schema import DOCS_PAGE
 from ktdeval.trading.types import PROVENANCES
 
 

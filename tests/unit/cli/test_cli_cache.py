@@ -15,7 +15,7 @@ import pytest
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.messages import Reply, Usage
-from ktdeval.values.jsonio import sha256_hex
+from ktdeval.values.hashes import sha256_hex
 from terminal import Terminal
 
 NOW = datetime.now(UTC)

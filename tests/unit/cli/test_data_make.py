@@ -11,8 +11,8 @@ import click
 import pytest
 
 from ktdeval.cli.main import cli
-from ktdeval.plugins import registry
-from ktdeval.plugins.registry import find_entry_points
+from ktdeval.registry import loading
+from ktdeval.registry.loading import find_entry_points
 from terminal import Terminal
 
 SMALL = ("--first", "2024-01-02", "--last", "2024-02-08")
@@ -20,7 +20,7 @@ NOTES = '''
 """Data that are notes in a file."""
 from dataclasses import dataclass
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.plugins.data_form import DataForm
+from ktdeval.registry.data_form import DataForm
 from ktdeval.values.fields import option
 
 
@@ -150,7 +150,7 @@ def test_without_the_plugin_of_a_form_the_rest_works(
     def others() -> list[Any]:
         return [each for each in find_entry_points() if "qfinzero" not in each.module]
 
-    monkeypatch.setattr(registry, "find_entry_points", others)
+    monkeypatch.setattr(loading, "find_entry_points", others)
     assert "unknown data provider 'qfinzero'" in terminal.refusal("data", "make", "qfinzero")
     terminal.out("data", "make", "synthetic", *SMALL, "--out", tmp_path / "m")
     assert "0 kinds of error" in terminal.text("data", "check", tmp_path / "m")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
-from ktdeval.cards.folding import folded_text
+from ktdeval.cards.text_wrapping import folded_text
 from ktdeval.cli.table import grid_lines
 
 HEADS = ("model", "n", "mean", "", "verdict")

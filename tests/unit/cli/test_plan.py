@@ -22,7 +22,7 @@ from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.market.snapshot import NameSpell
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import RunConfig, measure
 from ktdeval.runner.estimate import RunEstimate, estimate_run
 from ktdeval.runner.execute import EpisodeFactory
@@ -37,8 +37,8 @@ from ktdeval.runner.measure import (
     StepSize,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.tasks import TaskTraits
-from ktdeval.values.jsonio import loads_strict
+from ktdeval.task_api import TaskTraits
+from ktdeval.values.strict_json import loads_strict
 from ktdfin_market import small_market
 from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
 from tables import on_each_row

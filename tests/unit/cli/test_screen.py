@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ktdeval.cli.main import CleanStream, main
 from ktdeval.cli.progress import CheckWaits, ProgressObserver, work_shown
-from ktdeval.tasks.events import (
+from ktdeval.task_api.events import (
     CheckDelayed,
     EpisodeFailed,
     EpisodeFinished,

@@ -18,7 +18,7 @@ from scipy import stats
 from card_cases import derived_fields
 from compare_cards import APART, CardTerminal, make_card, save_card, save_run
 from ktdeval.stats.paired import signed_rank
-from ktdeval_compare import columns
+from ktdeval_compare import table_columns
 from ktdeval_compare.compare import pairs_needed, smallest_p
 from ktdeval_compare.power import (
     DifferenceSpread,
@@ -343,15 +343,18 @@ def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTe
 
 def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
     of_answers = "fraction of answers"
-    assert (columns.figure(-1e-9, of_answers), columns.figure(0.0, "points")) == ("0.000", "0.000")
-    assert (columns.figure(0.0526, of_answers), columns.unit_name(of_answers)) == (
-        columns.figure(0.0526, "fraction"),
+    assert (table_columns.figure(-1e-9, of_answers), table_columns.figure(0.0, "points")) == (
+        "0.000",
+        "0.000",
+    )
+    assert (table_columns.figure(0.0526, of_answers), table_columns.unit_name(of_answers)) == (
+        table_columns.figure(0.0526, "fraction"),
         "%",
     )
     assert (
-        columns.figure(0.0526, "points"),
-        columns.unit_name("points"),
-        columns.unit_name("ratio"),
+        table_columns.figure(0.0526, "points"),
+        table_columns.unit_name("points"),
+        table_columns.unit_name("ratio"),
     ) == ("+0.053", "points", "")
 
 

@@ -18,8 +18,8 @@ from statsmodels.stats.anova import anova_lm
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare
-from ktdeval_compare.observations import TABLES
-from ktdeval_compare.shares import (
+from ktdeval_compare.variance_runs import TABLES
+from ktdeval_compare.variance_shares import (
     RESIDUAL,
     component_shares,
     mixed_model,

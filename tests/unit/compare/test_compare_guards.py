@@ -13,11 +13,11 @@ import pytest
 
 from compare_cards import CardTerminal, make_card, save_run
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.jsonio import file_sha256
-from ktdeval.values.typed import from_plain
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.typed_json import from_plain
 from ktdeval_compare import cutoff, power, sharpe_difference as sharpe
-from ktdeval_compare.courses import course_of, distances
-from ktdeval_compare.entrants import load_entrants, recorded_ledger
+from ktdeval_compare.compared_cards import load_entrants, recorded_ledger
+from ktdeval_compare.episode_distance import course_of, distances
 from ktdeval_compare.power import DifferenceSpread, PowerPlan, plan_report, spreads_of_cards
 from metric_cases import CODES, step
 

@@ -17,11 +17,11 @@ import pytest
 from card_cases import derived_fields
 from compare_cards import CardTerminal, make_card
 from ktdeval.errors import ConfigError
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.plugins.table_files import PaperTable, Pivot
-from ktdeval.plugins.task_files import table_specs
-from ktdeval.tasks.scoring import Score, ScoreDefinition
-from ktdeval.values.jsonio import content_hash
+from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.table_files import PaperTable, Pivot
+from ktdeval.registry.task_files import table_specs
+from ktdeval.task_api.scoring import Score, ScoreDefinition
+from ktdeval.values.hashes import content_hash
 from ktdeval_compare.table_writing import FORMS, table_json, write_table
 from scoring_cases import TASK, score_spec, scoring_card
 

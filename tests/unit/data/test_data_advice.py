@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from advice_cases import Case, cases, write
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 from terminal import Terminal
 
 CASES = list(cases())

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ktdeval.values.bounded import ALWAYS_ALLOWED, check_parquet, open_parquet, open_unpacked
+from ktdeval.values.size_limits import ALWAYS_ALLOWED, check_parquet, open_parquet, open_unpacked
 from memory import ktdeval_within
 
 ROWS = 40_000_000

@@ -17,8 +17,8 @@ from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks import Window
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api import Window
 from ktdeval.testing import check_task
 from ktdeval.trading import AccountConfig, MarketTape
 from ktdeval.trading.account import open_account

@@ -21,7 +21,7 @@ from ktdeval.market.manifest import snapshot_id
 from ktdeval.market.quality import Finding, check, raw_from_snapshot
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams, TwinParams
-from ktdeval_data.twins import make_twin
+from ktdeval_data.synthetic_us_crypto import make_twin
 from tables import changed, on_each_row
 from terminal import Terminal
 

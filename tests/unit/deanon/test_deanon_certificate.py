@@ -35,18 +35,19 @@ from ktdeval.cards.fields.parts import NOT_GIVEN
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
 from ktdeval.runner.estimate import estimate_run
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.remote.run_folder import ANSWERS, TRANSCRIPT, RunFolder
-from ktdeval.tasks.task import describe_task
-from ktdeval.values.jsonio import dumps_pretty, file_sha256, sha256_hex
-from ktdeval.values.typed import from_plain, to_plain
+from ktdeval.task_api.task import describe_task
+from ktdeval.values.hashes import file_sha256, sha256_hex
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.adding import import_file as on_board
 from ktdeval_board.init import NewBoard, init_board
-from ktdeval_deanon.certificate import show
+from ktdeval_deanon.certificate import certificate_tables
 from ktdeval_deanon.certificate.card import (
     EXACT_MATCHER,
     NO_ANSWER,
@@ -55,17 +56,17 @@ from ktdeval_deanon.certificate.card import (
     build_certificate,
     covered_by,
 )
+from ktdeval_deanon.certificate.certificate_tables import certificate_rows
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from ktdeval_deanon.certificate.command import certify as command
 from ktdeval_deanon.certificate.control import control_tally
-from ktdeval_deanon.certificate.passing import control_share
+from ktdeval_deanon.certificate.positive_control import control_share
 from ktdeval_deanon.certificate.questions import (
     ProbeChoice,
     blank_answer,
     find_scoring_task,
     open_questions,
 )
-from ktdeval_deanon.certificate.show import certificate_rows
 from ktdeval_deanon.certificate.types import Certificate
 from ktdfin_market import small_market
 from paths import SUPPORT
@@ -857,7 +858,7 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
     assert len(turned) > 1
     certificate = rebuilt(attacked)
     facts = dict(
-        show._certificate_facts(
+        certificate_tables._certificate_facts(
             msgspec.structs.replace(
                 certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts=turned)
             )
@@ -877,7 +878,7 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
     toolless = msgspec.structs.replace(
         certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts={})
     )
-    assert dict(show._certificate_facts(toolless))["tools"] == "none"
+    assert dict(certificate_tables._certificate_facts(toolless))["tools"] == "none"
 
 
 @pytest.mark.parametrize(
@@ -894,7 +895,7 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
 )
 def test_a_mask_is_described_in_words(attacked: Card, changes: dict[str, Any], words: str) -> None:
     mask = msgspec.structs.replace(rebuilt(attacked).covers.mask, **changes)
-    assert show._mask_words(mask) == words
+    assert certificate_tables._mask_words(mask) == words
 
 
 TWO = '''

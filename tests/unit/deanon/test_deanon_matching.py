@@ -34,8 +34,13 @@ from ktdeval_deanon.certificate.evidence import (
     read_payload,
     stands_for,
 )
-from ktdeval_deanon.certificate.history import PARTS, PublicHistory
-from ktdeval_deanon.certificate.matching import AttackerGuess, RandomAttacker, field_sets, weigh
+from ktdeval_deanon.certificate.lookup_attackers import (
+    AttackerGuess,
+    RandomAttacker,
+    field_sets,
+    weigh,
+)
+from ktdeval_deanon.certificate.public_history import PARTS, PublicHistory
 from ktdfin_market import small_market
 from loops import not_empty
 from masked_payloads import Masked, drawn, table

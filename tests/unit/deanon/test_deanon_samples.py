@@ -32,13 +32,13 @@ from ktdeval.harness.messages import CallParams, ToolCall
 from ktdeval.harness.session import GuardedSession
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks.scoring import TargetTask, is_scoring
-from ktdeval.tasks.spec import Window
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api.scoring import TargetTask, is_scoring
+from ktdeval.task_api.spec import Window
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
 from ktdeval.values.seeds import derive_seed
-from ktdeval_deanon.brief import quarter_words
+from ktdeval_deanon.attacker_prompt import quarter_words
 from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
 from ktdfin_market import poisoned, small_market
 from loops import not_empty

@@ -31,11 +31,11 @@ from deanon_play import (
 )
 from ktdeval.market.snapshot import MarketSnapshot, NameSpell
 from ktdeval.market.storage import load_snapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_binomial, wilson
-from ktdeval.tasks.scoring import AnswerRecord, Score
-from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.task_api.scoring import AnswerRecord, Score
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_deanon.answer import (
     ANSWER_FORM,
     _industry_names,
@@ -44,7 +44,7 @@ from ktdeval_deanon.answer import (
     sector_keys,
     tickers_of,
 )
-from ktdeval_deanon.scores import DEFINITIONS, chance_of
+from ktdeval_deanon.recovery_rates import DEFINITIONS, chance_of
 from ktdfin_market import small_market
 from loops import not_empty
 from tables import on_each_row

@@ -28,10 +28,10 @@ from export_runs import (
 from forging import change_transcript, rehash
 from ktdeval.harness import Reply
 from ktdeval.market import save_snapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval_export.evaluation_data import evaluation_use
-from ktdeval_export.rows import exclusion
-from ktdeval_export.steps import traced_episodes
+from ktdeval_export.replayed_steps import traced_episodes
+from ktdeval_export.training_rows import exclusion
 from ktdfin_market import small_market
 from loops import not_empty
 from run_support import copy_run, episodes, error_line, ktdeval, store_market

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from compare_cards import make_card, save_card
 from ktdeval.cards import TradingCard
-from ktdeval_compare.entrants import load_entrants
-from ktdeval_grid.ending import _typical
+from ktdeval_compare.compared_cards import load_entrants
+from ktdeval_grid.final_outputs import _typical
 
 
 def test_the_page_is_of_an_episode_that_the_median_is_over(tmp_path: Path) -> None:

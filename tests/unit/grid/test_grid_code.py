@@ -10,9 +10,9 @@ from msgspec import structs
 import ktdeval
 from grid_store import record_of, small_plan
 from ktdeval.errors import StoreError
-from ktdeval.plugins.code import code_differences, code_hashes
-from ktdeval.plugins.registry import load_plugins
-from ktdeval_grid.opening import check_code
+from ktdeval.registry.code import code_differences, code_hashes
+from ktdeval.registry.loading import load_plugins
+from ktdeval_grid.open_grid import check_code
 from ktdeval_grid.records import GridRecord
 from run_support import PLUGIN
 

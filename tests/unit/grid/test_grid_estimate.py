@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval_grid.estimate import _added, estimate_grid
 from ktdeval_grid.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.plan import plan_of
-from ktdeval_grid.screen import estimate_lines
+from ktdeval_grid.printed_status import estimate_lines
 
 
 def amount(calls: int, cost_usd: float | None, hours: float = 1.0) -> Amount:

@@ -10,7 +10,7 @@ import pytest
 
 from grid_pages import TABLE, bundle_page
 from ktdeval_grid.bundle import BundlePage, index_html, parse_table
-from ktdeval_grid.outputs import CardFacts, Conditions, output_specs
+from ktdeval_grid.output_kinds import CardFacts, Conditions, output_specs
 
 
 def facts(**counts: int) -> CardFacts:

@@ -10,10 +10,10 @@ import pytest
 
 from grid_store import small_plan
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval_grid.plan import PlannedModel, load_plan, plan_of, systems
 from ktdeval_grid.plan_options import resolved_plan
-from ktdeval_grid.shipped import plan_path, shipped_plans
+from ktdeval_grid.shipped_plans import plan_path, shipped_plans
 from tables import on_each_row
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")

@@ -11,11 +11,11 @@ from msgspec import structs
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
-from ktdeval.values.typed import encode_canonical
-from ktdeval_grid.control import DropModel, Pause, change_control
-from ktdeval_grid.lines import UnitEvents
+from ktdeval.values.typed_json import encode_canonical
+from ktdeval_grid.grid_control import DropModel, Pause, change_control
+from ktdeval_grid.json_lines import UnitEvents
+from ktdeval_grid.printed_status import duration, failure_lines, headline, status_lines
 from ktdeval_grid.records import WorkerPaid, paid_key
-from ktdeval_grid.screen import duration, failure_lines, headline, status_lines
 from ktdeval_grid.status import GridStatus, look, reader_of, seconds_left, summarise
 
 TWELVE = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -24,7 +24,7 @@ from ktdeval.errors import DataError, InvariantError, UsageError  # noqa: E402
 from ktdeval_gym.actions import RecordedCall  # noqa: E402
 from ktdeval_gym.broker_session import BrokerOptions  # noqa: E402
 from ktdeval_gym.rewards import RewardName  # noqa: E402
-from ktdeval_qfinzero.moments import parse_moment  # noqa: E402
+from ktdeval_qfinzero.timestamps import parse_moment  # noqa: E402
 from qfinzero_poison import poison, small_world  # noqa: E402
 
 OPTIONS = BrokerOptions(as_of="2025-01-20T22:00:00Z", days=8, lookback=3)

@@ -25,9 +25,9 @@ from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import Instrument  # noqa: E402
-from ktdeval.plugins.registry import load_plugins  # noqa: E402
+from ktdeval.registry.loading import load_plugins  # noqa: E402
 from ktdeval.runner import load_ledger  # noqa: E402
-from ktdeval.tasks import Window  # noqa: E402
+from ktdeval.task_api import Window  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
 from ktdeval_gym.simulation import AssetMarket, TradingSimulation  # noqa: E402

@@ -15,10 +15,10 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, ToolCall
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.values.jsonio import dumps_canonical
-from ktdeval_gym.asked import AskedEpisode, MarketChoice, TaskSource
+from ktdeval.registry.loading import load_plugins
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_gym.openenv_command import write_folder
+from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource
 from terminal import Terminal
 
 TASK = "market_blinded"

@@ -22,7 +22,7 @@ from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
 from ktdeval_gym.actions import bounded  # noqa: E402
 from ktdeval_gym.arrays import TaskForm  # noqa: E402
-from ktdeval_gym.opening import OpenedTask, TaskChoice  # noqa: E402
+from ktdeval_gym.open_task import OpenedTask, TaskChoice  # noqa: E402
 from ktdeval_gym.portfolio_vector import PortfolioVectorEnv, make_task_vector  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.task_env import TaskEnv  # noqa: E402

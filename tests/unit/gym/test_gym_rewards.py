@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import UsageError
-from ktdeval_gym.kernel import ceil_ratio, floor_ratio
+from ktdeval_gym.fill_kernel import ceil_ratio, floor_ratio
 from ktdeval_gym.rewards import DifferentialSharpe, RewardConfig, Rewards, StepAmounts
 
 ALL = np.ones(1, dtype=np.bool_)

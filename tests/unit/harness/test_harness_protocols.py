@@ -26,8 +26,8 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.protocols import ProtocolModel, decode, encode
 from ktdeval.harness.written_calls import read_blocks, read_envelope
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.values.jsonio import dumps_canonical, loads_strict
+from ktdeval.registry.loading import load_plugins
+from ktdeval.values.strict_json import dumps_canonical, loads_strict
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from protocol_speaker import Speaker, as_text, spoken, understood

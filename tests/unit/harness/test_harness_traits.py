@@ -20,8 +20,8 @@ from ktdeval.harness import (
 )
 from ktdeval.harness.action import SubmissionReading, problem
 from ktdeval.observation.state import NOTHING_SHOWN
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks import TaskTraits, task_traits
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api import TaskTraits, task_traits
 from ktdeval.testing import ConformanceError, check_task
 
 RECORDS = [(model_traits, ModelTraits), (agent_traits, AgentTraits), (task_traits, TaskTraits)]

@@ -19,9 +19,9 @@ from hypothesis import given, strategies as st
 import investorbench_texts
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, with_id
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.stats import MetricValue
-from ktdeval.tasks.scoring import market_problem
+from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import random_snapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import Ledger

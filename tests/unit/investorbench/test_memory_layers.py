@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval_memory.embedding import HashingEmbedder
-from ktdeval_memory.layers import (
+from ktdeval_memory.memory_layers import (
     LayeredMemory,
     Memory,
     MemoryQuery,

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.keyless import Conversation, holdable
-from ktdeval.values.jsonio import sha256_hex
+from ktdeval.values.hashes import sha256_hex
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.params import EqualWeightParams, FirstListedParams, RandomParams, RankParams
 from run_support import card_of, ktdeval

@@ -15,7 +15,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import Observation
 from ktdeval.harness.messages import Reply, ToolCall
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.stats.panel import parse_failure_rate
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger, StepRecord

@@ -20,11 +20,11 @@ from ktdeval.market import Documents, Entity
 from ktdeval.market.snapshot import NameSpell
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.payload import AssetRef, DocumentRef
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.trading.types import Account, Position
-from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES
-from ktdeval_ktdfin.step import ResearchStep
+from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES
 from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
+from ktdeval_ktdfin.trading_step import ResearchStep
 from ktdfin_market import rows, small_market, spec_of
 from news_items import poisoned_news, with_news
 from searching import examples

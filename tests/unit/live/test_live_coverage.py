@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.replaying import SetClock
-from ktdeval_live.verifying import LiveVerification, verify_test
+from ktdeval_live.past_replay import SetClock
+from ktdeval_live.verify_test import LiveVerification, verify_test
 from live_day import DECIDED_ON, FILLED_ON, kept_day
 from live_week import AFTER, BEFORE
 from time_authority import authority

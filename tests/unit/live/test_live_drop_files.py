@@ -12,8 +12,14 @@ import pytest
 from ktdeval.errors import DataError
 from ktdeval.market import MarketSnapshot
 from ktdeval.testing import random_snapshot
-from ktdeval_live.increments import Bar, Increment, check_increment, days_before, market_as_known
-from ktdeval_live.sources import DropFolder
+from ktdeval_live.day_sources import DropFolder
+from ktdeval_live.market_increments import (
+    Bar,
+    Increment,
+    check_increment,
+    days_before,
+    market_as_known,
+)
 from tables import on_each_row
 
 DAY = "2026-01-05"

@@ -11,7 +11,8 @@ import pytest
 from ktdeval.errors import DataError
 from ktdeval.market import Document, MarketSnapshot
 from ktdeval.testing import random_snapshot
-from ktdeval_live.increments import (
+from ktdeval_live.day_sources import StoredDays
+from ktdeval_live.market_increments import (
     Bar,
     Increment,
     Item,
@@ -20,7 +21,6 @@ from ktdeval_live.increments import (
     market_as_known,
     revision,
 )
-from ktdeval_live.sources import StoredDays
 
 NOW = datetime(2026, 1, 5, 21, 15, tzinfo=UTC)
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.plugins.registry import Plugins, load_plugins
-from ktdeval_live.begin import begin, join
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.entries import Entry, answers
 from ktdeval_live.folder import LiveFolder
+from ktdeval_live.init_test import begin, join
+from ktdeval_live.past_replay import InlineAsker, SetClock
 from ktdeval_live.plan import Entrant
-from ktdeval_live.replaying import InlineAsker, SetClock
-from ktdeval_live.settling import settle_test
+from ktdeval_live.settle import settle_test
 from ktdeval_live.step import LiveStep
-from ktdeval_live.verifying import verify_test
+from ktdeval_live.verify_test import verify_test
 from live_plans import plan_of
 
 NEW = Entrant(name="chance", model="builtin/random")

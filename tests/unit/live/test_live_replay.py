@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cards import load_card
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_live.clock import of_text
 from ktdeval_live.entries import Entry, EntryEpisode
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.settling import settle_test, write_cards
-from ktdeval_live.verifying import verify_test
+from ktdeval_live.settle import settle_test, write_cards
+from ktdeval_live.verify_test import verify_test
 from live_plans import entrants, rehearsed
 
 MODELS = {"momentum": "builtin/momentum", "chance": "builtin/random"}

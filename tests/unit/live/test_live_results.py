@@ -11,14 +11,14 @@ import pytest
 
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.testing.markets import Rows, SnapshotDetails, tiny_snapshot
-from ktdeval_live.begin import begin
 from ktdeval_live.card_kind import can_be_ranked
 from ktdeval_live.clock import of_text
 from ktdeval_live.entries import Entry
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.replaying import InlineAsker, SetClock
+from ktdeval_live.init_test import begin
+from ktdeval_live.past_replay import InlineAsker, SetClock
 from ktdeval_live.results import EntryResult, buy_and_hold, entry_result
-from ktdeval_live.settling import (
+from ktdeval_live.settle import (
     difference,
     excess_over,
     results_part,
@@ -26,7 +26,7 @@ from ktdeval_live.settling import (
     shown_in_a_year,
 )
 from ktdeval_live.step import LiveStep
-from ktdeval_live.verifying import verify_test
+from ktdeval_live.verify_test import verify_test
 from live_drops import plugins
 from live_plans import plan_of
 from paths import REPOSITORY

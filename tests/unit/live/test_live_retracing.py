@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval_live.chain import Chain, Decided, Frozen
-from ktdeval_live.checked import CheckedFolder
 from ktdeval_live.clock import of_text
+from ktdeval_live.decision_replay import KnownMarkets, Retracer
 from ktdeval_live.entries import DayAnswer, Entry, answers
 from ktdeval_live.folder import LiveFolder
+from ktdeval_live.past_replay import SetClock
 from ktdeval_live.records import DecisionRecord
-from ktdeval_live.replaying import SetClock
-from ktdeval_live.retracing import KnownMarkets, Retracer
-from ktdeval_live.verifying import verify_test
+from ktdeval_live.test_under_check import CheckedFolder
+from ktdeval_live.verify_test import verify_test
 from live_plans import rehearsed
 from live_week import BEFORE, kept_week
 from loops import not_empty

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval_live.sessions import Schedule, schedule
+from ktdeval_live.market_sessions import Schedule, schedule
 
 MARGIN = timedelta(minutes=10)
 

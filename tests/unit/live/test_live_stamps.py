@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import StoreError, VerificationError
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.plan import Stamping
-from ktdeval_live.publishing import publications
-from ktdeval_live.stamps import stamp_head, stamp_time
-from ktdeval_live.verifying import verify_test
+from ktdeval_live.publish_chain import publications
+from ktdeval_live.time_stamps import stamp_head, stamp_time
+from ktdeval_live.verify_test import verify_test
 from live_plans import rehearsed
 from time_authority import Authority, authority
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.plugins.registry import Plugins, load_plugins
-from ktdeval_live.begin import begin
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.replaying import InlineAsker, SetClock
+from ktdeval_live.init_test import begin
+from ktdeval_live.past_replay import InlineAsker, SetClock
 from ktdeval_live.step import DueDecision, LiveStep, Problem, StepReport
 from live_plans import entrants, plan_of
 

@@ -28,10 +28,10 @@ from ktdeval.market import (
 )
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.venue import built_in_venues, find_venue, parse_venue
-from ktdeval.plugins.registry import Plugins, load_plugins
-from ktdeval.plugins.task_files import venue_specs
-from ktdeval.tasks import TaskTraits
-from ktdeval.tasks.scoring import market_problem
+from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.task_files import venue_specs
+from ktdeval.task_api import TaskTraits
+from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values.fields import to_mapping
@@ -352,7 +352,7 @@ def plugins_with(path: Path, text: str) -> Plugins:
     # a module is loaded once by its name
     plugin = path / f"hk_plugin_{abs(hash(path / text)):x}.py"
     plugin.write_text(
-        "from ktdeval.api import hookimpl\nfrom ktdeval.plugins.task_files import venue_specs\n\n"
+        "from ktdeval.api import hookimpl\nfrom ktdeval.registry.task_files import venue_specs\n\n"
         "@hookimpl\ndef ktdeval_venues():\n    return"
         f" venue_specs({str(path / 'venues.yaml')!r})\n",
         encoding="utf-8",

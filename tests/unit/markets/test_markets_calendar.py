@@ -16,8 +16,8 @@ import pytest
 from ktdeval.market import Instrument, MarketSnapshot, MinuteBars
 from ktdeval.market.calendar import sessions
 from ktdeval.market.close import Close
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks import Window
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api import Window
 from trading_market import make_market, market_scene
 
 PLUGINS = load_plugins()

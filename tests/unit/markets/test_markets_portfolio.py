@@ -20,8 +20,8 @@ from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, shown_state, table_rows
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks import Window
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api import Window
 from ktdeval.trading import AccountConfig, MarketRules, MarketTape
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle

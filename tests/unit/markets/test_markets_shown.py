@@ -15,14 +15,14 @@ from rich.console import Console
 from ktdeval.cli.progress import ProgressObserver
 from ktdeval.errors import DataError
 from ktdeval.stats import envelope_problem, random_envelope
-from ktdeval.tasks.events import EpisodeStarted, StepFinished
+from ktdeval.task_api.events import EpisodeStarted, StepFinished
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading import TradingConfig
-from ktdeval.values.typed import to_plain
-from ktdeval_board.series import make_decisions
-from ktdeval_compare.courses import course_of, distances
+from ktdeval.values.typed_json import to_plain
+from ktdeval_board.daily_series import make_decisions
+from ktdeval_compare.episode_distance import course_of, distances
+from ktdeval_report.card_figures import WindowStudy
 from ktdeval_report.plots import weights_plot
-from ktdeval_report.study import WindowStudy
 from ledger_cases import short_ledger
 from metric_cases import spec as make_spec
 

@@ -22,7 +22,7 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
 from ktdeval.market.close import Close
 from ktdeval.market.documents import Entity
-from ktdeval.tasks import Window
+from ktdeval.task_api import Window
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import ChargeRecord
 from ktdeval.values.yamlio import load_yaml

@@ -34,17 +34,17 @@ from ktdeval.market.close import Close
 from ktdeval.market.documents import Entity
 from ktdeval.masking import identities_of
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.plugins.registry import load_plugins
-from ktdeval.tasks import Window
-from ktdeval.tasks.scoring import market_problem
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api import Window
+from ktdeval.task_api.scoring import market_problem
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_markets import task as task_module
 from ktdeval_markets.config import MarketConfig
+from ktdeval_markets.prompt_texts import board_lines, venue_line
 from ktdeval_markets.task import MarketTask
-from ktdeval_markets.wording import board_lines, venue_line
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.params import EqualWeightParams, RankParams
 from trading_market import make_market, market_scene

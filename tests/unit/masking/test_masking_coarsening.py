@@ -32,8 +32,7 @@ from ktdeval.masking.payload import (
 from ktdeval.trading.types import Account, Position
 from ktdeval.values.fields import build, to_mapping
 from ktdeval.values.seeds import derive_seed
-from ktdeval_ktdfin.day import FACTOR_NAMES, MEASURE_NAMES
-from ktdeval_ktdfin.step import EpisodeStage
+from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import (
     compare_candidates,
@@ -42,6 +41,7 @@ from ktdeval_ktdfin.tools import (
     portfolio_state,
     screen_candidates,
 )
+from ktdeval_ktdfin.trading_step import EpisodeStage
 from ktdfin_market import poisoned, small_market
 from ktdfin_play import PLUGINS, Play, trades
 from loops import not_empty

@@ -14,7 +14,7 @@ from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload import AssetRef
 from ktdeval.masking.text import normalise, normalise_with_places
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval_ktdfin import tables
 from ktdeval_markets import prices, state
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of

@@ -19,7 +19,7 @@ from ktdeval.masking.payload import (
     MarketFigure,
 )
 from ktdeval.masking.text import TextViews
-from ktdeval.tasks import EpisodeSpec, Window
+from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.values.seeds import derive_seed
 from masking_market import BASE_ROW, MARKET
 

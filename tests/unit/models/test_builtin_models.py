@@ -18,7 +18,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.keyless import Conversation, Ranking, Sizing, buyable, rebalance
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.params import (

@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import save_snapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.trading.ledger import StepRecord
 from ktdeval_models.memory import MemoryModel
 from ktdeval_models.params import MemoryParams

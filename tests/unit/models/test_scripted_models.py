@@ -14,8 +14,8 @@ import ktdeval
 from ktdeval.api import Message, ModelError, ModelRequest, QATask, ToolSpec
 from ktdeval.errors import ConfigError
 from ktdeval.harness import smallest_value
-from ktdeval.plugins.registry import Plugins, load_plugins
-from ktdeval.values.jsonio import loads_strict
+from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.values.strict_json import loads_strict
 from tables import on_each_row
 
 FORM = ToolSpec(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.observation.compact import compacted, unpacked
-from ktdeval.observation.recorded import recorded_state
+from ktdeval.observation.recorded_state import recorded_state
 from ktdeval.observation.state import ObservedState
 from searching import examples
 

@@ -15,9 +15,9 @@ import pytest
 
 from ktdeval.cards import card_words
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
-from ktdeval_pages.frame import content_security_policy, make_environment
-from ktdeval_pages.tokens import SERIES, TOKENS, css_variables
-from ktdeval_pages.words import OWN_WORDS, WORDS, label_meaning
+from ktdeval_pages.colours import SERIES, TOKENS, css_variables
+from ktdeval_pages.page_templates import content_security_policy, make_environment
+from ktdeval_pages.page_words import OWN_WORDS, WORDS, label_meaning
 from report_page import contrast
 
 LETTERS = ("ink", "muted", "one", "two", "good", "bad", "warn")

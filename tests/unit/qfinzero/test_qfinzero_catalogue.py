@@ -17,14 +17,15 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness import Refusal
 from ktdeval.masking import Exact
-from ktdeval.values.jsonio import content_hash, dumps_canonical
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.access.http import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.catalogue import catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation, plain_json
 from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS
-from ktdeval_qfinzero.suite.brief import tool_hashes
+from ktdeval_qfinzero.suite.prompt_texts import tool_hashes
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import Played, day, in_process, played, trading
 from qfinzero_server import Served, serving

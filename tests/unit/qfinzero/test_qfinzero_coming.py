@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.harness import ReplyPiece
-from ktdeval_qfinzero.access.pages.playground.coming import ComingReply, growth, shown_parts
-from ktdeval_qfinzero.access.pages.playground.telling import MOST_CHARS
+from ktdeval_qfinzero.access.pages.playground.conversation_view import MOST_CHARS
+from ktdeval_qfinzero.access.pages.playground.partial_reply import ComingReply, growth, shown_parts
 
 PIECES = st.lists(
     st.builds(

@@ -25,7 +25,7 @@ from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import PartWriter, open_dataset
 from ktdeval_qfinzero.data.layout import BarFile, described, load_manifest, manifest_text
 from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, EventRelease, SplitRow
-from ktdeval_qfinzero.moments import DAY, day_start
+from ktdeval_qfinzero.timestamps import DAY, day_start
 from qfinzero_store_play import tiny_prices
 from qfinzero_world import at, bars_of, events
 

@@ -21,7 +21,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.values.jsonio import file_sha256, locked
+from ktdeval.values.folder_lock import locked
+from ktdeval.values.hashes import file_sha256
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset

@@ -20,7 +20,7 @@ from ktdeval_qfinzero.data.sqlite_stores import (
     write_calendars,
     write_news,
 )
-from ktdeval_qfinzero.moments import DAY, MINUTE
+from ktdeval_qfinzero.timestamps import DAY, MINUTE
 from qfinzero_calls import DATASET, ask, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_poison import in_memory

@@ -35,7 +35,7 @@ from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, table_of
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.update import DatasetAddition
-from ktdeval_qfinzero.moments import moment_text, parse_moment
+from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from loops import not_empty
 from qfinzero_store_play import equal_bars
 from qfinzero_world import at, small_dataset, small_prices

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.values.jsonio import dumps_canonical, sha256_hex
-from ktdeval.values.typed import from_plain
-from ktdeval_qfinzero.benchmark.draws import DayRange, MomentFacts
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import from_plain
 from ktdeval_qfinzero.benchmark.items import (
     BenchmarkItem,
     ItemCall,
@@ -27,6 +27,7 @@ from ktdeval_qfinzero.benchmark.items import (
     prove,
     resolved,
 )
+from ktdeval_qfinzero.benchmark.market_facts import DayRange, MomentFacts
 from ktdeval_qfinzero.benchmark.templates import (
     CallPattern,
     Chosen,
@@ -39,11 +40,11 @@ from ktdeval_qfinzero.benchmark.templates import (
 from ktdeval_qfinzero.benchmark.wordings import SlotWording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import TagFilters
-from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.scoring.paper import score
 from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, task_to_row
 from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, GoldCall, Suite
 from ktdeval_qfinzero.suite.samples import embedded_dataset, embedded_items
+from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from loops import not_empty
 from qfinzero_scoring_cases import (
     BARS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError, InvariantError, StoreError
-from ktdeval.tasks import Sample
+from ktdeval.task_api import Sample
 from ktdeval_qfinzero.chat.question import turn_question
 from ktdeval_qfinzero.chat.task import ChatTask
 from ktdeval_qfinzero.live.config import LiveConfig

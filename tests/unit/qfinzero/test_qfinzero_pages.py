@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
+from ktdeval_qfinzero.access.pages.playground.chat_store import ChatHead, ChatStore, new_id
 from ktdeval_qfinzero.access.pages.playground.models import check_choice, offered_models
 from ktdeval_qfinzero.access.pages.playground.sample_rows import add_sample, gold_calls, gold_task
-from ktdeval_qfinzero.access.pages.playground.store import ChatHead, ChatStore, new_id
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, tasks_of

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ktdeval_qfinzero.data.rows import BorrowRow
-from ktdeval_qfinzero.moments import DAY, MINUTE
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.log import state_of_log
+from ktdeval_qfinzero.timestamps import DAY, MINUTE
 from qfinzero_broker_play import EARLY, FLAT, OPEN, Play, Row, begun, daily, market, minutes, table
 from qfinzero_calls import refused
 from qfinzero_world import at

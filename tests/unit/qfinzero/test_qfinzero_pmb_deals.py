@@ -14,9 +14,9 @@ import pytest
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.rows import BorrowRow, DealRow, DividendRow, SplitRow
-from ktdeval_qfinzero.moments import DAY
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.holding_events import PositionEnded
+from ktdeval_qfinzero.timestamps import DAY
 from qfinzero_broker_play import EARLY, FLAT, Play, by_days, daily, market, table
 from qfinzero_calls import refused
 from qfinzero_invariants import check_invariants

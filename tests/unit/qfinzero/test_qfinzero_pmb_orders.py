@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ktdeval_qfinzero.moments import DAY, MINUTE
 from ktdeval_qfinzero.pmb.broker import verify
+from ktdeval_qfinzero.timestamps import DAY, MINUTE
 from loops import not_empty
 from qfinzero_broker_play import (
     FLAT,

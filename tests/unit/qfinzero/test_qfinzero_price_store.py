@@ -35,7 +35,7 @@ from ktdeval_qfinzero.data.sqlite_stores import (
     write_news,
 )
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import DAY
+from ktdeval_qfinzero.timestamps import DAY
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, MOMENTS, PAGES, SPANS, TAGS
 from qfinzero_store_play import INFO, equal_bars, long_contracts, long_prices

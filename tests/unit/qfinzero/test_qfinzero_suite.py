@@ -20,8 +20,8 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import SymbolRow
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
-from ktdeval_qfinzero.suite.brief import clock_words, tools_text
 from ktdeval_qfinzero.suite.grading import differing_parts, with_defaults
+from ktdeval_qfinzero.suite.prompt_texts import clock_words, tools_text
 from ktdeval_qfinzero.suite.scores import interval_of, summarise
 from ktdeval_qfinzero.suite.task import SuiteTask
 from qfinzero_scoring_cases import BARS

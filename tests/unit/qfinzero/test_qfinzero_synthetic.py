@@ -34,10 +34,10 @@ from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import common_moves
 from ktdeval_qfinzero.instruments import TICKER
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text, parse_moment
+from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.suite.samples import embedded_dataset
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start, moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.view import DatasetView
 from loops import not_empty
 from qfinzero_synthetic import (
     ALL_TIME,

@@ -24,7 +24,7 @@ from ktdeval_qfinzero.data.synthetic.option_prices import OptionTerms, value
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import draw_course
 from ktdeval_qfinzero.instruments import read_contract
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from loops import not_empty
 from qfinzero_synthetic import SMALL, bars, day_on, grid_of, outcomes, small_market

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.tasks import AnswerRecord, Score
+from ktdeval.task_api import AnswerRecord, Score
 from ktdeval_qfinzero.chat.task import ChatTask
 from ktdeval_qfinzero.live.config import LiveConfig
 from ktdeval_qfinzero.session.task import SessionTask

@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings, strategies as st
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import ContractRow, RateRow
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract
-from ktdeval_qfinzero.moments import MINUTE, SECOND
+from ktdeval_qfinzero.timestamps import MINUTE, SECOND
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.upq.pricing import (
     GREEK_NAMES,

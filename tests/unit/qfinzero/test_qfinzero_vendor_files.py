@@ -19,7 +19,7 @@ from ktdeval_qfinzero.data.folder import open_dataset
 from ktdeval_qfinzero.data.ingest import ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
 from ktdeval_qfinzero.data.rows import MomentSpan
-from ktdeval_qfinzero.moments import moment_text, parse_moment
+from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from paths import REPOSITORY

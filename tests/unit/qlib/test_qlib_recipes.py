@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values.jsonio import sha256_hex
-from ktdeval.values.typed import from_plain
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.typed_json import from_plain
+from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import Estimator, Recipe, recipes
-from ktdeval_qlib.stored import load
 from loops import not_empty
 from tables import beside, on_each_row
 

@@ -226,7 +226,7 @@ def test_catboost_has_no_poisson_bootstrap_on_a_cpu():
         own.fit(small("flat"), num_boost_round=2, verbose_eval=False)
     assert trained("catboost").model._params["bootstrap_type"] == "Bernoulli"
     assert trained("catboost").model._params["subsample"] == 0.8789
-    from ktdeval_qlib.repairs import CatBoost
+    from ktdeval_qlib.pyqlib_fixes import CatBoost
 
     assert (
         CatBoost(device="cuda", **recipes()["catboost"].published)._params["bootstrap_type"]

@@ -15,8 +15,8 @@ pytest.importorskip("torch")
 pytest.importorskip("qlib")
 
 from ktdeval.errors import DataError, StoreError
+from ktdeval_qlib.model_files import load, save
 from ktdeval_qlib.recipes import Estimator, recipes
-from ktdeval_qlib.stored import load, save
 from qlib_data import dataset, samples, small, trained
 
 SAFE = {".json", ".txt", ".cbm", ".safetensors"}
@@ -67,7 +67,7 @@ def test_linear_needs_neither_torch_nor_pyqlib(tmp_path):
     code = f"""
 import sys, pathlib, numpy
 from ktdeval_qlib.recipes import recipes
-from ktdeval_qlib.stored import load
+from ktdeval_qlib.model_files import load
 scores = load(recipes()["linear"], pathlib.Path({str(tmp_path)!r})).predict(numpy.eye(9))
 print(scores.tolist(), [name for name in ("torch", "qlib", "lightgbm", "safetensors", "sklearn") if name in sys.modules])
 """

@@ -16,7 +16,7 @@ from scipy.stats import rankdata, spearmanr
 from forging import read_transcript
 from ktdeval import testing
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.model import read_log, read_model
 from ktdeval_qlib.recipes import recipes

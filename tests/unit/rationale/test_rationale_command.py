@@ -25,10 +25,10 @@ from ktdeval.masking.identities import WITHHELD
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.testing import check_plugin
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.values.jsonio import dumps_canonical
-from ktdeval.values.typed import to_plain
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import to_plain
+from ktdeval_rationale.category_counts import read_steps
 from ktdeval_rationale.command import rationale
-from ktdeval_rationale.counts import read_steps
 from ktdfin_market import small_market
 from run_support import store_market
 

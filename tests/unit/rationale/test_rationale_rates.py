@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, strategies as st
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from ktdeval.tasks.spec import Window
-from ktdeval_rationale.counts import (
+from ktdeval.task_api.spec import Window
+from ktdeval_rationale.category_counts import (
     ROWS,
     CategoryCounter,
     EpisodeCounts,
@@ -23,8 +23,7 @@ from ktdeval_rationale.counts import (
     subject_key,
     subject_label,
 )
-from ktdeval_rationale.linter import RationaleLinter
-from ktdeval_rationale.rates import (
+from ktdeval_rationale.category_rates import (
     Share,
     difference,
     factorial_effects,
@@ -33,6 +32,7 @@ from ktdeval_rationale.rates import (
     newcombe,
     share,
 )
+from ktdeval_rationale.linter import RationaleLinter
 from ktdfin_market import spec_of
 from masking_market import MARKET
 

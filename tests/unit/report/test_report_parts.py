@@ -22,12 +22,19 @@ import card_cases
 from card_cases import CALLS, card, remote_card, typed
 from compare_cards import APART, make_card, save_card
 from ktdeval.cards import figure_notes
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.stats import Interval
 from ktdeval.trading.ledger import Ledger
+from ktdeval_compare.compared_cards import load_entrants
 from ktdeval_compare.effects import EffectsOptions as EffectOptions, effects as compared
-from ktdeval_compare.entrants import load_entrants
 from ktdeval_report.canvas import PALETTE, Plot, colour, inline_svg, plot_file
+from ktdeval_report.card_figures import (
+    CardStudy,
+    WindowStudy,
+    choose_windows,
+    over_episodes,
+    representative,
+)
 from ktdeval_report.card_tables import panel, panel_notes
 from ktdeval_report.command import draw_report
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
@@ -46,14 +53,7 @@ from ktdeval_report.render import (
     unbroken,
     unit_name,
 )
-from ktdeval_report.spread import variances
-from ktdeval_report.study import (
-    CardStudy,
-    WindowStudy,
-    choose_windows,
-    over_episodes,
-    representative,
-)
+from ktdeval_report.window_seed_spread import variances
 from metric_cases import CODES, ledger, market, nav_ledger, step
 from report_page import Page, check_page
 

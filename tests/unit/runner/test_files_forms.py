@@ -18,7 +18,7 @@ from ktdeval.errors import StoreError
 from ktdeval.runner.journal import JournalEntry
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.schemas import schema_files
-from ktdeval.values.jsonio import (
+from ktdeval.values.strict_json import (
     MOST_LEVELS,
     MOST_PARSED_LEVELS,
     JsonValue,
@@ -31,7 +31,7 @@ from ktdeval.values.jsonio import (
     loads_untrusted,
     plain,
 )
-from ktdeval.values.typed import decode_json, to_plain
+from ktdeval.values.typed_json import decode_json, to_plain
 from ktdeval.values.yamlio import parse_yaml
 from run_support import PLUGIN, TASK, WINDOW, ktdeval
 
@@ -165,7 +165,7 @@ SCRIPT = """
 import dataclasses, sys, threading
 from typing import Literal
 import msgspec
-from ktdeval.values.typed import decode_json, from_plain
+from ktdeval.values.typed_json import decode_json, from_plain
 
 sys.setswitchinterval(1e-6)
 for number in range(80):

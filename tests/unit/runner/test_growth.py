@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.runner.growth import growth_problem, united
+from ktdeval.runner.plan_growth import growth_problem, united
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run_manifest import Growth, RunManifest
-from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.task_api.spec import EpisodeSpec, Window
 
 SPEC = EpisodeSpec(
     task="one",

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from killing import PAUSE, killed, paused
-from ktdeval.values.jsonio import new_folder, write_atomic
+from ktdeval.values.files import new_folder, write_atomic
 from ktdeval.values.temporary import filling, temporary_folder
 from run_support import MASK_KEY, WINDOW, ktdeval
 
 NEW_FOLDER = f"""
 from pathlib import Path
-from ktdeval.values.jsonio import new_folder
+from ktdeval.values.files import new_folder
 with new_folder(Path("made")) as inside:
     (inside / "half").write_text("half")
     {PAUSE}
@@ -170,7 +170,7 @@ def test_an_import_that_was_killed_leaves_nothing_once_it_is_made_again(
 VIEW = f"""
 import os
 from pathlib import Path
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval_view.command import RunView
 from ktdeval_view.document import Redactor

@@ -22,10 +22,10 @@ from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import parse_card
 from ktdeval.errors import KtdevalError
 from ktdeval.runner import DrawnKey, Registration
-from ktdeval.runner.marks import EpisodeMark
+from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.run_manifest import ManifestFile
-from ktdeval.tasks.spec import EpisodeSpec
-from ktdeval.values.typed import from_plain, to_plain
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.checking.findings import Stage
 from ktdeval_board.checking.registrations import RegistrationInputs, card_problems

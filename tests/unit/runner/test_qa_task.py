@@ -18,12 +18,12 @@ from ktdeval.harness.tools import Tool, json_tool
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.masking.payload import Exact
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
-from ktdeval.tasks import AnswerRecord, EpisodeSpec
-from ktdeval.tasks.qa import QATask
-from ktdeval.tasks.scoring import Sample, Score, ScoreDefinition
-from ktdeval.tasks.spec import Window
+from ktdeval.task_api import AnswerRecord, EpisodeSpec
+from ktdeval.task_api.qa import QATask
+from ktdeval.task_api.scoring import Sample, Score, ScoreDefinition
+from ktdeval.task_api.spec import Window
 from ktdeval.testing import ConformanceError, check_scoring_task, random_snapshot
-from ktdeval.values.typed import from_plain
+from ktdeval.values.typed_json import from_plain
 from ktdeval_builtin.react import ReactAgent
 from scoring_cases import record as answer_record
 from tables import on_each_row

@@ -17,7 +17,7 @@ from ktdeval.runner.measured_task import measure_task
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.rehearsal import FirstStep, by_task, by_window, rehearse
 from ktdeval.runner.warm_ups import warm_up_rates
-from ktdeval.tasks import EpisodeSpec
+from ktdeval.task_api import EpisodeSpec
 from planned_tasks import PLUGINS, planned
 
 TASK = "bright_open_research"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.strict_json import dumps_pretty
 from run_support import (
     DAYS_IN_WINDOW,
     PLUGIN,
@@ -757,8 +757,8 @@ def test_a_model_that_returns_no_reply_gets_an_error_that_describes_one(tmp_path
             ("len(request.messages, 1)", "gives10.py:8: TypeError"),
             # the plugin's line, and ours
             (
-                "__import__('ktdeval.values.jsonio').values.jsonio.loads_untrusted({})",
-                "gives11.py:8 → jsonio.py:",
+                "__import__('ktdeval.values.strict_json').values.strict_json.loads_untrusted({})",
+                "gives11.py:8 → strict_json.py:",
             ),
         )
     ):

@@ -29,14 +29,15 @@ from forging import (
 from json_places import with_value
 from ktdeval.errors import CardError
 from ktdeval.market.storage import load_snapshot
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import score
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.score import rescore
 from ktdeval.runner.verify import verify_records
-from ktdeval.values.jsonio import dumps_pretty, file_sha256
-from ktdeval.values.typed import to_plain
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
 from run_support import (
     PLUGIN,
     SAME_MASK,

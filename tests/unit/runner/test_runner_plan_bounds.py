@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 import counting_plugin
 from ktdeval.cli.main import main
 from ktdeval.market.documents import NO_DOCUMENTS
-from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.registry.loading import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.estimate import SCENARIOS, RunEstimate, estimate_run
 from ktdeval.runner.execute import EpisodeFactory

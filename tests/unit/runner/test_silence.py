@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.tasks import Score, ScoringTask, is_scoring, worst_figure
-from ktdeval.tasks.qa import QATask
+from ktdeval.task_api import Score, ScoringTask, is_scoring, worst_figure
+from ktdeval.task_api.qa import QATask
 from ktdeval.testing import ConformanceError, check_scoring_task
 from loops import not_empty
 

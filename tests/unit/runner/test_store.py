@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import asdict
 
-from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
@@ -30,13 +30,13 @@ from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.remote.run_claim import claim_folder
 from ktdeval.runner.remote.run_folder import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
 from ktdeval.runner.run_manifest import RunManifest
-from ktdeval.tasks.events import EpisodeFailed, Event, SampleFinished
-from ktdeval.tasks.scoring import AnswerRecord
-from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.task_api.events import EpisodeFailed, Event, SampleFinished
+from ktdeval.task_api.scoring import AnswerRecord
+from ktdeval.task_api.spec import EpisodeSpec, Window
 from ktdeval.testing import step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.typed import from_plain, to_plain
+from ktdeval.values.typed_json import from_plain, to_plain
 from loops import not_empty
 from searching import examples
 from trading_market import make_market

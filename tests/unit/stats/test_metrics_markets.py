@@ -31,7 +31,7 @@ from ktdeval.market.close import Close
 from ktdeval.market.documents import Entity
 from ktdeval.stats import episode_intervals, panel_metric
 from ktdeval.stats.calibration import judged_orders
-from ktdeval.tasks.spec import Window
+from ktdeval.task_api.spec import Window
 from ktdeval.testing import tiny_snapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading.ledger import Ledger

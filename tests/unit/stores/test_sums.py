@@ -10,7 +10,7 @@ from hypothesis.strategies import integers, lists, sampled_from, tuples
 
 from ktdeval.errors import StoreError
 from ktdeval.stores import Heartbeats, LocalStore, SharedSum, Store, StoreUnavailable
-from ktdeval.stores.sum_log import SumLog
+from ktdeval.stores.shared_sum_log import SumLog
 from searching import examples
 from store_places import Clock, memory_store
 from sum_replay import logged_changes, replayed

@@ -11,7 +11,7 @@ import pytest
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval.values.addresses import Address, Arguments, GitAddress, Parameters, secret_in
 from ktdeval.values.fields import build, parse_assignments
-from ktdeval.values.typed import Value, decode_json, from_plain
+from ktdeval.values.typed_json import Value, decode_json, from_plain
 
 TOKEN = "abcdefghijklmnopqrst"
 SECRETS = {

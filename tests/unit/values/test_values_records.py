@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from ktdeval.errors import ConfigError, StoreError
-from ktdeval.plugins.contracts import CONTRACTS, contract_of
+from ktdeval.registry.contracts import CONTRACTS, contract_of
 from ktdeval.values.fields import build, option
 from ktdeval.values.kinds import Bounds, Length, NoSchemaError, Reading
 from ktdeval.values.misfit import Misfit
 from ktdeval.values.records import Record, fields_of, kind_of
-from ktdeval.values.typed import Value, from_plain
-from ktdeval.values.undo import undone_on_error
+from ktdeval.values.rollback import undone_on_error
+from ktdeval.values.typed_json import Value, from_plain
 
 JSON = Reading(takes_whole_floats=True, quotes=False)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ktdeval.api import ModelRequest, Reply, ToolCall
 from ktdeval.harness import ModelTraits
-from ktdeval.values.jsonio import dumps_canonical, loads_strict
+from ktdeval.values.strict_json import dumps_canonical, loads_strict
 
 
 class TopFactor:

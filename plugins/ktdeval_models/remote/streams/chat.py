@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ktdeval.harness import Listener, ReplyPiece
-from ktdeval_models.remote.called import is_object
-from ktdeval_models.remote.contents import THOUGHTS, thought_of
+from ktdeval_models.remote.message_contents import THOUGHTS, thought_of
+from ktdeval_models.remote.read_tool_calls import is_object
 from ktdeval_models.remote.streams.assembly import Loads, StreamAssembler, say
 from ktdeval_models.remote.streams.events import StreamEvent
 

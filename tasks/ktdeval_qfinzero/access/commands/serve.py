@@ -24,7 +24,7 @@ import uvicorn
 
 from ktdeval.cli import FilePath, Number, example, flag, options_of
 from ktdeval.errors import UsageError
-from ktdeval.values.jsonio import make_folder
+from ktdeval.values.files import make_folder
 from ktdeval_qfinzero.access.commands.connection import Form, connection_text
 from ktdeval_qfinzero.access.commands.options import (
     ClockOptions,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from ktdeval_qfinzero.access.terminal import types
-from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.operations import Plain
+from ktdeval_qfinzero.pmb.account_views import account_shown, dollars, maybe_dollars
 from ktdeval_qfinzero.pmb.arguments import PlaceOrder
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.placement import expected_price, read_spec
-from ktdeval_qfinzero.pmb.shown import account_shown, dollars, maybe_dollars
 from ktdeval_qfinzero.pmb.ticks import PendingExecution, execute
 from ktdeval_qfinzero.pmb.values import Bar, Fill, Order
+from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.workspace import Workspace
 
 

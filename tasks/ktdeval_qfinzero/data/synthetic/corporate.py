@@ -15,11 +15,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.files import csv_rows
 from ktdeval_qfinzero.data.rows import DividendRow, FloatArray, SplitRow, SymbolRow
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock, RiskMoves
 from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, new_york, shift_sessions, stream
-from ktdeval_qfinzero.moments import DAY, day_start
+from ktdeval_qfinzero.timestamps import DAY, day_start
 
 Size = Literal["mega", "large", "mid", "thin"]
 Role = Literal["plain", "split", "new", "acquired", "halted"]

@@ -11,12 +11,12 @@ from itertools import product
 
 import numpy as np
 
-from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, Importance
 from ktdeval_qfinzero.data.synthetic.corporate import CompanyLife, Size
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock
 from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, new_york, shift_sessions, stream
-from ktdeval_qfinzero.moments import moment_text
+from ktdeval_qfinzero.timestamps import moment_text
 
 IMPORTANCE_OF: dict[Size, Importance] = {
     "mega": "high",

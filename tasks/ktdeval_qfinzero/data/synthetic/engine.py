@@ -22,7 +22,7 @@ from ktdeval_qfinzero.data.synthetic.grid import (
     variance_shape,
     volume_shape,
 )
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.timestamps import MINUTE
 
 _PERSISTENCE = 0.95  #: Of the logarithm of volatility, from day to day
 _FIRST_TRADE = (

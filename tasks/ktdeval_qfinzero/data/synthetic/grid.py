@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.values.seeds import derive_seed
 from ktdeval_qfinzero.data.rows import FloatArray, IntArray
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 SESSION_MINUTES = 390

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from ktdeval.values.jsonio import JsonValue
-from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, FloatArray, Importance, Market
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock
@@ -24,7 +24,7 @@ from ktdeval_qfinzero.data.synthetic.grid import (
     shift_sessions,
     stream,
 )
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.timestamps import MINUTE
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",

@@ -56,7 +56,7 @@ from ktdeval_qfinzero.data.synthetic.prices import (
     make_stock,
     rate_rows,
 )
-from ktdeval_qfinzero.moments import DAY, day_start
+from ktdeval_qfinzero.timestamps import DAY, day_start
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ktdeval_qfinzero.data.synthetic.wordings import (
     sentiment,
     wordings,
 )
-from ktdeval_qfinzero.moments import DAY, MINUTE, day_of
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of
 
 _LARGE_MOVE = 7.0  #: Percent from which a coin's day is news
 _WINDOW = 20  #: Sessions whose mean volume of options is the usual one

@@ -25,7 +25,7 @@ from ktdeval_qfinzero.data.synthetic.wordings import (
     sentiment,
     wordings,
 )
-from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text
+from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text
 
 _AMOUNTS: dict[Size, float] = {"mega": 2.2e9, "large": 4.5e8, "mid": 9.0e7, "thin": 2.0e7}
 _ENDINGS = {"raised": ", raises outlook", "maintained": "", "lowered": ", cuts outlook"}

@@ -33,7 +33,7 @@ from ktdeval_qfinzero.data.synthetic.option_prices import (
     value,
 )
 from ktdeval_qfinzero.data.synthetic.prices import CompanyCourse, DailyCurves, usual_volatility
-from ktdeval_qfinzero.moments import MINUTE
+from ktdeval_qfinzero.timestamps import MINUTE
 
 _MINUTES_A_YEAR = 365 * 1440
 

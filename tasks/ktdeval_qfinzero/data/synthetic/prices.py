@@ -34,7 +34,7 @@ from ktdeval_qfinzero.data.synthetic.engine import (
 from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, new_york, stream
 from ktdeval_qfinzero.data.synthetic.macro import SeriesRelease, policy_rate, rate_changes
 from ktdeval_qfinzero.data.synthetic.wordings import wordings
-from ktdeval_qfinzero.moments import DAY, day_start
+from ktdeval_qfinzero.timestamps import DAY, day_start
 
 _NEWS_A_YEAR = 6.5  #: Mean number of pieces of news of a company in 252 sessions
 _ACTIONS_A_YEAR = 4.0  #: Mean number of analysts' actions, without those that follow a report

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from ktdeval.values.jsonio import sha256_hex
+from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.spreadsheets import without_formula
 from ktdeval_qfinzero.esp.answers import EventShown
 

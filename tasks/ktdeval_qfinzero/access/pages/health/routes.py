@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ktdeval.values.typed import Value
+from ktdeval.values.typed_json import Value
 from ktdeval_qfinzero.access.pages.answers import body_of, download, json_answer, page, wants_html
 from ktdeval_qfinzero.access.pages.health.checks import FolderChecks
 from ktdeval_qfinzero.access.pages.health.coverage import sessions_after
@@ -28,8 +28,8 @@ from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp.answers import EventShown, EventsPage
 from ktdeval_qfinzero.esp.arguments import EconomicCalendar, NewsQuery
 from ktdeval_qfinzero.esp.queries import economic_calendar, search_news
-from ktdeval_qfinzero.moments import DAY, day_start, moment_text
-from ktdeval_qfinzero.view import DatasetView
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import DAY, day_start, moment_text
 
 _MOST_EVENTS: Final = 5_000
 _NEWS_SHOWN: Final = 50

@@ -9,11 +9,11 @@ from typing import Any, Final
 import anyio
 from anyio import to_thread
 
-from ktdeval.values.jsonio import dumps_compact
-from ktdeval.values.typed import to_plain
-from ktdeval_qfinzero.access.pages.playground.coming import Growth, growth, shown_parts
+from ktdeval.values.strict_json import dumps_compact
+from ktdeval.values.typed_json import to_plain
+from ktdeval_qfinzero.access.pages.playground.conversation_view import TalkPart
+from ktdeval_qfinzero.access.pages.playground.partial_reply import Growth, growth, shown_parts
 from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
-from ktdeval_qfinzero.access.pages.playground.telling import TalkPart
 
 _LOOKS_S: Final = 0.05  #: between two looks at what a run has shown
 _BEAT_S: Final = 15.0  #: between two comments in a silent stream, so that no proxy cuts it off

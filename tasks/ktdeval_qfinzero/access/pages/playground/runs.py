@@ -10,18 +10,18 @@ from typing import Final, Literal
 from ktdeval.calls import StopSignal
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import ModelRequest, Reply, ReplyPiece
-from ktdeval.plugins.registry import load_plugins
+from ktdeval.registry.loading import load_plugins
 from ktdeval.runner import RunConfig, RunResult, evaluate_watched
-from ktdeval.tasks import EpisodeSpec
-from ktdeval.values.typed import Value
-from ktdeval_qfinzero.access.pages.playground.coming import ComingReply
-from ktdeval_qfinzero.access.pages.playground.telling import (
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.values.typed_json import Value
+from ktdeval_qfinzero.access.pages.playground.conversation_view import (
     TalkPart,
     redacted,
     redacted_part,
     told_messages,
     told_reply,
 )
+from ktdeval_qfinzero.access.pages.playground.partial_reply import ComingReply
 from ktdeval_qfinzero.errors import ServiceError, conflict
 
 _MOST_SHOWN: Final = 2_000

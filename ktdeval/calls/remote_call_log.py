@@ -1,0 +1,385 @@
+"""Calls of a run whose folder is at a URL: each group of calls that was written together, with its
+paid replies, is one file there before anyone sees a reply.
+
+calls/log.json                 which record of calls it is
+calls/000007.bin               the seventh group
+calls/000001-000120.bin        the first 120 groups, compacted
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity
+from ktdeval.calls.record import CALL_COLUMNS, ReplyRow
+from ktdeval.errors import StoreError
+from ktdeval.stores.concurrent_requests import at_once
+from ktdeval.stores.mirror import Mirror, key_at, mirror_at
+from ktdeval.stores.store import MissingKey, Stat
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+
+LOG_FILE = "calls.sqlite"  #: Name of the record in a run's folder
+
+LOG_FOLDER = "calls"  #: Folder of the groups at the store
+_IDENTITY = "log.json"
+_NAME = re.compile(r"([0-9]{6,})(?:-([0-9]{6,}))?\.bin")
+_MAGIC = b"ktdc1"
+_HEAD_BYTES = len(_MAGIC) + 32
+_PACK_BYTES = 32 * 1024 * 1024  #: Most bytes of groups that are compacted to one file
+_LISTINGS = 5  #: Most listings until one shows no gap: a file may be compacted during a listing
+
+Cell = str | int | float | None
+
+
+class Identity(Value):
+    """Which record of calls it is (`calls/log.json`)."""
+
+    id: str
+    begun_at: str
+
+
+class PackedRow(msgspec.Struct, array_like=True, frozen=True):
+    """A row of `CALL_COLUMNS`; msgspec tells bytes from text by type only, so the reply is apart."""
+
+    values: tuple[Cell, ...]  #: all columns but the last
+    reply: bytes | None
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> PackedRow:
+        """Return the packed form of a row."""
+        *values, reply = row
+        return cls(tuple(values), reply)
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """The row as the record of calls has it."""
+        return (*self.values, self.reply)
+
+
+class CallGroup(msgspec.Struct, array_like=True, frozen=True):
+    """Calls that were written together, and their packed replies."""
+
+    replies: tuple[ReplyRow, ...]
+    calls: tuple[PackedRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _CallFile:
+    """A file with the groups `first` to `last`, both included."""
+
+    first: int
+    last: int
+    stat: Stat
+
+
+@dataclass(frozen=True)
+class CallPartsState:
+    """Files of calls at a store."""
+
+    groups: int  #: groups of calls that were written together
+    files: int  #: files that they are in
+    leftovers: tuple[str, ...]  #: keys of files that a compacted one replaces
+
+
+class CallParts:
+    """Calls of one run at its store, and the local record that is made of them."""
+
+    def __init__(self, mirror: Mirror, prefix: str) -> None:
+        """`prefix` is the key of the run folder, with a slash at its end, or empty."""
+        self._mirror = mirror
+        self._folder = f"{prefix}{LOG_FOLDER}"
+        self._record = f"{prefix}{LOG_FILE}"
+        self._next: int | None = None  #: number of the next group
+        self._pending: list[tuple[int, bytes]] = []  #: groups that the store does not have yet
+        self._putting = threading.Lock()
+
+    def restore(self) -> None:
+        """Make the local record of what the store has; where it has none, there is none. Raises
+        StoreError: a file is missing or damaged.
+        """
+        self._next = None
+        identity = self._identity()
+        parts, _ = self._parts()
+        path = self._mirror.path / self._record
+        if identity is None:
+            if parts:
+                raise StoreError(f"{self._where}: {_IDENTITY} is missing; restore it")
+
+            path.unlink(missing_ok=True)
+            return
+
+        keys = [[part.stat.key, str(part.stat.version)] for part in parts]
+        version = content_hash([identity.id, keys])
+        if self._mirror.has(self._record, version):
+            return
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(".calls-", path.parent) as folder:
+            built = folder / LOG_FILE
+            with CallDatabase(built, RECORD) as database:
+                database.identity(LogIdentity(identity.id, identity.begun_at))
+                for group in self._read_groups(parts):
+                    database.write(group.replies, [call.row for call in group.calls])
+
+            self._mirror.replace_local(self._record, version, built)
+
+    def restore_working(self) -> None:
+        """Do as `restore`, for the process that owns the run. Calls that a killed process of this
+        machine wrote here and could not put any more are put now: their replies are paid. Errors as
+        of `restore`.
+        """
+        path = self._mirror.path / self._record
+        left = path.with_name(f"left-{LOG_FILE}")
+        for name in ("", "-wal", "-shm"):
+            file = path.with_name(f"{path.name}{name}")
+            if file.exists():
+                file.replace(left.with_name(f"{left.name}{name}"))
+
+        self.restore()
+        # A file that is damaged is passed over: the run goes on from what the store has.
+        with contextlib.suppress(StoreError):
+            if left.exists() and path.exists():
+                self._put_left(left, path)
+
+        for file in path.parent.glob(f"{left.name}*"):
+            file.unlink()
+
+    def _put_left(self, left: Path, path: Path) -> None:
+        """Put what a record has more than the one at `path`, if it begins with all of that."""
+        with CallDatabase(left, RECORD) as before, CallDatabase(path, RECORD) as restored:
+            nobody = LogIdentity("", "")
+            if before.identity(nobody) != restored.identity(nobody):
+                return
+
+            had = before.rows()
+            has = restored.rows()
+            replies = before.replies(before.keys() - restored.keys())
+            if had[: len(has)] != has or (len(had) == len(has) and not replies):
+                return
+
+            new = had[len(has) :]
+            self.add(replies, new)
+            restored.write(replies, new)
+
+    def identify(self, identity: LogIdentity) -> None:
+        """Record at the store which record of calls it is. Raises StoreError: it has another."""
+        data = encode_canonical(Identity(id=identity.id, begun_at=identity.begun_at)).encode()
+        self._mirror.put_new(f"{self._folder}/{_IDENTITY}", data, "the record of calls")
+        # From here on, a group that another process puts is a conflict.
+        with self._putting:
+            self._next = self._next_number()
+
+    def add(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
+        """Put a group of calls to the store; durable once this returns. Where it raises StoreError,
+        the group stays here and is put before the next one, or by `flush`.
+        """
+        data = _encoded_group(CallGroup(tuple(replies), tuple(map(PackedRow.of, calls))))
+        with self._putting:
+            if self._next is None:
+                self._next = self._next_number()
+
+            self._pending.append((self._next, data))
+            self._next += 1
+
+        self.flush()
+
+    def flush(self) -> None:
+        """Put the groups that the store does not have yet. Raises StoreError."""
+        with self._putting:
+            while self._pending:
+                number, data = self._pending[0]
+                key = f"{self._folder}/{number:06}.bin"
+                self._mirror.put_new(key, data, "the run's calls")
+                del self._pending[0]
+
+    def state(self) -> CallPartsState:
+        """Return what files there are. Raises StoreError: one is missing."""
+        parts, leftovers = self._parts()
+        groups = parts[-1].last if parts else 0
+        return CallPartsState(groups, len(parts), tuple(leftovers))
+
+    def check(self) -> Iterator[str]:
+        """Yield each file that is damaged, and a gap between files."""
+        try:
+            parts, _ = self._parts()
+        except StoreError as error:
+            yield str(error)
+            return
+
+        for part in parts:
+            try:
+                _decoded(self._mirror.store.read(part.stat.key), part.stat.key)
+            except StoreError as error:
+                yield str(error)
+
+    def compact(self) -> int:
+        """Merge small files, and delete what a merged one replaces; return how many files are gone.
+        Only for the process that owns the run. A process that is killed meanwhile loses nothing.
+        """
+        parts, leftovers = self._parts()
+        before = len(parts) + len(leftovers)
+        after = 0
+        for batch in _batches(parts):
+            after += 1
+            if len(batch) == 1:
+                continue
+
+            replies: list[ReplyRow] = []
+            calls: list[PackedRow] = []
+            for group in self._read_groups(batch):
+                replies += group.replies
+                calls += group.calls
+
+            key = f"{self._folder}/{batch[0].first:06}-{batch[-1].last:06}.bin"
+            data = _encoded_group(CallGroup(tuple(replies), tuple(calls)))
+            self._mirror.put_new(key, data, "the run's calls")
+            leftovers += [part.stat.key for part in batch]
+
+        at_once(self._mirror.store.delete, leftovers)
+        return before - after
+
+    @property
+    def _where(self) -> str:
+        return f"{self._mirror.url}/{self._folder}"
+
+    def _identity(self) -> Identity | None:
+        key = f"{self._folder}/{_IDENTITY}"
+        try:
+            data = self._mirror.store.read(key)
+        except MissingKey:
+            return None
+        return decode_json(data, Identity, f"{self._where}/{_IDENTITY}: not readable")
+
+    def _parts(self) -> tuple[list[_CallFile], list[str]]:
+        """Return the files that together hold every group once, in order, and the keys of those
+        that they replace. Raises StoreError: a group is in none.
+        """
+        gap = 0
+        for _ in range(_LISTINGS):
+            every = _parts_from_stats(self._mirror.stats(self._folder).values())
+            parts, leftovers, gap = _covering(every)
+            if not gap:
+                return parts, leftovers
+
+        raise StoreError(
+            f"{self._where}: group {gap:06} of the run's calls is missing, though later ones are"
+            " there; restore it, or begin anew with another --out"
+        )
+
+    def _next_number(self) -> int:
+        parts, _ = self._parts()
+        return parts[-1].last + 1 if parts else 1
+
+    def _read_groups(self, parts: Sequence[_CallFile]) -> Iterator[CallGroup]:
+        """Yield groups in their order; some are read ahead, not all, since they may be large."""
+        ahead = 64
+        for start in range(0, len(parts), ahead):
+            batch = parts[start : start + ahead]
+            keys = [part.stat.key for part in batch]
+            for key, data in zip(keys, at_once(self._mirror.store.read, keys)):
+                yield _decoded(data, key)
+
+
+def call_parts_at(folder: Path) -> CallParts | None:
+    """Return the calls at the store of a run folder; None where the folder is of this machine."""
+    mirror = mirror_at(folder)
+    if mirror is None:
+        return None
+
+    key = key_at(mirror, folder)
+    return CallParts(mirror, f"{key}/" if key else "")
+
+
+def call_record(folder: Path) -> Path:
+    """Return the path of a run's record of calls, after bringing it here where the folder is the
+    copy of a URL. Raises StoreError.
+    """
+    mirror = mirror_at(folder)
+    if mirror is not None and not mirror.is_working:
+        parts = call_parts_at(folder)
+        if parts is not None:
+            parts.restore()
+
+    return folder / LOG_FILE
+
+
+def _parts_from_stats(stats: Iterable[Stat]) -> list[_CallFile]:
+    parts = []
+    for stat in stats:
+        match = _NAME.fullmatch(stat.key.rpartition("/")[2])
+        if match is not None:
+            first = int(match[1])
+            last = first if match[2] is None else int(match[2])
+            parts.append(_CallFile(first, last, stat))
+
+    return parts
+
+
+def _covering(parts: Iterable[_CallFile]) -> tuple[list[_CallFile], list[str], int]:
+    """Return files that hold all groups from the first on, the keys of others, and the number of
+    the first group that is missing before a later one (0: none is).
+    """
+    chosen: list[_CallFile] = []
+    leftovers: list[str] = []
+    end = 0
+    for part in sorted(parts, key=lambda part: (part.first, -part.last)):
+        if part.last <= end:
+            leftovers.append(part.stat.key)
+            continue
+        if part.first != end + 1:
+            return chosen, leftovers, end + 1
+
+        chosen.append(part)
+        end = part.last
+
+    return chosen, leftovers, 0
+
+
+def _batches(parts: Sequence[_CallFile]) -> Iterator[list[_CallFile]]:
+    """Yield neighbouring files that are small enough together to become one."""
+    batch: list[_CallFile] = []
+    size = 0
+    for part in parts:
+        if batch and size + part.stat.size > _PACK_BYTES:
+            yield batch
+            batch = []
+            size = 0
+
+        batch.append(part)
+        size += part.stat.size
+
+    if batch:
+        yield batch
+
+
+def _encoded_group(group: CallGroup) -> bytes:
+    body = msgspec.msgpack.encode(group)
+    return _MAGIC + sha256(body).digest() + body
+
+
+def _decoded(data: bytes, key: str) -> CallGroup:
+    """Return the group of a file. Raises StoreError: it is not whole, or not one of ours."""
+    body = data[_HEAD_BYTES:]
+    if data[:_HEAD_BYTES] != _MAGIC + sha256(body).digest():
+        raise StoreError(f"{key}: is damaged, its checksum does not match; restore it")
+
+    try:
+        group = msgspec.msgpack.decode(body, type=CallGroup)
+    except msgspec.DecodeError as error:
+        raise StoreError(f"{key}: not a group of calls: {error}") from error
+
+    if any(len(call.row) != len(CALL_COLUMNS) for call in group.calls):
+        raise StoreError(f"{key}: not a group of calls: a row has other columns")
+
+    return group

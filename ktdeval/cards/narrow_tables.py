@@ -1,0 +1,104 @@
+"""Tables of cards made to fit a terminal: wide ones become several, one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rich.cells import cell_len
+
+from ktdeval.cards.table import Grid
+from ktdeval.cards.text_wrapping import GAP, bands, column_widths as widths_of, row_width, wrapped
+
+_LEAST_TEXT = 20  # columns: a text is never wrapped narrower
+
+
+def indent_of(grid: Grid) -> str:
+    """Return what each row of a grid begins with; more below headings."""
+    has_headings = any(len(row) == 1 for row in grid.rows)
+    return 2 * GAP if has_headings else GAP
+
+
+def column_widths(grid: Grid) -> list[int]:
+    """Return the width of each column: that of its longest cell. A head may be of several lines."""
+    full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
+    return widths_of(full)
+
+
+def fitted(grid: Grid, width: int) -> list[Grid]:
+    """Return a grid as grids whose rows take at most `width` columns, where that is possible.
+
+    Columns that do not fit next to the others go to a further grid, which repeats the first `left`
+    columns; those without any figure are left out. Texts are wrapped, and so are long heads.
+    """
+    room = width - len(indent_of(grid))
+    if row_width(column_widths(grid)) <= room:
+        return [grid]
+    if grid.left >= len(grid.columns):
+        return [_rewrapped(grid, width)]
+
+    grid = _with_columns(grid, _used_columns(grid))
+    grid = replace(grid, columns=tuple(_short_heads(grid)))
+    figures = [[column] for column in range(grid.left, len(grid.columns))]
+    grids: list[Grid] = []
+    for columns in bands(figures, grid.left, column_widths(grid), room):
+        title = "" if grids else grid.title
+        grids.append(_with_columns(replace(grid, title=title), columns))
+
+    return grids
+
+
+def _used_columns(grid: Grid) -> list[int]:
+    """Return the first `left` columns, and those of the others that have a cell which is not empty."""
+    rows = [row for row in grid.rows if len(row) > 1]
+    used = []
+    for column in range(len(grid.columns)):
+        if column < grid.left or any(row[column] for row in rows):
+            used.append(column)
+
+    return used
+
+
+def _short_heads(grid: Grid) -> Iterator[str]:
+    """Yield the heads of columns, wrapped to the width of their cells or of their longest word."""
+    rows = [row for row in grid.rows if len(row) > 1]
+    for column, head in enumerate(grid.columns):
+        cells = [cell_len(row[column]) for row in rows]
+        words = [cell_len(word) for word in head.split()]
+        room = max([*cells, *words, 1])
+        yield "\n".join(wrapped(head.split(), "", "", room))
+
+
+def _with_columns(grid: Grid, columns: Sequence[int]) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for row in grid.rows:
+        if len(row) == 1:
+            rows.append(row)
+        else:
+            rows.append(tuple(row[column] for column in columns))
+
+    heads = tuple(grid.columns[column] for column in columns)
+    return replace(grid, columns=heads, rows=tuple(rows))
+
+
+def _rewrapped(grid: Grid, width: int) -> Grid:
+    """Return names with their texts, wrapped to a width. A row without a name continues a text."""
+    if len(grid.columns) != 2:
+        return grid
+
+    texts: list[tuple[str, str]] = []
+    for name, text in grid.rows:
+        if name or not texts:
+            texts.append((name, text))
+        else:
+            before = texts.pop()
+            texts.append((before[0], f"{before[1]} {text}"))
+
+    names = max(cell_len(name) for name, _ in texts)
+    room = max(width - len(indent_of(grid)) - names - len(GAP), _LEAST_TEXT)
+    rows: list[tuple[str, ...]] = []
+    for name, text in texts:
+        for number, part in enumerate(wrapped(text.split(), "", "", room)):
+            rows.append((name if number == 0 else "", part))
+
+    return replace(grid, rows=tuple(rows))

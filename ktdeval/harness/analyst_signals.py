@@ -1,0 +1,161 @@
+"""Signals of a team's analysts on the assets shown: how a role is asked for them, and how they are
+read from a transcript.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ktdeval.harness.reading import json_object, label_key
+from ktdeval.harness.session import TranscriptEntry
+from ktdeval.observation.recorded_state import recorded_state
+from ktdeval.observation.state_tables import as_object
+
+Signal = Literal["Bullish", "Bearish", "Neutral"]
+SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")
+OTHERS = "OTHERS"  #: Label that stands for all assets that an answer does not name
+SIGNAL_FORM = f'{{"LABEL": "Bullish", "{OTHERS}": "Neutral"}}'
+"""Example of the form of an answer. A role whose instructions hold it is asked for signals: it is
+an analyst.
+"""
+ROLE_HEADING = "# Your role"
+"""Begins a role's own part of its prompt; what roles share, reports of others too, stands before."""
+_OBJECT = re.compile(r"\{[^{}]*\}")
+
+
+def last_object(text: str) -> Mapping[str, Any]:
+    """Return the last flat JSON object in a text by `label_key` of its fields; empty if there is
+    none, or if it is malformed.
+    """
+    objects = _OBJECT.findall(text)
+    if not objects:
+        return {}
+
+    fields = json_object(objects[-1])
+    return {label_key(name): value for name, value in fields.items()}
+
+
+def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
+    """Return the signal on each asset (label) that the last JSON object of an answer has one for,
+    by its label or as one of `OTHERS`.
+
+    Spelling and case do not matter. An asset with any other word than one of `SIGNALS` has none.
+    """
+    answer = last_object(text)
+    of_others = answer.get(label_key(OTHERS))
+    by_name = {name.lower(): name for name in SIGNALS}
+    signals: dict[str, Signal] = {}
+
+    for asset in assets:
+        word = answer.get(label_key(asset), of_others)
+        signal = by_name.get(str(word).strip().lower())
+        if signal is not None:
+            signals[asset] = signal
+
+    return signals
+
+
+@dataclass(frozen=True)
+class StepSignals:
+    """Signals of one step. Each analyst that was asked owes one on each asset shown."""
+
+    #: shares before the step by label, of every asset shown (candidates and positions)
+    held: Mapping[str, float]
+    #: analyst that was asked -> label -> signal, where it could be read
+    answers: Mapping[str, Mapping[str, Signal]]
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """Labels of the assets shown."""
+        return tuple(self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedMessage:
+    """A recorded message."""
+
+    role: str
+    content: str
+
+
+def step_signals(talk: TranscriptEntry) -> StepSignals:
+    """Return the signals in the transcript of a step: of an analyst's calls, the last one is its
+    answer; a failed call has none.
+
+    A transcript may be damaged: anything in it that is not an exchange or a message is skipped.
+    """
+    held: dict[str, float] = {}
+    replies: dict[str, str] = {}
+    messages: list[_RecordedMessage] = []
+
+    for exchange in talk.exchanges:
+        messages = _conversation(messages, exchange)
+        held = held or _shares(messages)
+        if _asks_signals(messages) and "role" in exchange:
+            reply = as_object(exchange.get("reply"))
+            replies[str(exchange["role"])] = str(reply.get("content", ""))
+
+    answers = {role: read_signals(text, held) for role, text in replies.items()}
+    return StepSignals(held, answers)
+
+
+def _asks_signals(messages: Sequence[_RecordedMessage]) -> bool:
+    """Whether the instructions of a conversation ask for signals: its system message, or the role's
+    own part of its first user message. Reports before that part may quote the form.
+    """
+    for message in messages[:2]:
+        instructions = message.content
+        if message.role == "user":
+            instructions = instructions.rpartition(ROLE_HEADING)[2]
+        if SIGNAL_FORM in instructions:
+            return True
+
+    return False
+
+
+def _conversation(
+    before: Sequence[_RecordedMessage], exchange: Mapping[str, Any]
+) -> list[_RecordedMessage]:
+    """Return the messages of a recorded call: the first ones of the call before, then new ones."""
+    number_before = exchange.get("kept")
+    if not isinstance(number_before, int):
+        number_before = 0
+
+    sent = exchange.get("sent")
+    if not isinstance(sent, list):
+        sent = []
+
+    messages = list(before[:number_before])
+    for message in map(as_object, sent):
+        messages.append(_RecordedMessage(str(message.get("role")), str(message.get("content"))))
+
+    return messages
+
+
+def _shares(messages: Iterable[_RecordedMessage]) -> dict[str, float]:
+    """Return shares by label of the assets that recorded messages show; 0 if nothing is held."""
+    for message in messages:
+        if message.role != "user":
+            continue
+
+        try:
+            state = recorded_state(message.content)
+            candidates = state.candidates
+            positions = state.positions
+        except (ValueError, TypeError):  # not a table as tasks write them
+            continue
+
+        if not candidates and not positions:
+            continue
+
+        shares = dict.fromkeys(candidates, 0.0)
+        for label, position in positions.items():
+            # a position is held even if its number of shares is missing
+            shares[label] = 1.0 if position.shares is None else position.shares
+
+        return shares
+
+    return {}

@@ -1,0 +1,108 @@
+"""Clearance of one step: what is sent to the model passes the leak guard, and the model's own words
+go back to it with hidden identities withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ktdeval.harness.messages import Message, Opaque, ToolCall, ToolSpec
+from ktdeval.harness.session_parts import SessionParts
+from ktdeval.observation.state_tables import as_object
+from ktdeval.values.strict_json import dumps_canonical, loads_strict
+
+
+class LeakClearance:
+    """What of a step's messages and tools has passed the leak guard, and in which form."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._offered = {parts.form.tool.name, *(tool.name for tool in parts.tools)}
+        self._cleared: dict[Message, Message] = {}
+        self._cleared_ids: dict[str, str] = {}
+        self._opaque: set[Opaque] = set()
+
+    def receive(self, calls: Iterable[ToolCall]) -> None:
+        """Remember opaque data of the model's calls: they may go back with these, an agent's own
+        may not.
+        """
+        self._opaque.update(call.opaque for call in calls if call.opaque is not None)
+
+    def clear_tool(self, spec: ToolSpec) -> None:
+        """Check the description of a tool, once in an episode."""
+        if self._parts.cleared_specs.get(spec.name) == spec:
+            return
+        text = dumps_canonical([spec.name, spec.description, spec.parameters])
+        self._parts.guard.check(text, "the description of a tool")
+        # A copy: an agent could change a schema in place.
+        parameters = as_object(loads_strict(dumps_canonical(spec.parameters)))
+        self._parts.cleared_specs[spec.name] = ToolSpec(spec.name, spec.description, parameters)
+
+    def withhold(self, text: str) -> str:
+        """Return a text with hidden identities withheld."""
+        if not text:
+            return ""
+        return self._parts.guard.redact(text)
+
+    def clear(self, message: Message) -> Message:
+        """Return the message as it may be sent: checked, or, if it is the model's own, redacted.
+        Each is checked once.
+        """
+        cleared = self._cleared.get(message)
+        if cleared is None:
+            if message.role == "assistant":
+                cleared = self._clear_own(message)
+            else:
+                cleared = self._check(message)
+
+            self._cleared[message] = cleared
+
+        return cleared
+
+    def _clear_own(self, message: Message) -> Message:
+        """Return a message of the model with hidden identities withheld."""
+        calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
+        return replace(message, content=self.withhold(message.content), tool_calls=calls)
+
+    def _check(self, message: Message) -> Message:
+        """Check a message of the suite or the agent, system prompts once in an episode."""
+        prompts = self._parts.cleared_prompts
+        is_system = message.role == "system"
+        if not is_system or message.content not in prompts:
+            self._parts.guard.check(message.content, f"a {message.role} message")
+        if is_system:
+            prompts.add(message.content)
+
+        if message.tool_call_id is None:
+            return message
+        return replace(message, tool_call_id=self._clear_id(message.tool_call_id))
+
+    def _clear_call(self, call_: ToolCall) -> ToolCall:
+        name = call_.name
+        is_offered = name in self._offered
+        if not is_offered and self.withhold(name) != name:
+            name = "withheld"
+
+        opaque = call_.opaque
+        redact_json = self._parts.guard.redact_json
+        if opaque not in self._opaque:  # an agent's, not the provider's
+            opaque = None
+        elif opaque is not None and opaque.has_words:
+            opaque = replace(opaque, data=redact_json(opaque.data))
+
+        arguments = redact_json(call_.arguments)
+        return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
+
+    def _clear_id(self, text: str) -> str:
+        """Return the id of a call, which its answer repeats: as the model gave it, or a plain one
+        if it holds an identity.
+        """
+        if text not in self._cleared_ids:
+            cleared = text
+            if self.withhold(text) != text:
+                cleared = f"call_{len(self._cleared_ids)}_withheld"
+
+            self._cleared_ids[text] = cleared
+
+        return self._cleared_ids[text]

@@ -1,0 +1,38 @@
+"""Reading of a state in a recorded prompt: transcripts have the text and nothing else.
+
+For metrics and viewers of finished runs. Agents, models and estimates have `Observation.state` and
+`ModelRequest.state`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ktdeval.observation.compact import unpacked
+from ktdeval.observation.state import ObservedState, state_of_values
+from ktdeval.observation.state_tables import as_object
+from ktdeval.values.strict_json import loads_strict
+
+_JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
+
+
+def recorded_state(prompt: str) -> ObservedState:
+    """Return the state in a recorded prompt; an empty one if the prompt shows none."""
+    return state_of_values(shown_state(prompt))
+
+
+def shown_state(prompt: str) -> Mapping[str, Any]:
+    """Return the last JSON block of a recorded prompt; empty if there is none, or if it is not an
+    object.
+    """
+    blocks = _JSON_BLOCK.findall(prompt)
+    if not blocks:
+        return {}
+
+    try:
+        value = loads_strict(blocks[-1])
+    except ValueError:
+        return {}
+    return {name: unpacked(section) for name, section in as_object(value).items()}

@@ -1,0 +1,72 @@
+"""Place of a failure in a plugin author's own code: file and line, not those of ktdeval or of a
+library that the author called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from traceback import walk_tb
+
+from ktdeval.registry.discovery import find_entry_points
+
+_NOT_AUTHORS = frozenset({"ktdeval", "pluggy", "click", "__main__"}) | sys.stdlib_module_names
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """File and line of an author's code."""
+
+    path: str  #: the file, as Python knows it
+    line: int
+    shown: str  #: the file from the author's package on, such as `my_plugin/model.py`
+
+    def __str__(self) -> str:
+        return f"{self.shown}:{self.line}"
+
+
+def place_of(error: BaseException) -> CodePlace | None:
+    """Return where an author's code failed; None if no frame of the traceback is an author's.
+
+    The place is the last frame of the author's package: what lies deeper is a library that the
+    author called. If no frame is that of a plugin of others, it is that of a plugin of ktdeval's
+    own.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return CodePlace(error.filename, error.lineno or 1, os.path.basename(error.filename))  # noqa: PTH119 - as discovery, without pathlib
+
+    advertised = {entry.module.partition(".")[0]: entry for entry in find_entry_points()}
+    place = None
+    own = None
+    for module, path, line in _frames(error):
+        package = module.partition(".")[0]
+        entry = advertised.get(package)
+        is_library = entry is None and any(folder in path for folder in _INSTALLED)
+        if package in _NOT_AUTHORS or is_library:
+            continue
+        if entry is not None and entry.distribution == "ktdeval":
+            own = CodePlace(path, line, _shown_path(path, module))
+        else:
+            place = CodePlace(path, line, _shown_path(path, module))
+
+    return place or own
+
+
+def _frames(error: BaseException) -> Iterator[tuple[str, str, int]]:
+    """Yield module, file and line of each frame of a traceback that has a file, outermost first."""
+    for frame, line in walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename
+        if not path.startswith("<"):
+            yield str(frame.f_globals.get("__name__")), path, line
+
+
+def _shown_path(path: str, module: str) -> str:
+    """Return the end of a path, from the folder of the module's outermost package on."""
+    parts = module.count(".") + 1
+    if os.path.basename(path) == "__init__.py":  # noqa: PTH119
+        parts += 1
+
+    return "/".join(path.split(os.sep)[-parts:])  # noqa: PTH206

@@ -1,0 +1,85 @@
+"""Hashes of the code that this process runs: of ktdeval itself and of each plugin."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from ktdeval.registry.loading import Plugins
+
+_DIGITS = 16
+_KITS = ("ktdeval", "ktdeval_pages", "ktdeval_memory")  #: packages that are no plugins
+#: Of a package, what decides how it behaves: its code, and the tables and texts that the code reads
+_SUFFIXES = frozenset({".py", ".yaml", ".csv", ".json", ".sql", ".md", ".txt"})
+
+
+def code_hashes(plugins: Plugins) -> dict[str, str]:
+    """Return a hash of the code of ktdeval and of each loaded plugin, by name. Two machines with the
+    same hashes run the same code, whatever the folders that it is installed in. Files of tasks are
+    none: a task has a hash of its own.
+    """
+    found = {}
+    for name in _KITS:
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found[name] = _hash_of(Path(spec.origin))
+
+    for name in plugins.info:
+        file = _file_of(name)
+        if file is not None and file.suffix == ".py":
+            found[file.stem if Path(name).exists() else name] = _hash_of(file)
+
+    return dict(sorted(found.items()))
+
+
+def code_hash(plugins: Plugins) -> str:
+    """Return one hash of all code that `code_hashes` names, 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for name, own in code_hashes(plugins).items():
+        digest.update(f"{name}\0{own}\0".encode())
+
+    return digest.hexdigest()[:_DIGITS]
+
+
+def code_differences(recorded: Mapping[str, str], own: Mapping[str, str]) -> list[str]:
+    """Return the names whose code differs, or that one side lacks."""
+    names = sorted(recorded.keys() | own.keys())
+    return [name for name in names if recorded.get(name) != own.get(name)]
+
+
+def _file_of(plugin: str) -> Path | None:
+    """Return the file of a plugin by its name: a module, or the path of a file."""
+    module = sys.modules.get(plugin.partition(":")[0])
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        return Path(file)
+
+    path = Path(plugin)
+    return path if path.is_file() else None
+
+
+@cache  # what this process has imported stays as it was
+def _hash_of(file: Path) -> str:
+    """Return the hash of a module's file, or of the whole package that it begins."""
+    digest = hashlib.sha256()
+    for path, name in _sources(file):
+        digest.update(f"{name}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _sources(file: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files of a module or package, with their names within it, in order."""
+    if file.name != "__init__.py":
+        yield file, ""  # its name may be that of a folder
+        return
+
+    root = file.parent
+    for path in sorted(root.rglob("*")):
+        if path.suffix in _SUFFIXES and path.is_file():
+            yield path, path.relative_to(root).as_posix()

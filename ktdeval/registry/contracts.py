@@ -1,0 +1,206 @@
+"""Contracts of what plugins make: the members that a `Task`, a `Model` and so on must have, as their
+Protocols and dataclasses declare them, and what these may say of themselves in their traits.
+
+A contract is imported when something of its kind is made, so that listings import none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import FunctionType, SimpleNamespace
+from typing import Any, get_type_hints
+
+from ktdeval.values.kinds import Kind, Method, Table
+from ktdeval.values.records import Record, kind_of
+
+CONTRACTS = {
+    "tasks": "ktdeval.api.Task",
+    "scoring tasks": "ktdeval.api.ScoringTask",
+    "models": "ktdeval.api.Model",
+    "models behind a network": "ktdeval.api.RemoteModel",
+    "agents": "ktdeval.api.Agent",
+    "tools": "ktdeval.api.Tool",
+    "metrics": "ktdeval.api.Metric",
+    "data": "ktdeval.api.MarketSnapshot",
+    "venues": "ktdeval.market.Venue",
+    "cards": "ktdeval.cards.CardKind",
+    "tables": "ktdeval.registry.table_files.PaperTable",
+    "runners": "ktdeval.task_api.Runner",
+    "commands": "click.Command",
+}
+"""Kind of what plugins make -> public name of the class that declares it."""
+
+TRAITS = {
+    "tasks": "ktdeval.api.TaskTraits",
+    "scoring tasks": "ktdeval.api.TaskTraits",
+    "models": "ktdeval.api.ModelTraits",
+    "models behind a network": "ktdeval.api.ModelTraits",
+    "agents": "ktdeval.api.AgentTraits",
+}
+"""Kind of what plugins make -> public name of the record of its `traits`."""
+
+_LEAST_ALIKE = 0.8  # of two names, as difflib measures it
+
+
+@dataclass(frozen=True, slots=True)
+class PluginContract:
+    """What an object of one kind must be."""
+
+    name: str  #: public name of the class that declares it
+    members: Mapping[str, Kind]  #: its attributes and methods
+    #: the class whose instance it must be, where that class declares no members
+    python: type | None
+
+
+def _import_class(name: str) -> type:
+    """Return the class of a public name."""
+    module, _, class_name = name.rpartition(".")
+    python: type = getattr(importlib.import_module(module), class_name)
+    return python
+
+
+@cache
+def contract_of(kind: str) -> PluginContract:
+    """Return the contract of a kind of `CONTRACTS`."""
+    name = CONTRACTS[kind]
+    python = _import_class(name)
+    members = dict(_members_of(python))
+    return PluginContract(name, members, None if members else python)
+
+
+def _members_of(python: Any) -> Iterator[tuple[str, Kind]]:
+    """Yield the members that an object must have: fields of a dataclass without a default;
+    attributes, then methods, of a Protocol and of those that it extends.
+    """
+    if dataclasses.is_dataclass(python) and isinstance(python, type):
+        for field in dataclasses.fields(python):
+            if (
+                field.default is dataclasses.MISSING
+                and field.default_factory is dataclasses.MISSING
+            ):
+                yield field.name, _kind_of_member(python, field.name, field.type)
+
+        return
+
+    protocols = [base for base in reversed(python.__mro__) if vars(base).get("_is_protocol")]
+    for base in protocols:
+        for name, annotation in inspect.get_annotations(base).items():
+            yield name, _kind_of_member(base, name, annotation)
+
+    for base in protocols:
+        for name, member in vars(base).items():
+            if isinstance(member, FunctionType) and not name.startswith("_"):
+                _, *arguments = inspect.signature(member).parameters
+                yield name, Method(arguments)
+
+
+def _kind_of_member(python: type, name: str, annotation: Any) -> Kind:
+    holder = SimpleNamespace(__annotations__={name: annotation})
+    names = vars(sys.modules[python.__module__])
+    try:
+        hint = get_type_hints(holder, globalns=names, include_extras=True)[name]
+    except NameError:  # a type that is imported for type checkers only
+        hint = Any
+
+    return kind_of(hint)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFault:
+    """A member that is not what it must be."""
+
+    path: str  #: such as `scores['accuracy'].better`
+    expected: str
+    value: Any
+
+
+def fault_of(kind: Kind, value: Any, path: str) -> MemberFault | None:
+    """Return what is wrong with a member; None where nothing is. Looks into the fields of records
+    that stand in a mapping, such as definitions of scores.
+    """
+    if not kind.fits(value):
+        return MemberFault(path, kind.words, value)
+
+    if isinstance(kind, Table) and isinstance(kind.item, Record):
+        for name, record in value.items():
+            for field in kind.item.fields.values():
+                member = f"{path}[{name!r}].{field.name}"
+                fault = fault_of(field.kind, getattr(record, field.name), member)
+                if fault is not None:
+                    return fault
+
+    return None
+
+
+@cache
+def _kinds_of_traits(record: Any) -> Mapping[str, Kind]:
+    """Return the kind of each field of a record of traits."""
+    return {
+        field.name: _kind_of_member(record, field.name, field.type)
+        for field in dataclasses.fields(record)
+    }
+
+
+def traits_problem(kind: str, instance: Any) -> str:
+    """Return what is wrong with the traits of an object: they are another class, one has another
+    type, or the object has one as an attribute of its own, where nobody reads it; empty where
+    nothing is.
+    """
+    if kind not in TRAITS:
+        return ""
+
+    own = type(instance).__name__
+    record = _import_class(TRAITS[kind])
+    stated = getattr(instance, "traits", None)
+    if stated is not None and not isinstance(stated, record):
+        return f"traits of {own} must be a {TRAITS[kind]}, was {type(stated).__name__}"
+
+    fields = _kinds_of_traits(record)
+    if stated is not None:
+        for name, kind_of_trait in fields.items():
+            fault = fault_of(kind_of_trait, getattr(stated, name), name)
+            if fault is not None:
+                return f"{name} of {own}'s traits must be {fault.expected}, was {fault.value!r:.60}"
+
+    for name in dir(instance):
+        if name in fields:
+            return (
+                f"{own} has {name!r}, which only its traits can say: traits ="
+                f" {record.__name__}({name}=…)"
+            )
+
+    return ""
+
+
+def near_trait_problem(kind: str, instance: Any) -> str:
+    """Return which attribute of an object nobody reads, but looks like a misspelt trait; empty where
+    none does.
+    """
+    if kind not in TRAITS:
+        return ""
+
+    own = type(instance).__name__
+    record = _import_class(TRAITS[kind])
+    fields = _kinds_of_traits(record)
+    known = contract_of(kind).members.keys() | fields.keys() | {"traits"}
+    for name in dir(instance):
+        if name.startswith("_") or name in known:
+            continue
+
+        near = difflib.get_close_matches(name, ["traits", *fields], 1, _LEAST_ALIKE)
+        if near == ["traits"]:
+            return f"{own} has {name!r}, which nothing reads: did you mean 'traits'?"
+        if near:
+            return (
+                f"{own} has {name!r}, which nothing reads: did you mean traits ="
+                f" {record.__name__}({near[0]}=…)?"
+            )
+
+    return ""

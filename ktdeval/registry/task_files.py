@@ -1,0 +1,458 @@
+"""What plugins offer as data: tasks, venues and tables of papers in YAML, metrics in CSV.
+
+Tasks are variants: one YAML file per task family, one `Spec` per variant, and variants that extend
+another plugin's task.
+
+A task file is a mapping with these keys:
+
+    family            name of the family; also a group that selects all its variants
+    version           text; part of every card
+    summary           one line, for variants that give none
+    groups            further group names of every variant
+    data_card         mapping: what the task needs from market data, and its limits
+    sources           list: papers and other origins
+    windows           mapping: window name -> {first, last}, ISO days, both ends included
+    default_windows   list of window names used when the user names none
+    defaults          mapping: config of every variant
+    compact           mapping: most of each of these in a compact prompt; none: there is no such
+    suffixes          mapping: end of a variant's name, such as _flat -> what it means
+    variants          mapping: task name -> overrides of `defaults`
+
+The config of a variant is `defaults` with the variant's overrides merged in (mappings merge key by
+key, anything else replaces), together with `family`, `version`, `data_card`, `sources`, `windows`
+and `default_windows`, which a variant may override as well. `summary`, `groups`, `suffixes` and
+`extends` are read here and do not enter it. A variant that says `extends: NAME` starts from the
+config of task NAME, which may belong to another plugin, and is built by that task's maker.
+
+Metrics are rows: one CSV table per family, with columns name, formula, unit, better, low, high,
+source, summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ktdeval import market
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.hookspecs import COMPACT, Spec, hookimpl
+from ktdeval.values.fields import check_plain, convert, near_matches, to_mapping
+from ktdeval.values.files import csv_rows
+from ktdeval.values.lazy import later, maker
+from ktdeval.values.yamlio import load_yaml, load_yaml_as
+
+if TYPE_CHECKING:
+    from ktdeval.stats import FunctionMetric
+
+PlainConfig = Mapping[str, Any]  #: A variant's resolved config: plain YAML values
+
+TaskMaker = Callable[[str, PlainConfig, str], Any]
+"""`make(name, config, where)` builds a `Task`; `where` prefixes its error messages (file and
+variant).
+"""
+
+ITEMS_KEY = "items_from"
+"""Key under which a task's maker gets the source of samples that a user names with `--items`
+(`ktdeval.task_api.sample_files`).
+"""
+
+_FILE_HINTS: dict[str, Any] = {
+    **dict.fromkeys(("family", "version", "summary"), str),
+    **dict.fromkeys(("groups", "default_windows"), tuple[str, ...]),
+    **dict.fromkeys(("data_card", "windows", "defaults", "compact", "variants"), dict[str, Any]),
+    "suffixes": dict[str, str],
+    "sources": tuple[Any, ...],
+}
+_NAMES = ("family", "version", "extends")
+_REQUIRED = ("family", "version", "variants")
+_SHARED = ("data_card", "sources", "windows", "default_windows")
+_VARIANT_HINTS: dict[str, Any] = {
+    "extends": str,
+    **{key: _FILE_HINTS[key] for key in ("family", "version", "summary", "groups", *_SHARED)},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class UnresolvedVariant:
+    """Variant of a file, before it is resolved against the task that it extends."""
+
+    name: str
+    where: str  #: file and variant, for error messages
+    layers: tuple[PlainConfig, ...]  #: mappings to merge, weakest first
+    extends: str | None  #: name of the task whose config it starts from
+    summary: str  #: its line in listings; "" takes the extended task's
+    groups: tuple[str, ...]
+    compact: PlainConfig  #: most of each option in a compact prompt
+    family_summary: str  #: line of its family; "" where the file has none
+    suffixes: Mapping[str, str]  #: meanings of ends of names in the file
+
+
+def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
+    """Return the tasks of a YAML file, for a plugin's `ktdeval_tasks` hook. `make` builds a task of
+    this family; it may be left out when every variant extends another task. Raises ConfigError:
+    unreadable, not YAML, a duplicate, unknown, missing or ill-typed key; names the file and the
+    key.
+    """
+    specs = []
+    for variant in load_yaml_as(path, _read_variants):  # a command loads its plugins more than once
+        if variant.extends is None and make is None:
+            raise ConfigError(
+                f"{variant.where}: say which task it builds on, as in `extends:"
+                " blinded_open_research`"
+            )
+
+        extra = {"variant": variant, "make": make}
+        specs.append(
+            Spec(
+                variant.name,
+                partial(_unresolved, variant.where),
+                variant.summary,
+                groups=variant.groups,
+                extra=extra,
+            )
+        )
+
+    return specs
+
+
+def _unresolved(where: str) -> Any:
+    raise ConfigError(
+        f"{where}: this task is not resolved yet; get it through `load_plugins().make_task(...)`"
+    )
+
+
+def _read_variants(content: PlainConfig, where: str) -> tuple[UnresolvedVariant, ...]:
+    for key in content:
+        if key not in _FILE_HINTS:
+            raise ConfigError(f"{where}: unknown key {key!r}{near_matches(key, _FILE_HINTS)}")
+
+    for key in _REQUIRED:
+        if key not in content:
+            raise ConfigError(f"{where}: key {key!r} is missing")
+
+    _check_types(content, _FILE_HINTS, where)
+    if not content["variants"]:
+        raise ConfigError(f"{where}: variants: expected at least one task, was an empty mapping")
+
+    return tuple(
+        _read_variant(f"{where}: variants: {name}", content, name, own)
+        for name, own in content["variants"].items()
+    )
+
+
+def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -> UnresolvedVariant:
+    overrides = {} if overrides is None else overrides
+    if not isinstance(overrides, Mapping):
+        raise ConfigError(
+            f"{where}: expected a mapping of overrides, was {type(overrides).__name__}"
+        )
+
+    _check_types(overrides, _VARIANT_HINTS, where)
+    shared = {key: content[key] for key in ("family", "version", *_SHARED) if key in content}
+    own = {
+        key: value
+        for key, value in overrides.items()
+        if key not in ("extends", "summary", "groups")
+    }
+    layers = (shared, content.get("defaults", {}), own)
+    summary = str(overrides.get("summary", content.get("summary", "")))
+    groups = dict.fromkeys(
+        (
+            str(own.get("family", content["family"])),
+            *content.get("groups", ()),
+            *overrides.get("groups", ()),
+        )
+    )
+
+    family_summary = ""
+    if own.get("family", content["family"]) == content["family"]:
+        family_summary = str(content.get("summary", ""))
+
+    return UnresolvedVariant(
+        name,
+        where,
+        layers,
+        overrides.get("extends"),
+        summary,
+        tuple(groups),
+        content.get("compact", {}),
+        family_summary,
+        content.get("suffixes", {}),
+    )
+
+
+def task_maker(task: str, config: str) -> TaskMaker:
+    """Return the maker of a family: class `task` gets the name and what class `config` loads. Both
+    are `module:Class`, and imported when the first task is made.
+    """
+    return lambda name, values, where: later(task)()(name, later(config)().load(values, where))
+
+
+def venue_specs(path: Path | str) -> list[Spec]:
+    """Return the venues of a YAML file, a mapping of fields for each name, for a plugin's
+    `ktdeval_venues` hook. `like: us_equity` takes the fields that are not given from a built-in
+    venue. Raises ConfigError: no mapping, or an unknown or impossible value.
+    """
+    specs = []
+    for name, fields in load_yaml(path).items():
+        if not isinstance(fields, Mapping):
+            raise ConfigError(
+                f"{path}: {name}: expected a mapping of fields, was {type(fields).__name__}"
+            )
+
+        specs.append(
+            Spec(
+                name,
+                partial(_make_venue, f"{path}: {name}", {**fields, "name": name}),
+                str(fields.get("summary", "")),
+            )
+        )
+
+    return specs
+
+
+def table_specs(path: Path | str) -> list[Spec]:
+    """Return the tables of a YAML file, a mapping of fields for each name
+    (`ktdeval.registry.table_files.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
+    ConfigError: no mapping; a made table, also of an unknown, missing or ill-typed field.
+    """
+    specs = []
+    for name, fields in load_yaml(path).items():
+        if not isinstance(fields, Mapping):
+            raise ConfigError(
+                f"{path}: {name}: expected a mapping of fields, was {type(fields).__name__}"
+            )
+
+        make = maker("ktdeval.registry.table_files:read_table", f"{path}: {name}")
+        specs.append(
+            Spec(name, partial(make, {**fields, "name": name}), str(fields.get("caption", "")))
+        )
+
+    return specs
+
+
+def _make_venue(where: str, fields: PlainConfig) -> Any:
+    like = fields.get("like")
+    base = {} if like is None else to_mapping(market.find_venue(str(like)))
+    return market.parse_venue(
+        {**base, **{key: value for key, value in fields.items() if key != "like"}}, where
+    )
+
+
+def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:
+    """Resolve every variant against the task that it extends; tasks that did not come from a task
+    file pass through. Returns specs whose `make` takes nothing, those of variants with `extra`
+    {"config", "make", "where", "extends", "lineage"}; and, by name, why a variant was left out: it
+    extends an unknown task, a circle, or a task that is not made from a task file.
+    """
+    resolved: dict[str, Spec] = {}
+    problems: dict[str, ConfigError] = {}
+    for name in specs:
+        try:
+            _resolve(name, specs, resolved, ())
+        except ConfigError as error:
+            problems[name] = error
+
+    return {name: resolved[name] for name in specs if name in resolved}, problems
+
+
+def _resolve(
+    name: str, specs: Mapping[str, Spec], resolved: dict[str, Spec], chain: tuple[str, ...]
+) -> Spec:
+    if name in resolved:
+        return resolved[name]
+
+    spec = resolved_spec = specs[name]
+    variant = spec.extra.get("variant")
+    if isinstance(variant, UnresolvedVariant):
+        lineage = (variant,)
+        make = spec.extra["make"]
+        summary = variant.summary
+
+        if variant.extends is not None:
+            base = _resolve_base(variant, specs, resolved, (*chain, name))
+            lineage = (*base.extra["lineage"], variant)
+            make = base.extra["make"]
+            summary = summary or base.summary
+
+        config = _merged(lineage)
+        where = variant.where
+        extra = MappingProxyType(
+            {
+                "config": config,
+                "make": make,
+                "where": where,
+                "extends": variant.extends,
+                "lineage": lineage,
+            }
+        )
+        resolved_spec = replace(
+            spec, make=partial(make, name, config, where), summary=summary, extra=extra
+        )
+
+    resolved[name] = resolved_spec
+    return resolved_spec
+
+
+def _resolve_base(
+    variant: UnresolvedVariant,
+    specs: Mapping[str, Spec],
+    resolved: dict[str, Spec],
+    chain: tuple[str, ...],
+) -> Spec:
+    """Resolve the task that a variant extends; `chain`: names under resolution, ending with the
+    variant.
+    """
+    where = variant.where
+    extends = str(variant.extends)
+    if extends not in specs:
+        raise ConfigError(
+            f"{where}: extends: no task"
+            f" {extends!r}{near_matches(extends, set(specs) - {variant.name})}"
+        )
+    if extends in chain:
+        raise ConfigError(f"{where}: extends: a circle, {' -> '.join((*chain, extends))}")
+
+    base = _resolve(extends, specs, resolved, chain)
+    if "config" not in base.extra:
+        raise ConfigError(
+            f"{where}: extends: task {extends!r} is not made from a task file, so it can't be"
+            " extended"
+        )
+
+    return base
+
+
+@lru_cache(maxsize=1024)
+def _merged(lineage: tuple[UnresolvedVariant, ...]) -> PlainConfig:
+    """Return a variant's config, merged once in a process; `lineage`: from the task that it starts
+    from to the variant itself.
+    """
+    return merge_layers([layer for variant in lineage for layer in variant.layers])
+
+
+def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
+    """Merge mappings, weakest first: mappings merge key by key, anything else replaces. The inputs
+    stay as they are.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if isinstance(value, Mapping):
+                below = merged.get(key)
+                merged[key] = merge_layers(
+                    (below, value) if isinstance(below, Mapping) else (value,)
+                )
+            else:
+                merged[key] = value
+
+    return merged
+
+
+# ---- compact prompts
+
+
+def compact_spec(spec: Spec, name: str) -> Spec:
+    """Return the task `name`, which is `spec` with a compact prompt. Raises UsageError: it has
+    none.
+    """
+    layers = [variant.compact for variant in spec.extra.get("lineage", ())]
+    most = merge_layers(layers)
+    if not most:
+        raise UsageError(
+            f"task {spec.name} has no compact prompt: what a probe or a question shows is the"
+            " question; compact prompts are for trading decisions"
+        )
+
+    config, left_out = _at_most(spec.extra["config"], most)
+    config |= {
+        "version": f"{config['version']}{COMPACT.replace('_', '-')}",
+        "prompt": "compact",
+        "left_out": [*left_out, "open, high and low", "digits beyond three"],
+    }
+    make, where = spec.extra["make"], spec.extra["where"]
+    extra = MappingProxyType({**spec.extra, "config": config})
+    summary = f"{spec.summary}; compact prompt"
+    return replace(
+        spec, name=name, make=partial(make, name, config, where), summary=summary, extra=extra
+    )
+
+
+def _at_most(config: PlainConfig, most: PlainConfig) -> tuple[dict[str, Any], list[str]]:
+    """Return a config with no option above its most, and what that takes away. An option that the
+    config leaves at its default or at null is not added.
+    """
+    bounded = dict(config)
+    left_out: list[str] = []
+    for name, limit in most.items():
+        value = config.get(name)
+        if isinstance(value, Mapping) and isinstance(limit, Mapping):
+            bounded[name], inner = _at_most(value, limit)
+            left_out += inner
+        elif isinstance(value, int) and value > limit:
+            bounded[name] = limit
+            left_out.append(f"{name} {limit} of {value}")
+
+    return bounded, left_out
+
+
+def _check_types(mapping: PlainConfig, hints: Mapping[str, Any], where: str) -> None:
+    for key, value in mapping.items():
+        if key in hints:
+            convert(hints[key], value, f"{where}: {key}")
+
+        if (key in _NAMES and not value) or (key == "groups" and "" in value):
+            raise ConfigError(f"{where}: {key}: expected text, was ''; fill it in")
+
+        if key in ("data_card", "sources"):  # free content, which the card of a run holds
+            check_plain(value, f"{where}: {key}")
+
+
+class TaskFile:
+    """A plugin made of one task file that belongs to no package: each variant extends a task that
+    is installed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._specs = task_specs(path)
+        self.names = tuple(spec.name for spec in self._specs)
+
+    @hookimpl
+    def ktdeval_tasks(self) -> list[Spec]:
+        """Offer the tasks of the file."""
+        return self._specs
+
+
+# ---- metrics
+
+_rows = cache(csv_rows)  # a command loads its plugins more than once
+
+
+def metric_specs(path: Path | str, figure: str) -> list[Spec]:
+    """Return the metrics of a table, for a plugin's `ktdeval_metrics` hook. `figure`:
+    `module:function` that makes one by its name, imported when the first is made.
+    """
+    return [
+        Spec(row["name"], maker(figure, row["name"]), row["summary"]) for row in _rows(Path(path))
+    ]
+
+
+def table_metrics(
+    path: Path | str, function_of: Callable[[str], Callable[..., Any]]
+) -> dict[str, FunctionMetric]:
+    """Make the metrics of a table, by name, each from the function that `function_of` returns for
+    its name.
+    """
+    described = later("ktdeval.stats.metric:described")()  # manifests import this module
+    return {row["name"]: described(row, function_of(row["name"])) for row in _rows(Path(path))}
+
+
+def find_figure(family: str, figures: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:
+    """Return one of a family's figures. Raises UsageError: there is none of that name."""
+    if name not in figures:
+        raise UsageError(f"no figure {name!r} of {family}{near_matches(name, figures)}")
+    return figures[name]

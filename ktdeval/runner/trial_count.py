@@ -1,0 +1,125 @@
+"""Number of trials: every trading episode that run folders plan counts, finished or not, since each
+was a chance to be lucky.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.errors import StoreError
+from ktdeval.runner.journal import JournalEntry, entry_type
+from ktdeval.runner.remote.run_folder import ANSWERS, JOURNAL, MANIFEST, RunFolder
+from ktdeval.runner.run_manifest import NotARunError
+from ktdeval.stats.luck import SharpeMoments, sharpe_shape
+from ktdeval.task_api.scoring import AnswerRecord
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.values.hashes import content_hash
+
+_DEPTH = 4  #: How deep below the store a run folder may lie
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Trials of one window, or of all."""
+
+    #: distinct episodes planned, limited and unfinished ones included: the number of trials of one
+    #: episode
+    episodes: int
+    #: distinct episodes, whatever their seed: the number of trials of a card, which reports a
+    #: median over seeds
+    strategies: int
+    finished: int  #: how many of the episodes have a ledger
+    #: Sharpe ratio and moments of each finished episode that has them, by the episode's id
+    shapes: dict[str, SharpeMoments]
+    runs: int  #: run folders read
+
+    @property
+    def sharpes(self) -> tuple[float, ...]:
+        """Return a day's Sharpe ratio of each finished episode."""
+        return tuple(shape.sharpe for shape in self.shapes.values())
+
+
+def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
+    """Return the runs in or below these folders, by path. A manifest.json of something else, such
+    as of a market, is not a run. Raises StoreError: there is no run, or one is unreadable.
+    """
+    runs: dict[Path, RunFolder] = {}
+    for root in roots:
+        paths = _manifest_folders(root)
+        for path in paths - runs.keys():
+            with suppress(NotARunError):
+                runs[path] = RunFolder.load(path)
+
+        if runs.keys().isdisjoint(paths):
+            raise StoreError(
+                f"{root}: no run here or in the folders below it (a run has a manifest.json)"
+            )
+
+    return [runs[path] for path in sorted(runs)]
+
+
+def _manifest_folders(root: Path) -> set[Path]:
+    """Return the folders with a manifest.json in or below a folder."""
+    folders: set[Path] = set()
+    for depth in range(_DEPTH + 1):
+        manifests = root.glob(f"{'*/' * depth}{MANIFEST}")
+        folders |= {manifest.resolve().parent for manifest in manifests}
+
+    return folders
+
+
+def count_trials(
+    roots: Iterable[Path], window: str | None = None, snapshot: str | None = None
+) -> Trials:
+    """Count the trials under these folders, of one window or snapshot if named (Sharpe ratios of
+    different windows are not one sample). The same episode in two runs is one trial; answers to
+    questions are not trials. Raises StoreError: a folder has no run or can't be read.
+    """
+    folders = run_folders(roots)
+    specs: dict[str, EpisodeSpec] = {}
+    finished: set[str] = set()
+    shapes: dict[str, SharpeMoments] = {}
+
+    for folder, spec in _trading_specs(folders):
+        if window not in (None, spec.window_name) or snapshot not in (None, spec.snapshot):
+            continue
+
+        specs[spec.id] = spec
+        if spec.id in finished or not folder.is_complete(spec):
+            continue
+
+        finished.add(spec.id)
+        shape = sharpe_shape(folder.load_ledger(spec))
+        if shape is not None:
+            shapes[spec.id] = shape
+
+    strategies = {content_hash({**spec.to_json(), "seed": 0}) for spec in specs.values()}
+    return Trials(
+        episodes=len(specs),
+        strategies=len(strategies),
+        finished=len(finished),
+        shapes={identity: shapes[identity] for identity in sorted(shapes)},
+        runs=len(folders),
+    )
+
+
+def _trading_specs(folders: Iterable[RunFolder]) -> list[tuple[RunFolder, EpisodeSpec]]:
+    """Return the planned episodes of trading tasks. An episode that has not begun does not show
+    what its task is, so one episode with answers settles its task.
+    """
+    planned = [(folder, spec) for folder in folders for spec in folder.manifest.specs]
+    asking = {spec.task for folder, spec in planned if _holds_answers(folder, spec)}
+    return [(folder, spec) for folder, spec in planned if spec.task not in asking]
+
+
+def _holds_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:
+    """Whether an episode is known to ask questions instead of trading: by its records, or since it
+    has no market.
+    """
+    path = folder.episode_path(spec)
+    if (path / JOURNAL).exists():
+        return entry_type(path / JOURNAL) == JournalEntry[AnswerRecord]
+    return spec.snapshot is None or (path / ANSWERS).exists()

@@ -1,0 +1,170 @@
+"""Heartbeats of workers: who is alive, as each observer's own clock sees it.
+
+A worker replaces one small file with a rising counter. An observer never compares clocks with it:
+it notes on its own clock when it saw the counter change last, and calls the worker dead when that
+was a lease ago.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ktdeval.errors import StoreError
+from ktdeval.stores.store import MissingKey, Store, checked_key
+from ktdeval.values.files import Closing
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+
+BEATS_PER_LEASE = 4
+
+
+class HolderId(Value):
+    """A process that holds claims or grants: the worker's name, and a number of this process
+    alone.
+    """
+
+    worker: str
+    session: str
+    lease_s: float
+
+
+class Beat(Value):
+    """Content of a heartbeat."""
+
+    holder: HolderId
+    counter: int
+
+
+@dataclass(frozen=True)
+class _SeenCounter:
+    """A counter (None: no heartbeat was found), and when the observer's clock saw it first."""
+
+    counter: int | None
+    at_s: float
+
+
+class Heartbeats(Closing):
+    """Heartbeat of this process under `PREFIX/beats`, and its view of those of others.
+
+    `worker` is a name that no other living process uses. `lease_s` is how long others wait after
+    the last change of this worker's counter before they take over what it holds. `clock` is a
+    monotonic clock in seconds; tests pass their own. `previous_ended`: the caller knows that no
+    earlier process of this name lives, so that what it held counts as expired at once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        prefix: str,
+        worker: str,
+        lease_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        previous_ended: bool = False,
+    ) -> None:
+        if not lease_s > 0:
+            raise StoreError(f"a lease of {lease_s} s: must be above 0")
+
+        self.me = HolderId(worker=worker, session=uuid.uuid4().hex, lease_s=lease_s)
+        self._store = store
+        self._folder = below(prefix, "beats")
+        self._key = self._key_of(worker)
+        self._clock = clock
+        self._previous_ended = previous_ended
+        self._counter = 0
+        self._seen: dict[tuple[str, str], _SeenCounter] = {}
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def beat(self) -> None:
+        """Write the next heartbeat now. Raises StoreError."""
+        with self._lock:
+            self._counter += 1
+            beat = Beat(holder=self.me, counter=self._counter)
+
+        self._store.replace(self._key, encode_canonical(beat).encode())
+
+    def start(self) -> None:
+        """Write a heartbeat, and further ones every quarter of a lease on a thread until `close`.
+
+        A heartbeat that the store refuses is tried again at the next turn; others see this worker
+        as dead once a whole lease has passed without one. Raises StoreError: the first one can't be
+        written.
+        """
+        if self._thread is not None:
+            return
+
+        self.beat()
+        self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def _keep_beating(self) -> None:
+        while not self._ends.wait(self.me.lease_s / BEATS_PER_LEASE):
+            with suppress(StoreError):
+                self.beat()
+
+    def close(self) -> None:
+        """Stop the thread. What this process holds expires after a lease."""
+        self._ends.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def is_expired(self, holder: HolderId) -> bool:
+        """Return whether a holder's counter has not changed for its lease, on this observer's
+        clock. The first look at a holder starts its lease, and returns False.
+        """
+        if holder.session == self.me.session:
+            return False
+        if holder.worker == self.me.worker and self._previous_ended:
+            return True
+
+        counter = self._counter_of(holder)
+        now_s = self._clock()
+        process = (holder.worker, holder.session)
+        with self._lock:
+            seen = self._seen.get(process)
+            if seen is None or seen.counter != counter:
+                self._seen[process] = _SeenCounter(counter, now_s)
+                return False
+
+        return now_s - seen.at_s >= holder.lease_s
+
+    def live_workers(self) -> int:
+        """Return how many workers have a heartbeat that is not expired, this one included.
+
+        A worker is counted from its first heartbeat until this observer has seen no change of its
+        counter for a lease. One request lists them, and one reads each.
+        """
+        workers = {self.me.worker}
+        for found in self._store.list(self._folder):
+            beat = self._read(found.key)
+            if beat is not None and not self.is_expired(beat.holder):
+                workers.add(beat.holder.worker)
+
+        return len(workers)
+
+    def _counter_of(self, holder: HolderId) -> int | None:
+        """Counter of a holder's process; None if its worker has no heartbeat, or one of another
+        process.
+        """
+        beat = self._read(self._key_of(holder.worker))
+        is_of_holder = beat is not None and beat.holder.session == holder.session
+        return beat.counter if beat is not None and is_of_holder else None
+
+    def _read(self, key: str) -> Beat | None:
+        try:
+            return decode_json(self._store.read(key), Beat, f"{self._store.place}: {key}")
+        except MissingKey:
+            return None
+
+    def _key_of(self, worker: str) -> str:
+        return checked_key(f"{self._folder}/{worker}.json")
+
+
+def below(prefix: str, name: str) -> str:
+    """Key or folder `name` below a folder of keys, or of the store itself."""
+    return f"{prefix}/{name}" if prefix else name

@@ -1,0 +1,114 @@
+"""Events of a run for its observers: plain values, never a handle to change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.task_api.spec import EpisodeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStarted:
+    """An episode begins, or continues after `done_steps` recorded ones, whose events are in
+    `recorded`.
+    """
+
+    spec: EpisodeSpec
+    total_steps: int
+    done_steps: int
+    recorded: tuple[StepFinished | SampleFinished, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """A step is durably on disk. Counts are those of this step; `nav` is the NAV after it, in units
+    of `currency`.
+    """
+
+    spec: EpisodeSpec
+    step: int
+    total_steps: int
+    filled_on: str
+    nav: float
+    orders: int
+    rejections: int
+    tokens: int
+    provenance: str
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFinished:
+    """A sample of a scoring task is durably on disk. Counts are those of this sample."""
+
+    spec: EpisodeSpec
+    step: int
+    total_steps: int
+    tokens: int
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelayed:
+    """An episode waits before it asks its model again, or before it asks at all."""
+
+    spec: EpisodeSpec  #: the episode
+    #: why: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while others'
+    #: calls are settled
+    kind: str
+    wait_s: float  #: seconds from now
+    attempt: int  #: attempts made so far
+    attempts: int  #: most attempts that are made
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDelayed:
+    """A check of the model before or after the episodes, or a batch, waits before it asks again."""
+
+    #: `check` of how the model takes tools, `canary`, the fixed questions, or `batch`
+    check: str
+    kind: str  #: why, as of `CallDelayed`
+    wait_s: float  #: seconds from now
+    attempt: int  #: attempts made so far
+    attempts: int  #: most attempts that are made
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """The run waits for its batches at the provider, before its episodes run (`--batch`)."""
+
+    done: int  #: requests that are over, as far as the provider tells
+    total: int  #: requests in the batches
+    wait_s: float  #: seconds until it looks again; 0 once all results are there
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFinished:
+    """An episode's ledger is complete. `already_done` says that it was so before this run."""
+
+    spec: EpisodeSpec
+    already_done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFailed:
+    """An episode stopped early; `error` is one line.
+
+    `is_stopped`: nothing failed, but a budget of the run is reached.
+    """
+
+    spec: EpisodeSpec
+    error: str
+    is_stopped: bool = False
+
+
+Event = (
+    EpisodeStarted
+    | StepFinished
+    | SampleFinished
+    | CallDelayed
+    | CheckDelayed
+    | BatchProgress
+    | EpisodeFinished
+    | EpisodeFailed
+)

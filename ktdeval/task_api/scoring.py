@@ -1,0 +1,229 @@
+"""Contract of a scoring task: questions with a known answer, each behind a mask of its own, and a
+score for each.
+
+It goes the way of a trading task with sample, answer and scores instead of step, ledger and
+metrics. Agents, session, masks, records, resume, cache, budgets and verification are the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeGuard
+
+from ktdeval.harness.messages import ToolSpec
+from ktdeval.harness.tools import Tool
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.lens import Lens, MaskKind
+from ktdeval.stats.intervals import Interval
+from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.task import Task, TaskVariant
+from ktdeval.task_api.traits import task_traits
+from ktdeval.trading.ledger import CountsRecord
+from ktdeval.trading.types import Provenance
+from ktdeval.values.rules import FilledText, Range
+from ktdeval.values.strict_json import JsonValue
+
+
+class AnswerRecord(CountsRecord):
+    """One answered sample."""
+
+    step: int  #: 0, 1, 2 … within the episode
+    sample: str  #: the sample's id
+    provenance: Provenance  #: who answered, as on a ledger; `fallback` and `error` have no answer
+    #: the JSON object that the model answered with; None without a valid one
+    answer: dict[str, JsonValue] | None
+    facts: dict[str, JsonValue]  #: the sample's true identities and strata
+    scores: dict[str, JsonValue]  #: number, boolean or None by name; empty without an answer
+
+
+@dataclass(frozen=True)
+class TargetTask:
+    """Trading task that a scoring task asks about, with its research tools."""
+
+    task: Task
+    tools: tuple[Tool, ...]
+
+
+class Environment(Protocol):
+    """Tools of a sample, for an agent to use before it answers. Made anew with each sample, for it
+    remembers what was done.
+    """
+
+    #: offered besides the form, up to `harness.max_tool_calls` calls; their functions get the
+    #: environment as their context
+    tools: tuple[Tool, ...]
+
+    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return the answer that is recorded and scored: what was submitted, together with what was
+        done.
+        """
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One question."""
+
+    id: str  #: names it within its episode
+    #: the mask that it is seen through (`ktdeval.masking.UNMASKED` without a market); what leaves
+    #: for the model passes its guard
+    lens: Lens
+    system: str  #: system prompt
+    user: str  #: the question
+    #: the tool that it is answered with: name, description and the JSON Schema of an answer
+    form: ToolSpec
+    #: gold answer and strata, in true identities. They are recorded, and never shown.
+    facts: Mapping[str, JsonValue]
+    #: what can be done before answering; None where there is only the form
+    environment: Environment | None = None
+    #: field of the form that a reply in plain text fills; empty: only a call of the form answers
+    text_field: str = ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One figure of a scoring task."""
+
+    value: float | None  #: None where it is not defined, with `reason`
+    n: int  #: samples that it is made of
+    interval: Interval | None = None  #: of the value
+    baseline: float | None = None  #: what chance alone gives on these very samples
+    detail: Mapping[str, JsonValue] = field(default_factory=dict)  #: further figures
+    reason: str = ""  #: why `value` is None
+
+
+Unanswered = Literal["worst", "left_out"]
+"""What a sample without a valid answer counts as in a score."""
+
+
+@dataclass(frozen=True)
+class ScoreDefinition:
+    """Definition of a score: formula, unit, range, which way is better (`higher`, `lower`, or
+    empty), source; as of a metric. The range is that of a single sample's figure, too.
+    """
+
+    formula: FilledText
+    unit: FilledText
+    range: Range
+    better: Literal["higher", "lower", ""]
+    source: FilledText
+    headline: bool = True
+    #: what a sample counts as to which the model gave no valid answer: the `worst` figure, or left
+    #: out where silence is no failure at what is measured, as of a probe that attacks a mask
+    unanswered: Unanswered = "worst"
+
+    @property
+    def worst(self) -> float | None:
+        """Figure of a sample without a valid answer; None where it is left out, the score has no
+        direction, or its range no end that way.
+        """
+        return worst_figure(self.better, self.range, self.unanswered)
+
+
+def worst_figure(
+    better: str, ends: Sequence[float | None], unanswered: str = "worst"
+) -> float | None:
+    """Return what a sample without a valid answer counts as; see `ScoreDefinition.worst`."""
+    if unanswered == "left_out":
+        return None
+    if better == "higher":
+        return ends[0]
+    if better == "lower":
+        return ends[1]
+    return None
+
+
+class SampleSet(Protocol):
+    """Questions of one episode. Pure: equal arguments give equal bytes."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def sample(self, number: int) -> Sample:
+        """Return one of them, numbered from 0."""
+
+    def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Score an answer, which follows the form's schema or is what the environment made of it:
+        figures or None by name.
+        """
+
+
+class ScoringTask(TaskVariant, Protocol):
+    """A scoring task variant. Without `windows` it asks about no market, and a run of it opens
+    none.
+    """
+
+    mask: MaskKind | None  #: None where the task asks about no market
+    mode: str | None  #: None where there is one way to ask it
+    #: name of the trading task whose scene and tools it shows; None where it has none
+    target_task: str | None
+    #: definition of each figure that `summarise` gives, in the order shown
+    scores: Mapping[str, ScoreDefinition]
+
+    def samples(
+        self, spec: EpisodeSpec, snapshot: Any, target_task: TargetTask | None
+    ) -> SampleSet:
+        """Return the questions of one episode (a window and a seed) on a MarketSnapshot; None where
+        the task has no windows.
+        """
+
+    def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
+        """Return the figures of all answered samples together, those without a valid answer among
+        them. Pure.
+        """
+
+
+def needs_market(task: Any) -> bool:
+    """Whether a task asks about a market: it trades, or has windows."""
+    return not is_scoring(task) or bool(task.windows)
+
+
+def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
+    """Return why a task can't be about a market, by what its traits say that it needs; None where
+    it can.
+    """
+    task_name = task.name
+    name = snapshot.meta.name
+    traits = task_traits(task)
+    for code in traits.needs_assets:
+        if code not in snapshot.asset_index:
+            return (
+                f"{task_name} is about {code}, which {name} has not: import it, or choose other"
+                " --data"
+            )
+
+    if traits.needs_minutes and not snapshot.minutes:
+        return (
+            f"{task_name} shows bars within days; {name} has none: import some (--minutes), or"
+            " choose other --data"
+        )
+
+    if traits.needs_a_shares:
+        lacks = _not_of_a_shares(snapshot)
+        if lacks:
+            return (
+                f"{task_name} is about A-shares and their index; {name} has {lacks}: choose other"
+                " --data"
+            )
+
+    return None
+
+
+def _not_of_a_shares(snapshot: MarketSnapshot) -> str:
+    """Return what keeps a market from being one of A-shares and their index; empty where nothing
+    does.
+    """
+    others = [
+        f"{code} of {venue}"
+        for code, venue in zip(snapshot.codes, snapshot.venues, strict=True)
+        if venue != "a_share"
+    ]
+    if others:
+        return f"{len(others)} other assets ({others[0]})"
+
+    return "" if snapshot.meta.benchmark else "no index"
+
+
+def is_scoring(task: Any) -> TypeGuard[ScoringTask]:
+    """Whether a task scores answers, rather than trades."""
+    return hasattr(task, "samples")

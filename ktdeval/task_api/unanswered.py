@@ -1,0 +1,109 @@
+"""Samples without a valid answer: what they count as, and what failed calls leave open.
+
+A model that was asked and gave no valid answer failed: the sample counts as the worst figure of
+each score, or silence would pay. A call that failed says nothing about the model: its sample is
+missing, and the score has bounds over all samples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import fsum
+from typing import Final
+
+from ktdeval.stats.intervals import wilson
+from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
+from ktdeval.values.rules import Range
+from ktdeval.values.strict_json import JsonValue
+
+UNANSWERED: Final = "unanswered"
+"""Name of the score that counts the samples without a valid answer."""
+
+BOUNDS: Final = "with_failed_calls"
+"""Entry of a score's detail where model calls failed, as of `bounds_of`."""
+
+_LEVEL: Final = 0.95
+
+Figure = tuple[str, float | None]
+"""A sample, and its figure in one answer; None where the model call failed."""
+
+
+def unanswered_definition(source: str = "of our own", what: str = "samples") -> ScoreDefinition:
+    """Define the score `UNANSWERED`; `what` names the samples."""
+    formula = (
+        f"{what} without a valid answer, over all {what}: where the model gave none, they count as"
+        " the worst figure of each score; where its call failed, they are missing and bound it"
+    )
+    return ScoreDefinition(
+        formula, f"fraction of {what}", (0.0, 1.0), "lower", source, headline=False
+    )
+
+
+def unanswered_score(records: Sequence[AnswerRecord], what: str = "samples") -> Score:
+    """Return the share of records without a valid answer, by kind in its detail."""
+    if not records:
+        return Score(None, 0, reason=f"there are no {what}")
+
+    detail = unanswered_detail(records)
+    count = sum(record.answer is None for record in records)
+    n = len(records)
+    return Score(count / n, n, wilson(count, n, _LEVEL), detail=detail)
+
+
+def unanswered_detail(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
+    """Return how many records have no valid answer, and how many of each kind: `fallback` (no valid
+    form) or `error` (the model call failed).
+    """
+    kinds = Counter(record.provenance for record in records if record.answer is None)
+    by_provenance: dict[str, JsonValue] = dict(sorted(kinds.items()))
+    return {"count": kinds.total(), "by_provenance": by_provenance}
+
+
+def with_bounds(score: Score, figures: Sequence[Figure], ends: Range) -> Score:
+    """Return a mean over samples with its bounds in the detail, if a model call failed; as it is
+    otherwise.
+    """
+    return replace(score, detail={**score.detail, **bounds_of(figures, ends)})
+
+
+def bounds_of(figures: Sequence[Figure], ends: Range) -> dict[str, JsonValue]:
+    """Return where the mean over all samples would lie if each failed call had had an answer: `n`
+    samples, `missing` answers, `low` and `high`, under the name `BOUNDS`; empty if none failed.
+
+    `ends`: least and greatest figure of a sample; where there is none, the bound has none. Several
+    answers to one sample count as one, by their mean.
+    """
+    missing = sum(value is None for _, value in figures)
+    if not missing:
+        return {}
+
+    low, high = [_filled_mean(figures, end) for end in ends]
+    samples = len({sample for sample, _ in figures})
+    return {BOUNDS: {"n": samples, "missing": missing, "low": low, "high": high}}
+
+
+def _filled_mean(figures: Sequence[Figure], filling: float | None) -> float | None:
+    """Return the mean over samples with a figure in place of each missing one."""
+    if filling is None:
+        return None
+
+    by_sample: dict[str, list[float]] = {}
+    for sample, value in figures:
+        by_sample.setdefault(sample, []).append(filling if value is None else value)
+
+    means = [fsum(values) / len(values) for values in by_sample.values()]
+    return fsum(means) / len(means)
+
+
+def bounds_words(detail: Mapping[str, JsonValue], low: str, high: str) -> str:
+    """Return in words what failed calls leave open, with the ends as texts; empty if nothing."""
+    bounds = detail.get(BOUNDS)
+    if not isinstance(bounds, Mapping):
+        return ""
+
+    missing = bounds.get("missing")
+    calls = "1 model call" if missing == 1 else f"{missing} model calls"
+    samples = "1 sample" if bounds.get("n") == 1 else f"{bounds.get('n')} samples"
+    return f"{calls} failed: over all {samples} it lies within {low} … {high}"

@@ -1,0 +1,204 @@
+"""Files and folders that are read with care and written as a whole: plain files of strangers, outputs
+tested beforehand, atomic and durable writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, Self
+
+from ktdeval.errors import StoreError, explained
+from ktdeval.values.temporary import sweep, temporary_file, temporary_folder
+
+BUFFER_BYTES = 1 << 18  # lines of a journal have 15 kB and more
+
+
+def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
+    """Open a plain file for reading, behind links only where `follow` says so: the way to read what
+    a stranger may have put there. Raises OSError where it can't be read, or is a pipe, a device or
+    a socket, which could keep a reader waiting for ever.
+    """
+    try:
+        # O_NONBLOCK: opening a pipe would wait for someone to write into it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            return io.BufferedReader(io.FileIO(descriptor), BUFFER_BYTES)
+
+        os.close(descriptor)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow:
+            raise OSError(errno.ELOOP, "is a link, no plain file", str(path)) from None
+        if error.errno != errno.ENXIO:  # a socket
+            raise
+
+        mode = stat.S_IFSOCK
+
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+
+    raise OSError(errno.EINVAL, "is no plain file but a pipe, a device or a socket", str(path))
+
+
+def read_plain(path: Path, most: int | None = None) -> bytes:
+    """Bytes of a plain file; errors as of `open_plain`, and OSError where it has more than `most`
+    bytes.
+    """
+    with open_plain(path) as stream:
+        data = stream.read() if most is None else stream.read(most + 1)
+    if most is not None and len(data) > most:
+        raise OSError(errno.EFBIG, f"has more than {most} bytes", str(path))
+    return data
+
+
+def csv_rows(path: Path) -> list[dict[str, str]]:
+    """Rows of a table that ships with the code, by column name."""
+    import csv  # noqa: PLC0415 - most commands read no table
+
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def sync_folder(path: Path) -> None:
+    """Make a file's content, or renames and creations in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Closing:
+    """Base of what is closed at the end of a `with` block."""
+
+    def close(self) -> None:
+        """Release what is held."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def make_folder(path: Path, advice: str = "choose another") -> None:
+    """Make a folder and those above it. Raises StoreError: it can't be made; `advice` is its last
+    words.
+    """
+    with explained(f"{path}: can't make the folder", advice):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+OutputKind = Literal["file", "folder", "new folder"]
+
+
+def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = None) -> None:
+    """Test whether an output can be written, before the work on it begins. What is there is left as
+    it is.
+
+    `kind`: a `new folder` must be absent, empty, or hold a file `mark`. Folders above may be
+    absent, if they can be made. Raises StoreError: it is of another kind, or nothing can be written
+    there.
+    """
+    advice = f"choose another {option}"
+    with explained(f"{path}: can't be written", advice):
+        is_folder = path.is_dir()
+        if kind == "file" and is_folder:
+            raise StoreError(f"{path}: is a folder, not a file; {advice}")
+        if kind != "file" and not is_folder and os.path.lexists(path):
+            raise StoreError(f"{path}: is a file, not a folder; {advice}")
+
+        is_marked = mark is not None and (path / mark).exists()
+        if kind == "new folder" and is_folder and not is_marked and any(path.iterdir()):
+            raise StoreError(f"{path}: holds something else; {advice}, or empty it")
+
+        # A rename replaces a file, so that the folder around it is what must be writable.
+        above = path if is_folder else path.parent
+        while not os.path.lexists(above):
+            above = above.parent
+
+        if not above.is_dir():
+            raise StoreError(f"{path}: {above} is a file, not a folder; {advice}")
+
+        import tempfile  # noqa: PLC0415 - see `ktdeval.values.temporary`: slow to import
+
+        probe = tempfile.mkdtemp(prefix=".ktdeval-probe-", dir=above)
+        Path(probe).rmdir()
+        with suppress(FileNotFoundError):
+            path.lstat()  # a name may be too long
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder, which becomes `folder` (absent or empty) when the block ends well,
+    unless the block removes it. What killed processes left behind is removed first. Raises OSError:
+    it can't be made, made durable or renamed.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_folder(_temporary_prefix(folder), folder.parent) as temporary:
+        # A folder inside, since the temporary one is readable by its owner only.
+        inside = temporary / "content"
+        inside.mkdir()
+        yield inside
+
+        if inside.exists():
+            sync_files(
+                inside, (path.relative_to(inside) for path in inside.rglob("*") if path.is_file())
+            )
+            inside.rename(folder)
+            sync_folder(folder.parent)
+
+
+def sweep_new_folder(folder: Path) -> None:
+    """Remove what killed processes left that were about to make a folder with `new_folder`."""
+    sweep(folder.parent, _temporary_prefix(folder))
+
+
+def _temporary_prefix(folder: Path) -> str:
+    return f".{folder.name}.new-"
+
+
+def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
+    """Make some files of a folder durable, with the folders between. Raises OSError: it can't be
+    done.
+    """
+    paths = [folder / file for file in files]
+    between = {
+        parent
+        for path in paths
+        for parent in path.parents
+        if parent == folder or folder in parent.parents
+    }
+    for path in [*sorted(paths), *sorted(between, reverse=True)]:
+        sync_folder(path)
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write a file so that a crash leaves either the old content or the new, durably; StoreError
+    where it can't be written.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    try:
+        if path.exists() and not path.is_file():  # /dev/null would be gone afterwards
+            raise OSError(errno.EEXIST, "there is something that is no plain file", str(path))
+
+        with temporary_file(path) as (temporary, descriptor):
+            with os.fdopen(descriptor, "wb", closefd=False) as stream:
+                stream.write(content)
+
+            # Temporary files are private; what we write is for others to read.
+            os.fchmod(descriptor, 0o644)
+            os.fsync(descriptor)
+            temporary.replace(path)
+
+        sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: can't write: {error.strerror or error}; free space or choose another folder"
+        ) from error

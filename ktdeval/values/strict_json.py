@@ -1,0 +1,240 @@
+"""Strict JSON: one text for each value, no doubled fields, no NaN, bounded depth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    import msgspec
+
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = (
+        "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+    )
+else:
+    # msgspec and `get_type_hints` evaluate annotations, and cannot resolve a recursive alias.
+    JsonValue = Any
+
+JsonObject = Mapping[str, JsonValue]
+TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
+MAX_DEPTH = 64  #: levels of a model's JSON that are read
+MOST_LEVELS = 150  #: of a card or a record: code that walks through them recurses at each level
+MOST_PARSED_LEVELS = 600  #: of any JSON: how deep Python itself reads depends on its version
+_LIST_SIGNS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)).difference(b'[]{}"'))
+_TEXT = frozenset({str})
+_EXACT = frozenset({str, int, bool, type(None)})
+_SCALARS = _EXACT | {float}
+_NESTED = frozenset({dict, list, tuple})
+
+
+def dumps_canonical(value: JsonValue) -> str:
+    """Compact JSON with sorted keys: equal values give equal text. NaN and infinity raise
+    ValueError.
+    """
+    return dumps_compact(value, sort_keys=True)
+
+
+def dumps_compact(value: JsonValue, sort_keys: bool = False) -> str:
+    """Compact JSON, exactly as `json` writes it. NaN and infinity raise ValueError."""
+    try:
+        if _is_usual(value):
+            return str(_encoder(sort_keys).encode(value), "utf-8")
+    except (UnicodeEncodeError, RecursionError):  # a lone surrogate, or too deep
+        pass
+    return json.dumps(
+        value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def _is_usual(value: JsonValue) -> bool:
+    """Whether msgspec, which is several times faster, writes a value as `json` does: they differ in
+    numbers with an exponent, in NaN, and in what is not quite JSON.
+    """
+    kind = type(value)
+    items: Iterable[Any]
+    if isinstance(value, dict) and kind is dict:
+        if not _TEXT.issuperset(map(type, value)):
+            return False
+
+        items = value.values()
+    elif isinstance(value, list | tuple) and kind in _NESTED:
+        items = value
+    else:
+        items = (value,)
+
+    # in C where there is no number with a fraction and nothing nested, as in most objects
+    if _EXACT.issuperset(map(type, items)):
+        return True
+
+    for item in items:
+        kind = type(item)
+        if kind is float:
+            if not (1e-4 <= abs(item) < 1e16 or item == 0.0):
+                return False
+        elif kind not in _EXACT and not (kind in _NESTED and _is_usual(item)):
+            return False
+
+    return True
+
+
+@cache
+def _encoder(sort_keys: bool) -> msgspec.json.Encoder:
+    import msgspec  # noqa: PLC0415 - `ktdeval --help` writes no JSON
+
+    return msgspec.json.Encoder(order="sorted" if sort_keys else None)
+
+
+def dumps_pretty(value: JsonValue) -> str:
+    """Indented JSON with sorted keys and a final newline, for files that people read."""
+    import msgspec  # noqa: PLC0415 - `ktdeval --help` writes no JSON
+
+    # As `json.dumps(indent=1)`, which is four times slower: its encoder in C does not indent.
+    return msgspec.json.format(dumps_canonical(value), indent=1) + "\n"
+
+
+def plain(value: Any) -> JsonValue:
+    """Return mappings as dicts and sequences as lists, at all levels; other values unchanged, for
+    JSON to refuse.
+    """
+    if isinstance(value, list | tuple):
+        return [item if type(item) in _SCALARS else plain(item) for item in value]
+    if isinstance(value, (dict, Mapping)):  # dict first: asking an abstract class is slow
+        return {key: item if type(item) in _SCALARS else plain(item) for key, item in value.items()}
+
+    other: JsonValue = value
+    return other
+
+
+def reject_constant(token: str) -> NoReturn:
+    """Raise ValueError for `NaN` and infinities: a `parse_constant` of `json`."""
+    raise ValueError(f"{token} is no JSON number")
+
+
+class DoubledFieldError(ValueError):
+    """An object has a field twice."""
+
+
+def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raise DoubledFieldError for an object that has a field twice: an `object_pairs_hook` of
+    `json`.
+    """
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise DoubledFieldError(
+            f"field {next(name for name in names if names.count(name) > 1)[:80]!r} stands twice in"
+            " one object"
+        )
+    return members
+
+
+def bounded_int(token: str) -> int:
+    """Raise ValueError for an integer that does not fit 64 bits: a `parse_int` of `json`."""
+    if len(token) > 20 or not -(1 << 63) <= (number := int(token)) < 1 << 63:
+        raise ValueError(f"an integer of {len(token)} digits does not fit 64 bits")
+    return number
+
+
+def _finite(token: str) -> float:
+    number = float(token)
+    if number - number != 0:
+        raise ValueError(f"{token[:20]} is too large for a number")
+    return number
+
+
+def loads_strict(text: str | bytes) -> JsonValue:
+    """Parse JSON; `NaN`, `Infinity`, `-Infinity` and too deep a nesting raise ValueError as any
+    other malformed text does.
+    """
+    return _parse_json(text, _STRICT)
+
+
+def loads_unique(text: str) -> JsonValue:
+    """Parse JSON as `loads_strict`, without doubled fields. Raises DoubledFieldError for these,
+    ValueError.
+    """
+    return _parse_json(text, _UNIQUE)
+
+
+def loads_untrusted(text: str | bytes, levels: int = MOST_PARSED_LEVELS) -> JsonValue:
+    """Parse untrusted JSON: as `loads_strict`, and without doubled fields, huge integers and
+    infinite numbers. Raises ValueError where it is not strict JSON, or nested deeper than so many
+    levels.
+    """
+    return _parse_json(text, _UNTRUSTED, levels)
+
+
+_STRICT = json.JSONDecoder(parse_constant=reject_constant)
+_UNIQUE = json.JSONDecoder(parse_constant=reject_constant, object_pairs_hook=unique_fields)
+_UNTRUSTED = json.JSONDecoder(
+    parse_constant=reject_constant,
+    object_pairs_hook=unique_fields,
+    parse_float=_finite,
+    parse_int=bounded_int,
+)
+
+
+def _parse_json(
+    text: str | bytes, decoder: json.JSONDecoder, levels: int = MOST_PARSED_LEVELS
+) -> JsonValue:
+    if not isinstance(text, str):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")  # as `json.loads`
+
+    if text.startswith("\ufeff"):
+        raise ValueError("begins with a byte order mark; save it as UTF-8 without one")
+
+    try:
+        value: JsonValue = decoder.decode(text)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+    if not is_nested_within(text, levels):
+        raise ValueError(TOO_DEEP)
+
+    return value
+
+
+def is_flat(value: JsonValue, levels: int) -> bool:
+    """Whether lists and objects are nested at most so many levels deep; never recurses."""
+    level = [value]
+    for _ in range(levels):
+        containers = [item for item in level if isinstance(item, Mapping | list)]
+        level = [
+            inner
+            for item in containers
+            for inner in (item.values() if isinstance(item, Mapping) else item)
+        ]
+        if not level:
+            return True
+
+    return False
+
+
+def is_nested_within(text: str | bytes, levels: int) -> bool:
+    """Whether lists and objects of JSON text (as bytes, in UTF-8) are nested at most so many levels
+    deep; what a text that is no JSON opens and never closes counts as further levels. Takes a
+    fraction of the time of parsing it.
+    """
+    if isinstance(text, str):
+        if text.count("[") + text.count("{") <= levels:
+            return True
+
+        text = text.encode("utf-8", "surrogatepass")
+
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return True
+
+    signs = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_LIST_SIGNS, _NO_BRACKETS)
+    brackets = b"".join(signs.replace(b'""', b"").split(b'"')[::2])  # those outside of strings
+    for level in range(levels + 1):
+        left = brackets.replace(b"[]", b"")  # the innermost level
+        if len(left) == len(brackets):
+            return level + left.count(b"[") <= levels
+
+        brackets = left
+
+    return False

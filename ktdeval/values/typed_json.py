@@ -1,0 +1,235 @@
+"""Typed values in files: JSON decoded into classes with one-line errors, encoded canonically, and
+described by JSON Schema.
+
+A value that crosses a file or a process is a `msgspec.Struct`. Reading it is decoding it: a missing
+field, a wrong type or an unknown field is an error that names the file and the field, so no module
+reads such a value by string keys. `msgspec` decodes, which takes a fraction of the time of any
+reading in Python, and writes the schema, with the `$defs` that records share; errors are those of
+`ktdeval.values.misfit`, as everywhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar, dataclass_transform
+
+import msgspec
+
+from ktdeval.errors import KtdevalError, StoreError
+from ktdeval.values.addresses import faults_in, holds_addresses
+from ktdeval.values.kinds import Items, Kind, Table, unmarked
+from ktdeval.values.misfit import Misfit, MissingField, UnknownField
+from ktdeval.values.records import Record, kind_of
+from ktdeval.values.strict_json import (
+    MOST_LEVELS,
+    TOO_DEEP,
+    JsonValue,
+    dumps_canonical,
+    is_nested_within,
+    plain,
+)
+
+T = TypeVar("T")
+
+_LOCATION = re.compile(r" - at `(?:key in )?\$(.*)`$")
+_STEP = re.compile(r"\[[^\]]*\]|[^.\[]+")  # an index, or a name
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_MISMATCH = re.compile(r"Expected (.*), got (.*)", re.DOTALL)
+_CAPITAL = re.compile(r"^[A-Z](?![A-Z])")  # of a sentence, not of JSON
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_BUILDING = threading.Lock()
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_LINE_BREAK = re.compile(r"\n\s*(?![*-] )")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of the typed values: immutable, and strict about fields that it does not know."""
+
+
+def decode_json(
+    data: bytes | str, type_: type[T], where: str, error: type[KtdevalError] = StoreError
+) -> T:
+    """Decode strict JSON text into a typed value; raises `error` with `WHERE: FIELD: what was
+    expected`, on one line.
+    """
+    decoder: msgspec.json.Decoder[T] = _decoder(type_)
+    try:
+        value = decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise error(str(_misfit(problem, type_, where))) from problem
+
+    # it may be a `msgspec.Raw`
+    if not is_nested_within(data if isinstance(data, str) else bytes(data), MOST_LEVELS):
+        raise error(f"{where}: {TOO_DEEP}")
+
+    _check_addresses(value, type_, where, error)
+    return value
+
+
+def from_plain(
+    value: JsonValue, type_: type[T], where: str, error: type[KtdevalError] = StoreError
+) -> T:
+    """Turn parsed JSON (dicts and lists) into a typed value; errors as of `decode_json`."""
+    try:
+        made = converted(value, type_)
+    except msgspec.ValidationError as problem:
+        raise error(str(_misfit(problem, type_, where))) from problem
+    except UnicodeEncodeError as problem:
+        raise error(
+            f"{where}: a name of a field has half a surrogate pair, which is no text"
+        ) from problem
+
+    _check_addresses(made, type_, where, error)
+    return made
+
+
+def converted(value: Any, type_: type[T], from_attributes: bool = False) -> T:
+    """Turn a value into a typed one. Raises msgspec.ValidationError: it does not fit."""
+    _decoder(type_)  # see there
+    return msgspec.convert(value, type_, from_attributes=from_attributes)
+
+
+def to_plain(value: Any) -> JsonValue:
+    """Return a typed value as dicts, lists and numbers."""
+    return plain(_built(value))
+
+
+def to_object(value: Any) -> dict[str, JsonValue]:
+    """Return a typed value whose JSON is an object. Raises TypeError for any other."""
+    built = to_plain(value)
+    if not isinstance(built, dict):
+        raise TypeError(f"a {type(value).__name__} is not a JSON object")
+    return built
+
+
+def encode_canonical(value: Any) -> str:
+    """Return compact JSON with sorted keys. NaN and infinity raise ValueError, as everywhere."""
+    return dumps_canonical(_built(value))
+
+
+def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
+    """Return the JSON Schema (draft 2020-12) of a typed value; `identity` is its `$id`, `title` a
+    line for readers.
+    """
+    (schema,), definitions = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
+    for part in definitions.values():
+        if "description" in part:  # Python takes the margin of docstrings away from 3.13 on
+            part["description"] = joined_lines(part["description"])
+
+    head: Mapping[str, JsonValue] = {"$schema": _DRAFT, "$id": identity, "title": title}
+    return {**head, **schema, "$defs": definitions} if definitions else {**head, **schema}
+
+
+def joined_lines(docstring: str) -> str:
+    """Return a docstring without its margin, each paragraph on one line.
+
+    What shows a docstring, such as a prompt or a schema, then does not change when a source breaks
+    its lines elsewhere. A line that begins with a bullet stays a line.
+    """
+    paragraphs = inspect.cleandoc(docstring).strip().split("\n\n")
+    return "\n\n".join(_LINE_BREAK.sub(" ", paragraph) for paragraph in paragraphs)
+
+
+def _built(value: Any) -> JsonValue:
+    built: JsonValue = msgspec.to_builtins(value, str_keys=True, enc_hook=_built_in)
+    return built
+
+
+def _built_in(value: Any) -> JsonValue:
+    """Convert subclasses of JSON's own types (numpy's float64, mappings) to these, as `json`
+    does.
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a type. msgspec inspects a class at its first use; where two threads do
+    so at once, the process dies (seen with 0.22), and episodes run in threads: so it is done here,
+    by one thread at a time, before a type is used.
+    """
+    if type_ not in _DECODERS:
+        with _BUILDING:
+            if type_ not in _DECODERS:
+                _DECODERS[type_] = msgspec.json.Decoder(type_)
+    return _DECODERS[type_]
+
+
+def _check_addresses(value: Any, type_: Any, where: str, error: type[KtdevalError]) -> None:
+    """Raise `error` for an address with a secret, which `msgspec` can't see."""
+    if _has_addresses(type_):
+        for path, problem in faults_in(kind_of(type_), value):
+            raise error(str(Misfit(f"{where}: {path.lstrip('.')}", problem)))
+
+
+@cache
+def _has_addresses(type_: Any) -> bool:
+    return holds_addresses(kind_of(type_))
+
+
+def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
+    """Return what is wrong, from the words of `msgspec`: the field first, then what fits there."""
+    text = str(problem) or type(problem).__name__
+    if isinstance(problem, RecursionError):
+        text = TOO_DEEP
+
+    location = _LOCATION.search(text)
+    path = ""
+    if location is not None:
+        path = location[1].lstrip(".") or "top level"
+        where = f"{where}: {path}"
+        text = text[: location.start()]
+
+    unknown = _UNKNOWN.fullmatch(text)
+    if unknown is not None:
+        return UnknownField(where, unknown[1], _names_at(kind_of(type_), path))
+
+    missing = _MISSING.fullmatch(text)
+    if missing is not None:
+        return MissingField(where, missing[1])
+
+    mismatch = _MISMATCH.fullmatch(text)
+    if mismatch is not None:
+        return Misfit(where, mismatch[1], mismatch[2])
+
+    words = _CAPITAL.sub(lambda letter: letter[0].lower(), text)
+    return f"{where}: {words}"
+
+
+def _names_at(kind: Kind, path: str) -> list[str]:
+    """Return the names of the fields that an object at a path may have."""
+    kinds = [kind]
+    for step in _STEP.findall(path):
+        below: list[Kind] = []
+        for each in kinds:
+            below += _below(each, step)
+        kinds = below
+
+    names: list[str] = []
+    for each in kinds:
+        for inner in unmarked(each):
+            if isinstance(inner, Record):
+                names += inner.fields
+
+    return names
+
+
+def _below(kind: Kind, name: str) -> Iterator[Kind]:
+    """Yield the kinds of what an object has under a name, or a list at an index."""
+    for inner in unmarked(kind):
+        if isinstance(inner, Record) and name in inner.fields:
+            yield inner.fields[name].kind
+        elif isinstance(inner, Items | Table):
+            yield inner.item

@@ -1,0 +1,382 @@
+"""Layered memory of FinMem (Yu et al. 2024; Li et al. 2025, appendix A): memories, their scores and
+their recall.
+
+A memory scores recency e^(−age/Q) + importance (capped at 100, /100) + cosine to the query. After
+every step it is a step older and its importance decays; it is purged below a recency of 0.05 or an
+importance of 5, and moves between layers by its importance.
+
+The set `generative_agents` is the ablation of the layers (Park et al. 2023): one stream, in which
+recency since the last recall, importance and cosine are each scaled to [0, 1] over all memories and
+added; nothing decays, is purged or credited.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from ktdeval.errors import ConfigError, StoreError
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, from_plain, to_plain
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_memory.embedding import Embedder, HashingEmbedder, Vectors
+
+Layer = Literal["short", "mid", "long", "reflection", "stream"]
+
+LEAST_RECENCY = 0.05
+LEAST_IMPORTANCE = 5.0
+MOST_IMPORTANCE = 100.0
+NEAR_EQUAL = 0.95  #: cosine from which a reflection is a repetition
+#: layers that memories move between, the shallowest first
+ORDER: tuple[Layer, ...] = ("short", "mid", "long")
+_DIGITS = 5  # of a score: sums of float32 differ between machines in further digits
+
+
+# importances that a new memory starts with, and their probabilities
+Draws = tuple[tuple[float, float], ...]
+
+
+class LayerRule(Value):
+    """Rules of a layer."""
+
+    stability: float  #: Q of the recency, steps
+    decay: float  #: factor of the importance at each step
+    importance: Draws = ()  #: empty if the set has them by kind of memory
+    promote: float = math.inf  #: importance from which a memory moves a layer deeper
+    demote: float = 0.0  #: importance below which it moves a layer back
+
+
+class FeedbackRule(Value):
+    """Credit of the memories that a decision named."""
+
+    kind: Literal["gain", "count", "sign", "none"]
+    points: float
+    look_back: int  #: steps after which the outcome of a decision counts as known
+
+
+class ParameterSet(Value):
+    """One source's parameters."""
+
+    #: without `reflection`, reflections go to `long`; memories of other missing layers to the last
+    layers: dict[Layer, LayerRule]
+    feedback: FeedbackRule
+    top: int  #: memories recalled from each layer for each query
+    #: scored by `scaled_scores`; a recall makes a memory new again, and nothing is purged
+    one_score: bool = False
+    #: by the layer that a memory would go to, if that is missing
+    importance: dict[Layer, Draws] = msgspec.field(default_factory=dict)
+
+
+class Memory(msgspec.Struct, forbid_unknown_fields=True):
+    """One memory."""
+
+    id: str
+    text: str
+    importance: float
+    #: steps since it was made, or promoted; in a set with `one_score` since it was made or recalled
+    age: int = 0
+    count: int = 0  #: gains less losses of decisions that named it
+    assets: list[str] = []  #: labels of the assets that it is about; none: of no single one
+
+
+class MemoryState(msgspec.Struct, forbid_unknown_fields=True):
+    """All memories, as stored between steps; vectors are computed from the texts again."""
+
+    layers: dict[Layer, list[Memory]]
+    made: int = 0  #: memories made so far; ids count them
+    #: what happened so far: added, near_equal, credited, purged, promoted, demoted
+    counts: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class MemoryQuery:
+    """Query for the best memories of each layer, of all memories or of those about some assets."""
+
+    text: str
+    about: str | None = None  #: label of the asset that the memories are about; None: of any
+    not_about: Set[str] = frozenset()  #: labels of assets that the memories are not about
+
+    def takes(self, memory: Memory) -> bool:
+        """Return whether a memory is one to choose from."""
+        if self.about is not None:
+            return self.about in memory.assets
+        return self.not_about.isdisjoint(memory.assets)
+
+
+Recalled = dict[Layer, list[Memory]]
+"""Memories by layer, the best first."""
+
+
+@cache
+def parameter_set(name: str) -> ParameterSet:
+    """Return a parameter set of `parameter_sets.yaml` by name. Raises ConfigError: the name is
+    unknown.
+    """
+    path = Path(__file__).with_name("parameter_sets.yaml")
+    sets = load_yaml(path)
+    if name not in sets:
+        raise ConfigError(
+            f"layered memory: there is no parameter set {name!r}; choose one of {', '.join(sets)}"
+        )
+    return from_plain(sets[name], ParameterSet, f"{path.name}: {name}")
+
+
+def recency(age: int, stability: float) -> float:
+    """Return e^(−age/Q), both in steps."""
+    return math.exp(-age / stability)
+
+
+def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float) -> Vectors:
+    """Return [memories] scores from ages in steps, importances and cosines to the query, [memories]
+    each.
+    """
+    total = (
+        np.exp(-ages / np.float32(stability))
+        + np.minimum(importances, MOST_IMPORTANCE) / MOST_IMPORTANCE
+        + relevancies
+    )
+    rounded: Vectors = np.round(total, _DIGITS).astype(np.float32)
+    return rounded
+
+
+def scaled_scores(
+    ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float
+) -> Vectors:
+    """Return [memories] sums of recency, importance and cosine, each scaled to [0, 1] over the
+    memories (all 0 if equal).
+    """
+    recencies = np.exp(-ages / np.float32(stability))
+    total = np.zeros(len(ages), np.float32)
+    for part in (recencies, importances, np.round(relevancies, _DIGITS)):
+        total += _scaled(part)
+
+    rounded: Vectors = np.round(total, _DIGITS).astype(np.float32)
+    return rounded
+
+
+def _scaled(values: Vectors) -> Vectors:
+    """Return values scaled to [0, 1]; all 0 if they are equal."""
+    if not len(values):
+        return values
+
+    least = float(values.min())
+    most = float(values.max())
+    if most <= least:
+        return np.zeros(len(values), np.float32)
+
+    scaled: Vectors = (values - np.float32(least)) / np.float32(most - least)
+    return scaled
+
+
+def best(values: Vectors, count: int) -> list[int]:
+    """Return the indices of the `count` largest values, the largest first; of equal ones the lower
+    index.
+    """
+    count = min(count, len(values))
+    if not count:
+        return []
+
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    indices = np.flatnonzero(values >= least)
+    in_order = indices[np.lexsort((indices, -values[indices]))]
+    largest: list[int] = in_order[:count].tolist()
+    return largest
+
+
+def _drawn(initial: Draws, drawn: float) -> float:
+    """Return the importance that a draw from [0, 1) gives."""
+    chances = itertools.accumulate(chance for _, chance in initial)
+    index = bisect.bisect_right(list(chances), drawn)
+    importance, _ = initial[min(index, len(initial) - 1)]
+    return importance
+
+
+class LayeredMemory:
+    """Memory under one parameter set. A step: `add` and `add_reflection`, `recall`, `credit`,
+    `end_step`. Equal calls give equal states: random draws depend on `seed` and the text.
+    """
+
+    def __init__(
+        self,
+        rules: ParameterSet,
+        state: JsonValue = None,
+        seed: int = 0,
+        embedder: Embedder | None = None,
+        withhold: Callable[[str], str] = str,
+    ) -> None:
+        """Restore `state`, as `to_json` returned it; None: no memories. `withhold` redacts each
+        text before it is remembered, as in a session. Raises StoreError: `state` has another form.
+        """
+        self.rules = rules
+        self._withhold = withhold
+        self._seed = seed
+        self._embed = embedder or HashingEmbedder()
+        if state is None:
+            self.state = MemoryState({layer: [] for layer in rules.layers})
+        else:
+            self.state = from_plain(state, MemoryState, "layered memory")
+
+        if self.state.layers.keys() != rules.layers.keys():
+            raise StoreError(
+                f"layered memory: layers: expected {', '.join(rules.layers)}, was"
+                f" {', '.join(self.state.layers)}"
+            )
+
+    def to_json(self) -> JsonValue:
+        """Return the state as plain JSON."""
+        return to_plain(self.state)
+
+    def add(self, layer: Layer, text: str, assets: Sequence[str] = ()) -> str:
+        """Remember a text about some assets in a layer, or in the last one of a set without that
+        layer; returns its id.
+        """
+        self.state.made += 1
+        text = self._withhold(text)
+        home = self._home(layer)
+        number = self.state.made
+        initial = self.rules.importance.get(layer, self.rules.layers[home].importance)
+        drawn = derive_seed("importance", self._seed, layer, number, text, bits=53) / 2**53
+        memory = Memory(f"M{number}", text, _drawn(initial, drawn), assets=list(assets))
+        self.state.layers[home].append(memory)
+        self._count("added")
+
+        return memory.id
+
+    def add_reflection(self, text: str) -> str | None:
+        """Remember a reflection; None if its layer has nearly the same (cosine of at least
+        0.95).
+        """
+        layer: Layer = "reflection" if "reflection" in self.rules.layers else "long"
+        text = self._withhold(text)
+        vectors = self._vectors(self.state.layers[self._home(layer)])
+        if len(vectors):
+            cosines = vectors @ self._embed([text])[0]
+            if float(np.max(cosines)) >= NEAR_EQUAL:
+                self._count("near_equal")
+                return None
+
+        return self.add(layer, text)
+
+    def recall(self, queries: Sequence[MemoryQuery]) -> list[Recalled]:
+        """Return for each query the best memories of each layer. Under `one_score` all of these are
+        new again.
+        """
+        recalled = [self._best(query) for query in queries]
+        if self.rules.one_score:
+            for by_layer in recalled:
+                for memory in itertools.chain(*by_layer.values()):
+                    memory.age = 0
+
+        return recalled
+
+    def _best(self, query: MemoryQuery) -> Recalled:
+        vector = self._embed([query.text])[0]
+        scored = scaled_scores if self.rules.one_score else scores
+        recalled: Recalled = {}
+
+        for layer, rule in self.rules.layers.items():
+            memories = [memory for memory in self.state.layers[layer] if query.takes(memory)]
+            ages = np.array([memory.age for memory in memories], np.float32)
+            importances = np.array([memory.importance for memory in memories], np.float32)
+            near = np.zeros(0, np.float32)
+            if memories:
+                near = self._vectors(memories) @ vector
+
+            values = scored(ages, importances, near, rule.stability)
+            recalled[layer] = [memories[index] for index in best(values, self.rules.top)]
+
+        return recalled
+
+    def credit(self, ids: Sequence[str], sign: int) -> None:
+        """Credit memories that a decision named, if still there, with its outcome (1 a gain, −1 a
+        loss, 0 neither).
+        """
+        rule = self.rules.feedback
+        named = frozenset(ids)
+        if not sign or rule.kind == "none" or (rule.kind == "gain" and sign < 0):
+            return
+
+        for memory in itertools.chain(*self.state.layers.values()):
+            if memory.id in named:
+                memory.count += sign
+                memory.importance += rule.points * (memory.count if rule.kind == "count" else sign)
+                self._count("credited")
+
+    def end_step(self, steps: int = 1) -> None:
+        """Decay, purge and flow, `steps` times."""
+        for _ in range(steps):
+            self._decay()
+            self._purge()
+            for _ in range(2):
+                self._flow()
+
+    def _decay(self) -> None:
+        for rule, memory in self._ruled():
+            memory.age += 1
+            memory.importance *= rule.decay
+
+    def _purge(self) -> None:
+        if self.rules.one_score:
+            return
+
+        for layer, rule in self.rules.layers.items():
+            memories = self.state.layers[layer]
+            remaining = []
+            for memory in memories:
+                is_recent = recency(memory.age, rule.stability) >= LEAST_RECENCY
+                if is_recent and memory.importance >= LEAST_IMPORTANCE:
+                    remaining.append(memory)
+
+            self._count("purged", len(memories) - len(remaining))
+            self.state.layers[layer] = remaining
+
+    def _flow(self) -> None:
+        """Promote and demote in one pass over the layers, the shallowest first. Only a promotion
+        resets a memory's age.
+        """
+        if self.rules.one_score:
+            return
+
+        for depth, layer in enumerate(ORDER):
+            rule = self.rules.layers[layer]
+            remaining = []
+            for memory in self.state.layers[layer]:
+                if memory.importance >= rule.promote:
+                    memory.age = 0
+                    self.state.layers[ORDER[depth + 1]].append(memory)
+                    self._count("promoted")
+                elif memory.importance < rule.demote:
+                    self.state.layers[ORDER[depth - 1]].append(memory)
+                    self._count("demoted")
+                else:
+                    remaining.append(memory)
+
+            self.state.layers[layer] = remaining
+
+    def _ruled(self) -> Iterator[tuple[LayerRule, Memory]]:
+        """Yield each memory with the rule of its layer."""
+        for layer, rule in self.rules.layers.items():
+            for memory in self.state.layers[layer]:
+                yield rule, memory
+
+    def _home(self, layer: Layer) -> Layer:
+        """Return the layer that a memory goes to: its own, or the last one of a set without it."""
+        if layer in self.rules.layers:
+            return layer
+        return list(self.rules.layers)[-1]
+
+    def _vectors(self, memories: Sequence[Memory]) -> Vectors:
+        return self._embed([memory.text for memory in memories])
+
+    def _count(self, what: str, number: int = 1) -> None:
+        self.state.counts[what] = self.state.counts.get(what, 0) + number

@@ -1,0 +1,146 @@
+"""Reused prefix of model calls: characters of a request with which an earlier request began, too.
+Providers that cache prompts bill such a beginning at a lower price, if their cache still has it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from ktdeval.errors import StoreError
+from ktdeval.harness import TranscriptEntry
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import from_plain
+
+
+@dataclass(frozen=True)
+class ReusedPrefix:
+    """Characters of one request or of several, and how many of them are reused."""
+
+    characters: int = 0  #: of the requests' texts
+    in_step: int = 0  #: of these, in a prefix shared with an earlier request of the same step
+    #: of these, in a prefix shared with an earlier request of the same episode
+    in_episode: int = 0
+
+    def __add__(self, other: ReusedPrefix) -> ReusedPrefix:
+        return ReusedPrefix(
+            self.characters + other.characters,
+            self.in_step + other.in_step,
+            self.in_episode + other.in_episode,
+        )
+
+    @property
+    def step_pct(self) -> float | None:
+        """Reused share within steps in per cent; None without any character."""
+        return self._percent(self.in_step)
+
+    @property
+    def episode_pct(self) -> float | None:
+        """Reused share within episodes in per cent; None without any character."""
+        return self._percent(self.in_episode)
+
+    def _percent(self, reused: int) -> float | None:
+        if not self.characters:
+            return None
+        return 100.0 * reused / self.characters
+
+
+class _Recorded(Struct):
+    """Fields of a recorded call from which its request follows."""
+
+    kept: int = 0
+    sent: list[JsonValue] = []
+    tools: list[str] = []
+    model: str = ""  #: empty: the run's own
+
+
+def calls_with_prefix(
+    transcript: Sequence[TranscriptEntry], where: str
+) -> Iterator[tuple[Mapping[str, JsonValue], ReusedPrefix]]:
+    """Yield each recorded call of an episode with the reused prefix of its request: of those to
+    the same model, since each model has a cache of its own. A tool counts by its name: a transcript
+    records no more of it. Raises StoreError, which names `where`: a
+    record is not that of a call.
+    """
+    by_model: dict[str, EarlierRequests] = {}
+    for entry in transcript:
+        for earlier in by_model.values():
+            earlier.begin_step()
+
+        messages: list[JsonValue] = []
+
+        for exchange in entry.exchanges:
+            call = from_plain({**exchange}, _Recorded, where)
+            if not 0 <= call.kept <= len(messages):
+                raise StoreError(
+                    f"{where}: kept: expected 0 to {len(messages)}, the messages of the call"
+                    f" before, got {call.kept}"
+                )
+
+            messages = [*messages[: call.kept], *call.sent]
+            earlier = by_model.setdefault(call.model, EarlierRequests())
+            yield exchange, earlier.measure(request_text(call.tools, messages))
+
+
+def request_text(tools: Sequence[str], messages: Sequence[JsonValue]) -> str:
+    """Return a request as one text in the order in which providers cache: tools, then messages,
+    one a line. `tools` are texts, `messages` JSON objects, written as canonical JSON.
+    """
+    lines = [*tools, *map(dumps_canonical, messages)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+class EarlierRequests:
+    """Requests of an episode so far, as texts, against which the next one is measured."""
+
+    def __init__(self) -> None:
+        self._of_episode = _SortedTexts()
+        self._of_step = _SortedTexts()
+
+    def begin_step(self) -> None:
+        """Begin the next step."""
+        self._of_step = _SortedTexts()
+
+    def measure(self, text: str) -> ReusedPrefix:
+        """Return the reused prefix of the next request, and keep it for later ones."""
+        in_step = self._of_step.longest_prefix(text)
+        in_episode = self._of_episode.longest_prefix(text)
+        self._of_step.add(text)
+        self._of_episode.add(text)
+        return ReusedPrefix(len(text), in_step, in_episode)
+
+
+class _SortedTexts:
+    """Texts in lexicographic order: the longest prefix that a further text shares with any of them
+    is shared with one of its two neighbours.
+    """
+
+    def __init__(self) -> None:
+        self._sorted: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Add a text."""
+        self._sorted.insert(bisect_left(self._sorted, text), text)
+
+    def longest_prefix(self, text: str) -> int:
+        """Return the length of the longest prefix shared with a text added before; 0 if none."""
+        index = bisect_left(self._sorted, text)
+        neighbours = self._sorted[max(0, index - 1) : index + 1]
+        return max((common_prefix(text, other) for other in neighbours), default=0)
+
+
+def common_prefix(text: str, other: str) -> int:
+    """Return the length of the longest common prefix of two texts."""
+    shortest = 0
+    longest = min(len(text), len(other))
+    while shortest < longest:
+        middle = (shortest + longest + 1) // 2
+        if text[shortest:middle] == other[shortest:middle]:
+            shortest = middle
+        else:
+            longest = middle - 1
+
+    return shortest

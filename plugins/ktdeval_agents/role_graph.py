@@ -1,0 +1,222 @@
+"""A team as a graph of roles, read from YAML: the roles, their order, and what each one reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence, Set
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ktdeval.errors import ConfigError
+from ktdeval.values.fields import near_matches
+from ktdeval.values.typed_json import from_plain
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_agents import MOST_ROUNDS
+
+REFLECTION = "reflection"
+"""Role that reflects on outcomes, of teams whose memory has it."""
+SOURCES = ("task", "state", "memory", "reports")
+"""Inputs of a role besides other roles: the task's rules, the state of the day, the team's memory,
+and all earlier reports.
+"""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")  # of a role
+
+Computed = Literal["technical_figures", "volatility_limits"]
+
+
+class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One role: its prompt, its inputs, and the form of its reply."""
+
+    #: who it is and what it does; `{ratios}` stands for the position ratios on offer, `{analysts}`
+    #: for the names of the analysts that this role may choose
+    says: Annotated[str, Meta(min_length=1, max_length=20_000)]
+    title: str = ""  #: what prompts call it; empty: its name in words
+    orders: str = ""  #: added where the task asks for orders
+    decisions: str = ""  #: added where the task asks for BUY, SELL or HOLD of each asset
+    replies: str = ""  #: added once another role of its debate has spoken
+    #: input -> what is added where that input is shown, such as `memory`
+    given: dict[str, str] = {}
+    #: of `SOURCES` and the names of earlier roles and computed figures
+    reads: tuple[str, ...] = ("task", "state")
+    tools: Annotated[int, Meta(ge=0, le=1000)] = (
+        0  #: most research calls that it may make, in modes with tools
+    )
+    #: `signals`: Bullish, Bearish or Neutral for each asset, by name; `ratios`: a position ratio
+    #: for each, on its grid
+    gives: Literal["text", "signals", "ratios"] = "text"
+
+
+class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of the flow; exactly one of `role`, `together`, `debate` and `computes` is given."""
+
+    role: str = ""  #: speaks alone
+    together: tuple[str, ...] = ()  #: independent: none reads another
+    debate: tuple[str, ...] = ()  #: speak in turns, each after reading the debate so far
+    #: turns of each in a debate
+    rounds: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)] = 1
+    #: role that chooses those of `together` that speak, by a forced tool call; if none of its
+    #: answers is valid, all do
+    chosen_by: str = ""
+    computes: Computed | Literal[""] = ""  #: figures that are computed without a model
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles of this stage, in order."""
+        return (self.role,) if self.role else self.together or self.debate
+
+
+class MemoryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many earlier decisions are shown, and whether the model reflects on their outcome."""
+
+    same: Annotated[int, Meta(ge=0, le=1000)]  #: latest ones on each asset decided about
+    cross: Annotated[int, Meta(ge=0, le=1000)] = 0  #: latest ones on all other assets together
+    #: most assets that `same` applies to: what is held, then what was traded last
+    assets: Annotated[int, Meta(ge=1, le=1000)] = 12
+    #: instructions of the role `reflection`; empty: outcomes are shown without one
+    reflection: str = ""
+
+
+class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole team. The last stage is one role, which submits."""
+
+    roles: dict[str, Role]
+    flow: tuple[Stage, ...]
+    preamble: str = ""  #: begins every role's prompt
+    #: longest report that other roles are shown; of a longer one its beginning and end
+    report_characters: Annotated[int, msgspec.Meta(ge=200)] = 2400
+    memory: MemoryRule | None = None
+    #: roles that a second model answers where one is given (`quick_model`); `reflection`, too
+    quick: tuple[str, ...] = ()
+    #: analysts that speak with `planner=off`; empty: all
+    without_planner: tuple[str, ...] = ()
+
+    @property
+    def analysts(self) -> tuple[str, ...]:
+        """Roles that speak independently, in order."""
+        return tuple(name for stage in self.flow for name in stage.together)
+
+    @property
+    def planners(self) -> tuple[str, ...]:
+        """Roles that choose among analysts, in order, each once."""
+        return tuple(dict.fromkeys(stage.chosen_by for stage in self.flow if stage.chosen_by))
+
+    def choices_of(self, planner: str) -> tuple[str, ...]:
+        """Return the analysts among which a role chooses."""
+        chosen = [stage.together for stage in self.flow if stage.chosen_by == planner]
+        return tuple(name for together in chosen for name in together)
+
+    @property
+    def last(self) -> str:
+        """Role that submits."""
+        return self.flow[-1].role
+
+    @property
+    def shown_the_day(self) -> tuple[str, ...]:
+        """Roles that are shown the state of the day, in the order in which they first speak."""
+        shown = []
+        for stage in self.flow:
+            for name in stage.roles:
+                if name == self.last or "state" in self.roles[name].reads:
+                    shown.append(name)
+
+        return tuple(shown)
+
+
+def load_team(path: Path) -> Team:
+    """Read a team. Raises ConfigError: the file can't be read, or is not a valid graph; names the
+    field.
+    """
+    content = load_yaml(path)
+    roles = content.get("roles")
+    if isinstance(roles, dict):  # one by one: an error then names the role
+        for name, role in roles.items():
+            from_plain(role, Role, f"{path}: roles.{name[:60]}", ConfigError)
+
+    team = from_plain(content, Team, str(path), ConfigError)
+    problem = next(_team_problems(team), None)
+    if problem is not None:
+        raise ConfigError(f"{path}: {problem}")
+    return team
+
+
+def _team_problems(team: Team) -> Iterator[str]:
+    """Yield the problems of a graph, one line each."""
+    if not team.flow or not team.flow[-1].role:
+        yield "flow: must end with one role, which submits"
+
+    readable = set(SOURCES)
+    for index, stage in enumerate(team.flow):
+        yield from _stage_problems(f"flow[{index}]", team, stage, readable)
+        readable |= {*stage.roles, stage.computes} - {""}
+
+    for index, stage in enumerate(team.flow):
+        if stage.chosen_by:
+            yield from _planner_problems(f"flow[{index}]", team, stage, team.flow[:index])
+
+    for name in team.roles:
+        if not _NAME.fullmatch(name) or name == REFLECTION:
+            yield f"roles: {name[:60]!r} is no name of a role; use small letters, digits and _"
+        elif name not in readable:
+            yield f"roles.{name}: is not in the flow"
+
+    quick = {*team.roles, *([REFLECTION] if team.memory and team.memory.reflection else ())}
+    yield from _unknown("quick", team.quick, quick)
+    chosen = [name for planner in team.planners for name in team.choices_of(planner)]
+    yield from _unknown("without_planner", team.without_planner, chosen)
+
+
+def _stage_problems(where: str, team: Team, stage: Stage, readable: Set[str]) -> Iterator[str]:
+    """Yield what is wrong with a stage; `readable`: what comes before it."""
+    if sum(map(bool, (stage.role, stage.together, stage.debate, stage.computes))) != 1:
+        yield f"{where}: give one of role, together, debate and computes"
+
+    if stage.rounds > 1 and not stage.debate:
+        yield f"{where}.rounds: is for a debate"
+
+    if len(set(stage.roles)) < len(stage.roles):
+        yield f"{where}: a role stands twice"
+
+    for name in stage.roles:
+        if name not in team.roles:
+            yield f"{where}: no role {name!r}{near_matches(name, team.roles)}"
+        elif name in readable:
+            yield f"{where}: the role {name} is in the flow already"
+        else:
+            yield from _unreadable(name, team.roles[name], readable)
+
+
+def _unknown(where: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
+    """Yield a problem for each name of a list that is not known."""
+    for name in names:
+        if name not in known:
+            yield f"{where}: no such role here: {name[:60]!r}{near_matches(name, known)}"
+
+
+def _planner_problems(
+    where: str, team: Team, stage: Stage, earlier: Sequence[Stage]
+) -> Iterator[str]:
+    """Yield what is wrong with the role that chooses those of a stage."""
+    name = stage.chosen_by
+    if not stage.together:
+        yield f"{where}.chosen_by: is for roles that speak `together`"
+    if name not in [each.role for each in earlier]:
+        yield f"{where}.chosen_by: {name[:60]!r} must be an earlier role that speaks alone"
+
+    role = team.roles.get(name)
+    if role is not None and (role.tools or role.gives != "text"):
+        yield f"roles.{name}: chooses analysts, and so takes neither `tools` nor `gives`"
+
+
+def _unreadable(name: str, role: Role, readable: Set[str]) -> Iterator[str]:
+    """Yield a problem for each input of a role that does not come before it."""
+    for field, sources in (("reads", role.reads), ("given", tuple(role.given))):
+        for source in sources:
+            if source not in readable:
+                yield (
+                    f"roles.{name}.{field}: {source!r} does not come before"
+                    f" it{near_matches(source, readable)}"
+                )

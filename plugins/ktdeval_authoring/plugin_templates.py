@@ -1,0 +1,184 @@
+"""New plugin packages, rendered from templates."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from ktdeval.errors import UsageError
+from ktdeval.registry.discovery import find_entry_points
+from ktdeval.values.fields import near_matches
+from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
+
+_HERE = Path(__file__).parent
+_TEMPLATES = _HERE / "templates"
+_PROJECT = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+_MOST_CHARACTERS = 60
+_COMMON = {
+    "pyproject.toml": "pyproject.toml.j2",
+    "README.md": "README.md.j2",
+    ".gitignore": "gitignore.j2",
+    ".github/workflows/test.yml": "test.yml.j2",
+    "tests/test_contract.py": "test_contract.py.j2",
+}
+"""Target -> template of the files that every package has."""
+
+
+class Part(Value):
+    """One kind of part that a new plugin may have."""
+
+    files: dict[str, str]  #: file of the package -> what it holds, in words
+    types: tuple[str, ...]  #: imports of the manifest for its annotations
+    command: str  #: how the part is tried, for the README
+    has_params: bool = False  #: whether its Spec declares parameters
+
+
+@cache
+def parts() -> Mapping[str, Part]:
+    """Return the parts by name, in the order of a manifest."""
+    path = _HERE / "parts.yaml"
+    table: dict[str, Any] = load_yaml(path)
+    return {name: from_plain(row, Part, f"{path}: {name}") for name, row in table.items()}
+
+
+def chosen_parts(text: str) -> tuple[str, ...]:
+    """Return the parts that `--with` names, in the order of a manifest. UsageError: none, or one
+    that there is no template for.
+    """
+    named = [name.strip() for name in text.split(",") if name.strip()]
+    for name in named:
+        if name not in parts():
+            raise UsageError(
+                f"--with: no part {name!r}{near_matches(name, parts())}; parts are"
+                f" {', '.join(parts())}"
+            )
+
+    if not named:
+        raise UsageError(f"--with: names no part; parts are {', '.join(parts())}")
+
+    return tuple(name for name in parts() if name in named)
+
+
+def check_name(project: str) -> str:
+    """Return the package's name for a project's. UsageError: it can't be a package, or is taken."""
+    if len(project) > _MOST_CHARACTERS or not _PROJECT.fullmatch(project):
+        raise UsageError(
+            f"{project!r:.80} can't name a package: use lower-case letters, digits and dashes, as in"
+            " my-lab"
+        )
+
+    package = project.replace("-", "_")
+    installed = {entry.module.partition(".")[0] for entry in find_entry_points()}
+    is_taken = package in sys.stdlib_module_names or package in installed
+    if keyword.iskeyword(package) or is_taken or package == "ktdeval":
+        raise UsageError(f"{project!r} is a name that Python or ktdeval uses; choose another")
+
+    return package
+
+
+def rendered(project: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the files of a new package by their path. `project` has passed `check_name`, and
+    `names` are parts.
+    """
+    chosen = [parts()[name] for name in names]
+    words: dict[str, str] = {
+        "project": project,
+        "package": project.replace("-", "_"),
+        "model": project.replace("_", "-"),
+    }
+    environment = jinja2.Environment(  # noqa: S701 - source code and configuration, no pages
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+
+    def render(template: str, **more: Any) -> str:
+        return environment.get_template(template).render(**words, **more)
+
+    files = {file: text for part in chosen for file, text in part.files.items()}
+    commands = [part.command.format(**words) for part in chosen]
+    listed = {"parts": names, "files": list(files.items()), "commands": commands}
+    sections = [render(f"parts/{name}/manifest.py.j2").rstrip() for name in names]
+    content = {
+        target: render(f"common/{template}", **listed) for target, template in _COMMON.items()
+    }
+    source = f"src/{words['package']}"
+    content[f"{source}/__init__.py"] = render(
+        "common/manifest.py.j2",
+        sections=[f"{section}\n" for section in sections],
+        imports=_imports(chosen),
+    )
+    for name in names:
+        for target, template in _files_of(name, source):
+            content[target] = render(template)
+
+    return {path: _ending_in_one_line_break(text) for path, text in sorted(content.items())}
+
+
+def _files_of(name: str, source: str) -> Iterator[tuple[str, str]]:
+    """Yield target and template of the files of a part."""
+    for file in parts()[name].files:
+        yield f"{source}/{file}", f"parts/{name}/{file}.j2"
+
+    yield f"tests/test_{name}.py", f"parts/{name}/test_{name}.py.j2"
+
+
+def _imports(chosen: Sequence[Part]) -> str:
+    """Return the imports of a manifest, groups apart by a blank line."""
+    has_params = any(part.has_params for part in chosen)
+    types = _sorted_imports(chosen)
+    standard = []
+    if has_params:
+        standard.append("from dataclasses import dataclass")
+    if types:
+        standard.append("from typing import TYPE_CHECKING")
+
+    groups = [["from __future__ import annotations"]]
+    if standard:
+        groups.append(standard)
+
+    groups.append(["from ktdeval.api import Spec, hookimpl" + (", option" if has_params else "")])
+    if types:
+        groups.append(["if TYPE_CHECKING:", *(f"    {line}" for line in types)])
+
+    return "\n\n".join("\n".join(group) for group in groups)
+
+
+def _sorted_imports(chosen: Sequence[Part]) -> list[str]:
+    """Return the imports of types, those of one module on one line, in the order of linters."""
+    names: dict[str, set[str]] = {}
+    for part in chosen:
+        for line in part.types:
+            _, module, _, name = line.split()
+            names.setdefault(module, set()).add(name)
+
+    lines = []
+    for module in sorted(names, key=lambda module: (module.startswith("ktdeval"), module)):
+        lines.append(f"from {module} import {', '.join(sorted(names[module]))}")
+
+    return lines
+
+
+def _ending_in_one_line_break(text: str) -> str:
+    return text.rstrip() + "\n"
+
+
+def write_package(folder: Path, files: Mapping[str, str]) -> None:
+    """Write a package into a folder that is not there yet, or is empty. UsageError: it holds
+    something.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: is there already; choose another folder with --out")
+
+    for path, text in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")

@@ -1,0 +1,546 @@
+"""Submitted cards with their submissions, verdicts and errata: one reading of a board, for ranking,
+site and export.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypedDict, TypeVar
+
+from msgspec import Struct, UnsetType, structs
+
+from ktdeval.cards import (
+    MetricLine,
+    ScoreLine,
+    ScoringCard,
+    TradingCard,
+    derive_card,
+    load_evaluation,
+)
+from ktdeval.errors import CardError
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
+from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
+from ktdeval_board.look_alike_names import Party
+from ktdeval_board.market_document import Market, in_words_of_board
+from ktdeval_board.read_documents import decode_own, read_bytes, read_own, read_untrusted
+from ktdeval_board.registrations import NONE_FILED, Registrations, family_of, load_registrations
+from ktdeval_board.rules import (
+    Baseline,
+    Division,
+    Erratum,
+    Rules,
+    load_errata,
+    load_excuses,
+    load_rules,
+)
+from ktdeval_board.signed import card_signers, verdict_signers
+
+T = TypeVar("T")
+Card = TradingCard | ScoringCard
+
+#: Label of a card whose mask key the board did not draw, where it draws the others
+OWN_KEY = "own key"
+SUBMITTERS_PRICE = "price by submitter"  #: Label of a card whose costs the board can't compare
+VERDICT = "verdict.json"  #: Verdict on a certificate, in its folder
+
+_SETTING_PREFIX = "reasoning_"
+_SUITE = "builtin/"  #: Provider of the suite's own rule models
+
+
+class EntryFacts(TypedDict):
+    """Facts of a row: of a card, or of a reference, which has no card."""
+
+    card: str | None
+    agent: str
+    label: str  #: name of the system on this board
+    settings: str  #: reasoning settings in words
+    submitter: str
+    submitted_on: str
+    cutoff: str | None
+    baseline: str | None  #: kind of baseline or reference; None for an entrant
+    tier: Tier
+    labels: list[str]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One submitted card."""
+
+    card_id: str  #: SHA-256 of the card's file
+    files: CardFiles
+    #: its content, which is valid: by the board's check of these bytes, or when it was read
+    card: Card
+    #: its division; None if the board has none for it
+    division: Division | None
+    submission: Submission  #: who submitted it, and with what claims
+    #: result of the board's check of these bytes; None if it was not checked
+    verdict: Verdict | None
+    errata: tuple[Erratum, ...] = ()  #: later statements of maintainers on it, oldest first
+    baseline: Baseline | None = None  #: the baseline of its model; None for an entrant
+    is_certified: bool = False  #: whether this board has verified the certificate of its mask
+    signed_by: tuple[str, ...] = ()  #: names of the maintainers who signed the verdict
+    #: name of the submitter who signed the card by a key that the board has of theirs
+    card_signed_by: tuple[str, ...] = ()
+    #: whether its costs are at the board's own prices, in place of those on the card
+    has_board_prices: bool = False
+
+    @property
+    def tier(self) -> Tier:
+        """Level of confirmation of its figures."""
+        return "unchecked" if self.verdict is None else self.verdict.tier
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of its card, with those of the board: whether it has verified the certificate,
+        whether the price of tokens is by its submitter alone, and whether the key is its own.
+        """
+        labels = []
+        for label in self.card.labels:
+            if label == "certificate claimed" and self.is_certified:
+                labels.append("certificate verified")
+            else:
+                labels.append(label)
+
+        if self.has_submitters_price:
+            labels.append(SUBMITTERS_PRICE)
+
+        if self.has_own_key:
+            labels.append(OWN_KEY)
+
+        return labels
+
+    @property
+    def has_submitters_price(self) -> bool:
+        """Whether its costs are at a price that only its submitter says. The board has its own
+        price of the model, runs baselines itself, and knows that the suite's own models are free.
+        """
+        if self.has_board_prices or self.baseline is not None:
+            return False
+        if self.model.startswith(_SUITE) and not self.card.further_models:
+            return False
+
+        return unset_to_none(self.card.cost.price) is not None
+
+    @property
+    def has_own_key(self) -> bool:
+        """Whether its submitter chose its mask key, in a division whose keys the board draws."""
+        if self.division is None or not self.division.is_governed:
+            return False
+
+        return not self.card.registration
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether maintainers took it out of the tables."""
+        return any(erratum.effect == "withdrawn" for erratum in self.errata)
+
+    @property
+    def is_trading(self) -> bool:
+        """Whether it is a card of a trading task."""
+        return isinstance(self.card, TradingCard)
+
+    @property
+    def trading(self) -> TradingCard:
+        """Card of a trading task, where the division is of one."""
+        assert isinstance(self.card, TradingCard)
+        return self.card
+
+    @property
+    def model(self) -> str:
+        """Full name of the model."""
+        return self.card.model.name
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent scaffold."""
+        return self.card.agent.name
+
+    def facts(self, label: str) -> EntryFacts:
+        """Return the facts that tables and pages of models share; `label`: name of its system on
+        the board.
+        """
+        submission = self.submission
+        return EntryFacts(
+            card=self.card_id,
+            agent=self.agent,
+            label=label,
+            settings=settings_of(self.card),
+            submitter=submission.submitter.name,
+            submitted_on=submission.submitted_on,
+            cutoff=submission.model.cutoff_date,
+            baseline=self.baseline_kind,
+            tier=self.tier,
+            labels=self.labels,
+        )
+
+    @property
+    def baseline_kind(self) -> str | None:
+        """Kind of baseline; None for an entrant."""
+        if self.baseline is None:
+            return None
+
+        return self.baseline.kind
+
+
+@dataclass(frozen=True)
+class Candidate(Entry):
+    """One card whose file, texts, schema and content passed the check; it has a division."""
+
+    division: Division
+    where: str = ""
+    records: Records | None = None
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board that was read."""
+
+    folder: BoardFolder
+    rules: Rules
+    entries: tuple[Entry, ...] = ()
+    errata: tuple[Erratum, ...] = ()
+    registrations: Registrations = NONE_FILED
+
+    @cached_property
+    def used_registrations(self) -> frozenset[str]:
+        """Ids of the registrations that have a checked card, withdrawn ones included."""
+        used = set()
+        for entry in self.entries:
+            if entry.verdict is not None and entry.division is not None and entry.card.registration:
+                used.add(entry.card.registration)
+
+        return frozenset(used)
+
+    @cached_property
+    def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
+        """Number of cards under own keys, as of `count_own_keys`."""
+        return count_own_keys(self.entries, self.registrations)
+
+    def of_division(self, division: Division) -> list[Entry]:
+        """Return the cards of a division that were not withdrawn."""
+        return [
+            entry for entry in self.entries if entry.division == division and not entry.is_withdrawn
+        ]
+
+
+def count_own_keys(
+    entries: Iterable[Entry], registrations: Registrations
+) -> Counter[tuple[Party, tuple[str, ...]]]:
+    """Count the cards under own keys, in divisions whose keys the board draws, by submitter and
+    family of their systems; withdrawn ones included.
+    """
+    counts = Counter[tuple[Party, tuple[str, ...]]]()
+    for entry in entries:
+        if entry.division is not None and entry.has_own_key:
+            party = registrations.party(entry.submission.submitter)
+            counts[party, family_of(entry.division.id, entry.model, entry.agent)] += 1
+
+    return counts
+
+
+def load_board(path: Path) -> Board:
+    """Read a board.
+
+    A card that has a verdict on its very bytes is not validated again, so that large boards are
+    quick to build. Raises ConfigError: there is no board here, or
+    its rules or errata are not valid; CardError: a card, submission or verdict can't be read or is
+    not valid; SignatureError: a signature on a verdict or card does not hold; `check` names everything that is wrong.
+    """
+    folder = BoardFolder(path)
+    rules = load_rules(path)
+    errata = load_errata(path)
+    entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted())
+    registrations = load_registrations(folder, rules, load_excuses(path))
+    markets = load_markets(folder, rules)
+    entries = tuple(
+        _with_prices_of_board(_with_words_of_board(entry, rules, markets), rules)
+        for entry in entries
+    )
+
+    return Board(folder, rules, entries, errata, registrations)
+
+
+def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
+    """Return the markets that the board has opened, by what it calls them. Raises CardError: a
+    document is malformed.
+    """
+    markets = {}
+    for rule in rules.snapshots:
+        path = folder.market(rule.name)
+        if not path.is_file():
+            continue
+
+        market = read_own(path, Market)
+        if market.snapshot.id == rule.id:  # else the rules have changed since
+            markets[rule.name] = market
+
+    return markets
+
+
+def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Market]) -> Entry:
+    """Return an entry whose card describes the market as the board does."""
+    snapshot = entry.card.snapshot
+    if snapshot is None:
+        return entry
+
+    name = f"market {snapshot.id[:12]}"
+    facts = None
+    for rule in rules.snapshots:
+        if rule.id == snapshot.id:
+            name = rule.name
+            facts = markets[name].snapshot if name in markets else None
+
+    described = in_words_of_board(snapshot, name, facts)
+    return replace(entry, card=structs.replace(entry.card, snapshot=described))
+
+
+def _with_prices_of_board(entry: Entry, rules: Rules) -> Entry:
+    """Return an entry whose costs are at the board's prices, where it has one of each model."""
+    if not rules.prices:
+        return entry
+
+    card = entry.card
+    own = rules.price_of(card.model.name)
+    further = [
+        structs.replace(each, price=rules.price_of(each.name)) for each in card.further_models
+    ]
+    if own is None or any(each.price is None for each in further):
+        return entry
+
+    cost = structs.replace(card.cost, price=own)
+    derived = derive_card(structs.replace(card, cost=cost, further_models=further))
+    priced = structs.replace(card, cost=derived.cost, roles=derived.roles, further_models=further)
+    return replace(entry, card=priced, has_board_prices=True)
+
+
+def _load_entry(
+    folder: BoardFolder, rules: Rules, errata: tuple[Erratum, ...], files: CardFiles
+) -> Entry:
+    most = rules.limits.bytes_of("card_mb")
+    data = read_bytes(files.card, most)
+    if sha256_hex(data) != files.card_id:
+        raise CardError(
+            f"{files.card}: its SHA-256 is not what its name says; run `ktdeval leaderboard check`"
+        )
+
+    path = folder.verdict(files.card_id)
+    verdict = read_own(path, Verdict) if path.is_file() else None
+    if verdict is not None and verdict.card != files.card_id:
+        raise CardError(f"{path}: is the verdict on another card")
+
+    signers: tuple[str, ...] = ()
+    if verdict is not None:
+        signers = verdict_signers(path, rules)
+        if rules.verdict_signatures == "required" and not signers:
+            verdict = None  # `check` says so; the card is unchecked until a maintainer signs
+
+    card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
+    submission = read_untrusted(files.submission, Submission, most)
+    card_signed_by = card_signers(files.card, submission.submitter, rules)
+    own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
+    baseline = rules.baseline_of(card.model.name)
+    division = division_of(rules, card)
+    certified = is_certified(folder, card)
+
+    return Entry(
+        files.card_id,
+        files,
+        card,
+        division,
+        submission,
+        verdict,
+        own,
+        baseline,
+        certified,
+        signers,
+        card_signed_by,
+    )
+
+
+def is_certified(folder: BoardFolder, card: Card) -> bool:
+    """Return whether the board has verified the attack runs of a card's certificate."""
+    if not isinstance(card, TradingCard) or not card.certificate.value:
+        return False
+
+    # The certificate is a card's claim: only a hash becomes a path.
+    sha256 = str(card.certificate.value.get("sha256"))
+    if not CARD_ID.fullmatch(sha256):
+        return False
+
+    path = folder.certificate(sha256) / VERDICT
+    return path.is_file() and read_own(path, Certified).certificate == sha256
+
+
+class _Kind(Struct):
+    kind: str
+
+
+def _checked_card(data: bytes, path: Path) -> Card:
+    advice = "though it has a verdict; run `ktdeval leaderboard check`"
+    if decode_own(data, _Kind, path, advice).kind == "trading":
+        return decode_own(data, TradingCard, path, advice)
+    return decode_own(data, ScoringCard, path, advice)
+
+
+def figures_of(card: Card) -> Mapping[str, MetricLine | ScoreLine]:
+    """Return the metrics of a trading card, the scores of a scoring one."""
+    return card.metrics if isinstance(card, TradingCard) else card.scores
+
+
+def names_of(card: Card) -> tuple[str, str, str]:
+    """Return the names of task, model and agent."""
+    return card.task.name, card.model.name, card.agent.name
+
+
+def unset_to_none(value: T | UnsetType | None) -> T | None:
+    """Return a value of a card; None if its field is omitted."""
+    return None if isinstance(value, UnsetType) else value
+
+
+# -- divisions
+
+
+def division_of(rules: Rules, card: Card) -> Division | None:
+    """Return the division of a card: equal task, version, config, snapshot, rule set, windows and
+    seeds.
+    """
+    for division in rules.divisions:
+        if not facets(rules, division, card):
+            return division
+
+    return None
+
+
+def nearest_division(rules: Rules, card: Card) -> Division | None:
+    """Return the division that a card differs least from, one of its task before any other; None on
+    a board without divisions.
+    """
+
+    def distance(division: Division) -> tuple[bool, int]:
+        return division.task != card.task.name, len(facets(rules, division, card))
+
+    return min(rules.divisions, key=distance, default=None)
+
+
+def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
+    """Return why a card is not of a division, by rule of the check: the card's value and the one
+    that is asked for; empty if it is.
+    """
+    task = card.task
+    market = rules.snapshot_of(division)
+    wanted_snapshot = market.id if market else "none"
+    snapshot = card.snapshot.id if card.snapshot else "none"
+    seeds = list(seeds_of(rules, division, card.model.name))
+    facts: list[tuple[str, str, JsonValue, JsonValue]] = [
+        ("task", "task", task.name, division.task),
+        ("task-version", "task version", task.version, division.version),
+        ("task-config", "task config", task.hash, division.hash),
+        ("snapshot", "snapshot", snapshot, wanted_snapshot),
+        ("seeds", "seeds", card.seeds, seeds),
+    ]
+    if isinstance(card, TradingCard):
+        facts.append(("rules", "metric rules", card.rules, division.rules))
+
+    reasons = {}
+    for rule, name, found, asked in facts:
+        if found != asked:
+            reasons[rule] = (
+                f"{name} {_value_words(found)}, the board asks for {_value_words(asked)}"
+            )
+
+    windows = spans_of(card)
+    wanted = {window.name: (window.first, window.last) for window in division.windows}
+
+    if windows != wanted:
+        reasons["windows"] = f"windows {_spans(windows)}, the board asks for {_spans(wanted)}"
+
+    return reasons
+
+
+def spans_of(card: Card) -> dict[str, tuple[str, str]]:
+    """Return first and last day of each window of a card."""
+    return {window.name: (window.first, window.last) for window in card.windows}
+
+
+def seeds_of(rules: Rules, division: Division, model: str) -> tuple[int, ...]:
+    """Return the seeds that a card of a model must have in a division, ascending: the division's,
+    or a baseline's own.
+    """
+    baseline = rules.baseline_of(model)
+    if baseline is not None and baseline.seeds:
+        return tuple(sorted(baseline.seeds))
+
+    return tuple(sorted(division.seeds))
+
+
+def _value_words(value: JsonValue) -> str:
+    text = str(value)
+    if isinstance(value, list):
+        text = ", ".join(map(str, value))
+
+    if CARD_ID.fullmatch(text):
+        return f"{text[:12]}…{text[-4:]}"
+
+    return text
+
+
+def _spans(windows: Mapping[str, tuple[str, str]]) -> str:
+    return ", ".join(f"{name} ({first}…{last})" for name, (first, last) in windows.items())
+
+
+# -- systems
+
+
+def reasoning_settings(card: Card) -> dict[str, JsonValue]:
+    """Return the fields of `card.call` that begin with `reasoning_` and are not null: null leaves a
+    field to the provider.
+    """
+    return {
+        name: value
+        for name, value in sorted(card.call.items())
+        if name.startswith(_SETTING_PREFIX) and value is not None
+    }
+
+
+def settings_of(card: Card) -> str:
+    """Return the reasoning settings in words, such as `reasoning effort high`; empty if there are
+    none.
+    """
+    settings = reasoning_settings(card).items()
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings)
+
+
+def identity(card: Card, division: Division) -> tuple[str, ...]:
+    """Return the identity of a card's system in a division, of which there may be one card: division,
+    model, reasoning settings and agent.
+
+    Arguments of model and agent, temperature and limits of calls do not count, as they would allow
+    repeated tries. Where the board draws the keys, a card under an own key is another system than
+    one under a drawn key.
+    """
+    drawn = str(division.is_governed and bool(card.registration))
+    return (
+        division.id,
+        card.model.name,
+        dumps_canonical(reasoning_settings(card)),
+        card.agent.name,
+        drawn,
+    )
+
+
+def identity_words(card: Card) -> str:
+    """Return the system in words, without its division: `openai/gpt-4.1 with agent react
+    (reasoning_effort high)`.
+    """
+    words = f"{card.model.name} with agent {card.agent.name}"
+    settings = [f"{name} {value}" for name, value in reasoning_settings(card).items()]
+    if settings:
+        words += f" ({', '.join(settings)})"
+
+    return words

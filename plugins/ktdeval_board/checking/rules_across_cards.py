@@ -1,0 +1,256 @@
+"""Rules on cards together: one attempt for each system, no records twice, one kind and one
+definition of each metric for all. What cards say of the market is held against the market itself.
+
+A finding is on the later of two cards. Cards that have a verdict of the board come before those
+without one, whatever days their submitters wrote.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ktdeval_board.attempts import OF_ONE, known_attempts
+from ktdeval_board.board_entries import (
+    Candidate,
+    Card,
+    count_own_keys,
+    figures_of,
+    identity,
+    identity_words,
+)
+from ktdeval_board.checking.findings import Check, FileMessage, Stage, rule
+from ktdeval_board.documents import TRUST, Submitter
+from ktdeval_board.layout import path_segment
+from ktdeval_board.look_alike_names import Party
+from ktdeval_board.registrations import NONE_FILED, Registrations, family_of
+
+_DEFINITION = ("better", "formula", "range", "unit")
+
+
+@dataclass(frozen=True)
+class SoundCards:
+    """All cards that are sound in themselves."""
+
+    candidates: Sequence[Candidate]
+    registrations: Registrations = NONE_FILED
+    #: ids of cards that are being submitted
+    submitted: Collection[str] = ()
+    where: str = "cards"
+
+    @cached_property
+    def ordered(self) -> list[Candidate]:
+        """Cards by precedence."""
+        return sorted(self.candidates, key=self._precedence)
+
+    def _precedence(self, candidate: Candidate) -> tuple[bool, bool, int, str, str]:
+        # A card that is being submitted comes last. Otherwise the day that its submitter wrote
+        # could put it before a card of the board that has no verdict yet, and that card would be
+        # the one refused.
+        return (
+            candidate.card_id in self.submitted,
+            candidate.verdict is None,
+            TRUST.index(candidate.tier),
+            candidate.submission.submitted_on,
+            candidate.where,
+        )
+
+    @cached_property
+    def standing(self) -> list[Candidate]:
+        """Of these, those that were not withdrawn."""
+        return [candidate for candidate in self.ordered if not candidate.is_withdrawn]
+
+    @cached_property
+    def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
+        """Cards under keys of their own, by submitter and family of their systems."""
+        return count_own_keys(self.candidates, self.registrations)
+
+    def party(self, candidate: Candidate) -> Party:
+        """Return the submitter of a card under a drawn key; nobody's for any other card, of which
+        there may be one of a system, whoever submits it.
+        """
+        if not candidate.division.is_governed or not candidate.card.registration:
+            return ()
+
+        return self.registrations.party(candidate.submission.submitter)
+
+    def later(self, key: Callable[[Candidate], Hashable]) -> Iterator[tuple[Candidate, Candidate]]:
+        """Yield each card that shares a key with an earlier one, the earlier one first."""
+        first: dict[Hashable, Candidate] = {}
+        for candidate in self.standing:
+            earlier = first.setdefault(key(candidate), candidate)
+            if earlier is not candidate:
+                yield earlier, candidate
+
+
+@rule("duplicate", Stage.TOGETHER)
+def _duplicate(together: SoundCards) -> Iterator[FileMessage]:
+    def system(candidate: Candidate) -> Hashable:
+        return identity(candidate.card, candidate.division), together.party(candidate)
+
+    for earlier, candidate in together.later(system):
+        there = (
+            f"has a card in division {candidate.division.id} already: {earlier.where}; one attempt"
+            " each"
+        )
+        yield FileMessage(candidate.where, f"{identity_words(candidate.card)} {there}")
+
+
+@rule("copy", Stage.TOGETHER)
+def _copied(together: SoundCards) -> Iterator[FileMessage]:
+    first: dict[str, Candidate] = {}
+    for candidate in together.standing:
+        for key, what in _fingerprints(candidate):
+            earlier = first.setdefault(key, candidate)
+            if earlier is not candidate and not _is_baseline_elsewhere(earlier, candidate):
+                yield FileMessage(candidate.where, f"{what} is also on {earlier.where}")
+                break
+
+
+def _is_baseline_elsewhere(one: Candidate, other: Candidate) -> bool:
+    """Return whether two cards are of one baseline in two divisions, which may share episodes."""
+    is_one = one.baseline is not None and one.baseline == other.baseline
+    return is_one and one.division != other.division
+
+
+@rule("mask-key", Stage.TOGETHER)
+def _key_used(together: SoundCards) -> Iterator[FileMessage]:
+    first: dict[str, Candidate] = {}
+    for candidate in together.ordered:
+        key = candidate.card.mask_key
+        if not key:
+            continue
+
+        earlier = first.setdefault(key, candidate)
+        if not _is_one_run(earlier, candidate):
+            problem = (
+                f"was the key of {earlier.where}, whose records tell what each handle stands for"
+            )
+            yield FileMessage(candidate.where, f"{key} {problem}; run again without --mask-key")
+
+
+def _is_one_run(one: Candidate, other: Candidate) -> bool:
+    """Return whether two cards may be of one run: of the same episodes, or submitted together for
+    one model and agent.
+    """
+    if _submitted(one) == _submitted(other):
+        return True
+
+    ids = {episode.id for episode in one.card.episodes}
+    return any(episode.id in ids for episode in other.card.episodes)
+
+
+def _submitted(candidate: Candidate) -> tuple[str, str, Submitter, str]:
+    submission = candidate.submission
+    return candidate.model, candidate.agent, submission.submitter, submission.submitted_on
+
+
+def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
+    """Yield key and name of everything that two honest cards never share: an episode, a ledger or a
+    transcript. They may share correct answers to a few questions.
+    """
+    for episode in candidate.card.episodes:
+        yield episode.id, f"episode {episode.id}"
+    for path, digest in candidate.card.artefacts.items():
+        if not path.endswith("answers.jsonl.zst"):
+            yield digest, f"the record {path[:120]} (SHA-256 {digest[:12]}…)"
+
+
+@rule("name", Stage.TOGETHER)
+def _name(together: SoundCards) -> Iterator[FileMessage]:
+    for earlier, candidate in together.later(lambda each: path_segment(each.model).casefold()):
+        if candidate.model != earlier.model:
+            yield _mistaken("model", candidate, candidate.model, earlier, earlier.model)
+
+    for earlier, candidate in together.later(lambda each: path_segment(each.agent).casefold()):
+        if candidate.agent != earlier.agent:
+            yield _mistaken("agent", candidate, candidate.agent, earlier, earlier.agent)
+
+
+def _mistaken(
+    part: str, candidate: Candidate, name: str, earlier: Candidate, other: str
+) -> FileMessage:
+    problem = f"{part}.name: {name!r} can be taken for {other!r} of {earlier.where}"
+    return FileMessage(candidate.where, problem)
+
+
+@rule("attempts", Stage.TOGETHER)
+def _attempts(together: SoundCards) -> Iterator[FileMessage]:
+    counts: defaultdict[Hashable, int] = defaultdict(int)
+    # Withdrawn cards count as attempts of all others.
+    for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
+        party = together.party(candidate)
+        key = candidate.division.id, candidate.model, candidate.agent, party
+        counts[key] += 1
+        if candidate.verdict is not None or candidate.is_withdrawn:
+            continue
+
+        declared = candidate.submission.attempts.runs
+        where = f"{candidate.where.removesuffix('.json')}.submission.json"
+        if declared < counts[key]:
+            there = f"{counts[key]} cards of this model and agent are here, withdrawn ones included"
+            yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
+            continue
+
+        known = _known_attempts(together, candidate)
+        if declared < known:
+            there = f"{known} registrations and cards {OF_ONE} are here"
+            yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
+
+
+def _known_attempts(together: SoundCards, candidate: Candidate) -> int:
+    """Return the attempts that the board knows of; 0 if it does not count them for this card."""
+    division = candidate.division
+    if not division.is_governed or not candidate.card.registration:
+        return 0
+    if candidate.baseline is not None:
+        return 0
+
+    submitter = candidate.submission.submitter
+    family = family_of(division.id, candidate.model, candidate.agent)
+    return known_attempts(together.registrations, together.own_keys, submitter, family)
+
+
+# -- cards whose kind or metrics differ from those of a card of their division that the board executed
+
+
+def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
+    """Compare each card with the best confirmed one of its division, if the board executed that:
+    nobody's mere claim is the measure of others.
+    """
+
+    def register(differences: Callable[[Card, Card], Iterator[str]]) -> Check:
+        @rule(rule_id, Stage.TOGETHER)
+        def check(together: SoundCards) -> Iterator[FileMessage]:
+            for earlier, candidate in together.later(lambda each: each.division.id):
+                if earlier.verdict is None or not earlier.verdict.is_executed:
+                    continue
+
+                for what in differences(earlier.card, candidate.card):
+                    yield FileMessage(candidate.where, f"{what} than on {earlier.where}")
+
+        return check
+
+    return register
+
+
+@_against_first("kind")
+def _other_kind(first: Card, card: Card) -> Iterator[str]:
+    if card.kind != first.kind:
+        yield f"is a {card.kind} card, which is another kind"
+
+
+@_against_first("metric")
+def _other_metric(first: Card, card: Card) -> Iterator[str]:
+    if card.kind != first.kind:
+        return
+
+    mine = figures_of(card)
+    theirs = figures_of(first)
+    for each in sorted(mine.keys() & theirs.keys()):
+        for part in _DEFINITION:
+            own = getattr(mine[each], part)
+            if own != getattr(theirs[each], part):
+                yield f"{each}.{part}: is {str(own)[:80]!r}, which is another"

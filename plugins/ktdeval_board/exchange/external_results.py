@@ -1,0 +1,411 @@
+"""Results in the formats of other collections: every_eval_ever, and `.eval_results/*.yaml` of
+Hugging Face's Hub.
+
+every_eval_ever (evaleval), version 0.3.0, has one file for each card:
+`data/<collection>/<developer>/<model>/<uuid>.json`, further facts under `additional_details` as
+texts only, and a range for a continuous score, which the score must lie in (that project's
+`eval.schema.json` and its datastore's rules).
+
+The Hub keeps a list of entries in a model's repository (`eval_results.yaml` of
+huggingface/hub-docs): `dataset` (`id` of a benchmark dataset on the Hub, `task_id` as its
+`eval.yaml` defines it), `value`, and, where they are known, `date`, `source` and `notes`. The
+dataset's owner has to register it with the Hub; its tasks are this board's divisions.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import uuid
+from pathlib import Path
+
+import yaml
+from msgspec import UNSET
+
+from ktdeval.cards import Interval, MetricLine, ScoreLine, spread_of
+from ktdeval.errors import UsageError
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_pretty
+from ktdeval.values.typed_json import to_plain
+from ktdeval_board.attempts import attempts_of
+from ktdeval_board.board_entries import (
+    Card,
+    Entry,
+    figures_of,
+    reasoning_settings,
+    settings_of,
+    unset_to_none,
+)
+from ktdeval_board.exchange.board_data import (
+    IS_BASELINE,
+    NO_DIVISION,
+    BoardData,
+    ExportReport,
+    definition,
+    write_text,
+)
+from ktdeval_board.layout import path_segment
+from ktdeval_board.rules import Division
+
+SCHEMA_VERSION = "0.3.0"
+LIBRARY = "ktdeval"
+
+_RESERVED = re.compile(r"(data|con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
+
+
+def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) -> ExportReport:
+    """Write one record for each card of an entrant, ranked or not; its details say why it has no
+    rank.
+
+    Baselines are excluded: they are not language models.
+    """
+    exported = ExportReport(unit="figures")
+    midnight = dt.datetime.combine(retrieved_on, dt.time(), dt.UTC)
+    retrieved = str(int(midnight.timestamp()))
+    for entry in data.entries:
+        if entry.division is None:
+            exported.exclude(NO_DIVISION)
+            continue
+
+        if entry.baseline is not None:
+            exported.exclude(IS_BASELINE)
+            continue
+
+        defined = sum(figure.value is not None for figure in figures_of(entry.card).values())
+        if not defined:
+            exported.exclude("none of its figures is defined")
+            continue
+
+        record = make_record(data, entry, entry.division, retrieved)
+        name = record_path(data.board.rules.name, entry)
+        write_text(folder, name, dumps_pretty(record))
+        exported.files[name] = defined
+
+    return exported
+
+
+def record_path(board: str, entry: Entry) -> str:
+    """Return the path of a card's record in the datastore; its UUID (of version 4 in form) is
+    derived from the card's id.
+    """
+    developer, _, model = entry.model.rpartition("/")
+    path = ["data"]
+    for part in (f"ktdeval-{board}", developer or "unknown", model):
+        name = path_segment(part)
+        # names that Windows reserves, and `data`
+        path.append(f"x{name}" if _RESERVED.fullmatch(name) else name)
+
+    digest = hashlib.sha256(entry.card_id.encode()).digest()
+    identifier = uuid.UUID(bytes=digest[:16], version=4)
+    return "/".join([*path, f"{identifier}.json"])
+
+
+def make_record(
+    data: BoardData, entry: Entry, division: Division, retrieved: str
+) -> dict[str, JsonValue]:
+    """Return the record of one card."""
+    card = entry.card
+    record: dict[str, JsonValue] = {
+        "schema_version": SCHEMA_VERSION,
+        # The id is that of the card and not of the time of the export: one card is one evaluation.
+        "evaluation_id": f"{_evaluation(data, division)}/{entry.model}/{entry.card_id}",
+        "retrieved_timestamp": retrieved,
+        "source_metadata": _source_metadata(data, entry),
+        "eval_library": {"name": LIBRARY, "version": card.provenance.suite_version},
+        "model_info": _model_info(entry),
+        "evaluation_results": _results(data, entry, division),
+    }
+    evaluated = _epoch(card.provenance.created_at)
+    if evaluated is not None:
+        record["evaluation_timestamp"] = evaluated
+
+    return record
+
+
+def _evaluation(data: BoardData, division: Division) -> str:
+    return f"{data.board.rules.name}.{division.id}"
+
+
+def _results(data: BoardData, entry: Entry, division: Division) -> list[JsonValue]:
+    """Return the results of a card: one for each figure that is defined."""
+    results: list[JsonValue] = []
+    for metric, figure in figures_of(entry.card).items():
+        if figure.value is not None:
+            results.append(
+                {
+                    "evaluation_name": _evaluation(data, division),
+                    "evaluation_result_id": f"{entry.card_id}/{metric}",
+                    "source_data": _source_data(data, entry, division),
+                    "generation_config": _generation(entry.card),
+                    "metric_config": _metric_config(metric, figure, figure.value),
+                    "score_details": _score_details(figure, figure.value),
+                }
+            )
+
+    return results
+
+
+def _epoch(created_at: str) -> str | None:
+    try:
+        moment = dt.datetime.fromisoformat(created_at)
+    except ValueError:  # the schema of cards checks only the beginning
+        return None
+
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+
+    return str(int(moment.timestamp()))
+
+
+def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
+    rules = data.board.rules
+    standing = data.standings[entry.card_id]
+    undefined = {}
+    for name, figure in figures_of(entry.card).items():
+        if figure.value is None:
+            undefined[name] = unset_to_none(figure.reason)
+
+    errata = [f"{erratum.date} {erratum.effect}: {erratum.what}" for erratum in entry.errata]
+    details = {
+        "card": entry.card_id,
+        "tier": entry.tier,
+        "ranked": dumps_canonical(standing.ranked),
+        "why_not_ranked": dumps_canonical(list(standing.why)),
+        "labels": dumps_canonical(entry.labels),
+        "errata": dumps_canonical(errata),
+        "submitter": entry.submission.submitter.name,
+        "submitted_on": entry.submission.submitted_on,
+        "attempts": dumps_canonical(attempts_of(data.board, entry)),
+        "undefined_metrics": dumps_canonical(undefined),
+    }
+    executed = entry.tier in ("re-executed", "re-run")
+    metadata: dict[str, JsonValue] = {
+        "source_name": rules.title,
+        # The board has records of what it executed; of the rest only the submitter's word.
+        "source_type": "evaluation_run" if executed else "documentation",
+        "source_organization_name": rules.title,
+        "evaluator_relationship": "other",
+        "additional_details": details,
+    }
+
+    if rules.url:
+        metadata["source_organization_url"] = rules.url
+
+    return metadata
+
+
+def _model_info(entry: Entry) -> dict[str, JsonValue]:
+    declared = entry.submission.model
+    card = entry.card
+    availability = "unknown"
+    if declared.open_weights is not None:
+        availability = "open_weights" if declared.open_weights else "closed_weights"
+
+    deployment = "unknown"
+    if card.request_settings is None:  # a model of the machine that ran it
+        deployment = "self_deployed"
+    elif availability == "closed_weights":
+        deployment = "externally_managed"
+
+    details = {
+        "deployment_type": deployment,
+        "model_availability": availability,
+        "model_args": dumps_canonical(card.model.args),
+        "cutoff_date": declared.cutoff_date,
+        "cutoff_source": declared.cutoff_source,
+    }
+    info: dict[str, JsonValue] = {
+        "name": entry.model,
+        "id": entry.model,
+        "additional_details": details,
+    }
+
+    developer = entry.model.rpartition("/")[0]
+    if developer:
+        info["developer"] = developer
+
+    return info
+
+
+def _source_data(data: BoardData, entry: Entry, division: Division) -> dict[str, JsonValue]:
+    market = entry.card.snapshot
+    rules = data.board.rules
+    name = division.task
+    details = {}
+    if market is not None:
+        windows = [[window.name, window.first, window.last] for window in division.windows]
+        name = market.name
+        details = {
+            "snapshot": market.id,
+            "synthetic": dumps_canonical(market.synthetic),
+            "windows": dumps_canonical(windows),
+        }
+
+    source: dict[str, JsonValue] = {"dataset_name": name, "additional_details": details}
+    if rules.url:
+        return {**source, "source_type": "url", "url": [rules.url]}
+
+    return {**source, "source_type": "other"}
+
+
+def _generation(card: Card) -> dict[str, JsonValue]:
+    call = card.call
+    arguments: dict[str, JsonValue] = {}
+    temperature = call.get("temperature")
+    if isinstance(temperature, int | float):
+        arguments["temperature"] = temperature
+
+    most_tokens = call.get("max_output_tokens")
+    if isinstance(most_tokens, int) and most_tokens >= 1:
+        arguments["max_tokens"] = most_tokens
+
+    if reasoning_settings(card):
+        arguments["reasoning"] = True
+
+    tools = card.task.config.get("tools")
+    if isinstance(tools, list) and tools:
+        named = [{"name": str(tool)} for tool in tools]
+        arguments["agentic_eval_config"] = {"available_tools": named}
+
+    details = {
+        "agent": card.agent.name,
+        "agent_args": dumps_canonical(card.agent.args),
+        "call": dumps_canonical(call),
+        "task": f"{card.task.name} {card.task.version}",
+        "task_hash": card.task.hash,
+        "seeds": dumps_canonical(card.seeds),
+    }
+    if card.task.mask is not None:
+        details["mask"] = card.task.mask
+
+    if card.task.mode is not None:
+        details["mode"] = card.task.mode
+
+    return {"generation_args": arguments, "additional_details": details}
+
+
+def _metric_config(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
+    """Return what a figure is; a range only if the value lies in it."""
+    config: dict[str, JsonValue] = {
+        "metric_id": f"{LIBRARY}.{name}",
+        "metric_name": name,
+        "metric_unit": figure.unit,
+        "evaluation_description": figure.formula,
+        "lower_is_better": figure.better == "lower",
+        "additional_details": {"better": figure.better, "source": figure.source},
+    }
+    lowest, highest = figure.range
+    if (lowest is None or lowest <= value) and (highest is None or value <= highest):
+        config["score_type"] = "continuous"
+        config["min_score"] = "-Infinity" if lowest is None else lowest
+        config["max_score"] = "Infinity" if highest is None else highest
+
+    return config
+
+
+def _score_details(figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
+    details = dict[str, str]()
+    uncertainty = dict[str, JsonValue](num_samples=figure.n)
+    spread = spread_of(figure)
+
+    if spread is not None and spread.low is not None:
+        if isinstance(spread, Interval) and spread.level is not UNSET:
+            uncertainty["confidence_interval"] = {
+                "lower": spread.low,
+                "upper": spread.high,
+                "confidence_level": spread.level,
+                "method": spread.kind,
+            }
+        else:
+            details["bounds"] = spread.kind
+            details["low"] = dumps_canonical(spread.low)
+            details["high"] = dumps_canonical(spread.high)
+
+    if isinstance(figure, ScoreLine) and figure.baseline is not None:
+        details["baseline"] = dumps_canonical(figure.baseline)
+
+    undefined = figure.undefined if isinstance(figure, MetricLine) else {}
+    details["undefined"] = dumps_canonical(to_plain(undefined))
+    return {"score": value, "uncertainty": uncertainty, "details": details}
+
+
+FOLDER = ".eval_results"
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")
+_HUB_PAGE = re.compile(r"https://(?:www\.)?huggingface\.co/(" + _REPOSITORY.pattern + r")/?")
+
+
+def write_eval_results(data: BoardData, folder: Path, dataset: str) -> ExportReport:
+    """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card.
+
+    Cards without a rank are excluded: the format has no field that could say why.
+    """
+    if not _REPOSITORY.fullmatch(dataset):
+        raise UsageError(f"--dataset: {dataset!r} is no dataset of the Hub; expected OWNER/NAME")
+
+    exported = ExportReport(unit="entries")
+    tasks = set()
+    for entry in data.entries:
+        standing = data.standings[entry.card_id]
+        if not standing.ranked or entry.division is None:
+            exported.exclude("baseline" if standing.why == (IS_BASELINE,) else "not ranked")
+            continue
+
+        tasks.add(entry.division.id)
+        stem = f"{data.board.rules.name}-{entry.division.id}-{entry.card_id[:12]}"
+        name = f"{repository_of(entry)}/{FOLDER}/{stem}.yaml"
+        entries = [_result_entry(data, entry, entry.division, dataset)]
+        text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=1000)
+        write_text(folder, name, text)
+        exported.files[name] = len(entries)
+
+    if tasks:
+        exported.notes.append(
+            f"eval.yaml of the dataset {dataset} must define these tasks:"
+            f" {', '.join(sorted(tasks))}"
+        )
+
+    return exported
+
+
+def repository_of(entry: Entry) -> str:
+    """Return the folder of a model's files: its repository on the Hub if the submission names one,
+    else its own name.
+    """
+    page = _HUB_PAGE.fullmatch(entry.submission.model.url)
+    if page is not None:
+        return page.group(1)
+
+    return "/".join(path_segment(part) for part in entry.model.split("/", 1))
+
+
+def _result_entry(
+    data: BoardData, entry: Entry, division: Division, dataset: str
+) -> dict[str, JsonValue]:
+    figure = data.standings[entry.card_id].figure
+    rules = data.board.rules
+    unit = definition(entry.card, division.rank_by).unit
+    sample = f"median of {figure.n} episodes" if entry.is_trading else f"n = {figure.n}"
+    system = f"agent {entry.agent}"
+    settings = settings_of(entry.card)
+    if settings:
+        system += f", {settings}"
+
+    notes = [f"{division.rank_by} ({unit}), {sample}", system, f"{entry.tier} by the board"]
+    if rules.market == "synthetic":
+        notes.append("synthetic market")
+
+    result: dict[str, JsonValue] = {
+        "dataset": {"id": dataset, "task_id": division.id},
+        "value": figure.value,
+        "date": entry.card.provenance.created_at[:10],
+        "notes": "; ".join(notes),
+    }
+
+    if rules.url.startswith("https://"):
+        result["source"] = {
+            "url": f"{rules.url.rstrip('/')}/card.html#card={entry.card_id}",
+            "name": rules.title,
+        }
+
+    return result

@@ -1,0 +1,305 @@
+"""Columns of a board, for readers who have not read the paper; ranks, and why a card has none; and
+labels of systems.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.cards import (
+    MetricLine,
+    ScoreLine,
+    ScoringCard,
+    System,
+    TradingCard,
+    system_labels as labels_of,
+)
+from ktdeval.stats import PANEL_FAMILIES
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, from_plain, to_plain
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_board.attempts import key_reasons
+from ktdeval_board.board_entries import SUBMITTERS_PRICE, Board, Entry, figures_of
+from ktdeval_board.documents import TRUST
+from ktdeval_board.ranking.daily import Vector
+from ktdeval_board.rules import Division, Rules
+
+ALPHA = "selection_alpha"  #: The metric that the α-rank goes by
+COST = "cost_usd"  #: The board's own column that depends on prices
+
+
+class Definition(Value, frozen=True, kw_only=True):
+    """Column of a table."""
+
+    title: str
+    unit: str
+    better: Literal["higher", "lower", "neither"]
+    group: str
+    headline: bool
+    formula: str
+    source: str
+    description: str
+
+
+class _Words(Value, frozen=True, kw_only=True):
+    title: str
+    description: str
+    unit: str = ""  #: unit to show instead of the card's; empty to show the card's
+
+
+class _Columns(Value, frozen=True, kw_only=True):
+    board: dict[str, Definition]
+    cards: dict[str, _Words]
+    first: tuple[str, ...]
+    default: tuple[str, ...]
+    attribution: tuple[str, ...]
+
+
+_COLUMNS = from_plain(load_yaml(Path(__file__).with_name("columns.yaml")), _Columns, "columns.yaml")
+
+#: Columns made by the board, in the order in which they are shown
+EXTRA: Mapping[str, Definition] = _COLUMNS.board
+
+_SCORING_EXTRA = ("decided", "cost_usd", "tokens")
+_SCORING_DEFAULT = ("decided", "cost_usd")
+
+_GROUPS = {name: family for family, names in PANEL_FAMILIES.items() for name in names}
+_GROUPS |= dict.fromkeys(_COLUMNS.attribution, "attribution")
+
+
+def by_trust(entries: Iterable[Entry]) -> list[Entry]:
+    """Sort entries by tier, the best confirmed first, then whole runs before limited ones.
+
+    Descriptions of the market and of metrics are taken from the first card, so that no claim weighs
+    more than the board's own finding.
+    """
+
+    def key(entry: Entry) -> tuple[int, bool, str]:
+        return TRUST.index(entry.tier), entry.card.limit is not None, entry.card_id
+
+    return sorted(entries, key=key)
+
+
+def division_kind(board: Board, division: Division) -> str:
+    """Return `trading` or `scoring`; a division without cards counts as trading."""
+    entries = board.of_division(division)
+    return entries[0].card.kind if entries else "trading"
+
+
+def division_scopes(board: Board, division: Division) -> list[str]:
+    """Return the scopes of a division: `all` and each window. A scoring task has only `all`: its
+    scores are of all answers together.
+    """
+    if division_kind(board, division) == "scoring":
+        return ["all"]
+
+    return ["all", *division.window_names()]
+
+
+def division_columns(board: Board, division: Division) -> list[str]:
+    """Return the names of a division's columns in the order of a table; none without cards.
+
+    The names are those of the task's config, which the division's hash pins: a submitter can't add
+    columns.
+    """
+    entries = by_trust(board.of_division(division))
+    if not entries:
+        return []
+
+    card = entries[0].card
+    if isinstance(card, ScoringCard):
+        return [*card.score_order, *_SCORING_EXTRA]
+
+    names = sorted(card.metrics)
+    asked = card.task.config.get("metrics")
+    if isinstance(asked, list):
+        names = [str(name) for name in asked if str(name) in card.metrics]
+
+    columns = [*names, *EXTRA]
+    if division.rank_by not in columns and division.rank_by in card.metrics:
+        columns.append(division.rank_by)
+
+    first = [name for name in (division.rank_by, *_COLUMNS.first) if name in columns]
+    return list(dict.fromkeys([*first, *columns]))
+
+
+def default_columns(columns: Sequence[str], rank_by: str) -> list[str]:
+    """Return the columns that are shown by default: a selection for a trading task, the first four
+    scores of a scoring task.
+    """
+    if not columns:
+        return []
+    if "total_return" in columns:
+        return [name for name in columns if name == rank_by or name in _COLUMNS.default]
+
+    scores = [name for name in columns if name not in EXTRA][:4]
+    if rank_by in columns:
+        scores.insert(0, rank_by)
+
+    return list(dict.fromkeys([*scores, *_SCORING_DEFAULT]))
+
+
+def describe_metrics(board: Board) -> dict[str, JsonValue]:
+    """Return the definitions of all columns of the board's divisions, by name."""
+    definitions: dict[str, Definition] = {}
+    for division in board.rules.divisions:
+        own = _column_definitions(board, division)
+        for name in division_columns(board, division):
+            definitions.setdefault(name, own[name])
+
+    return {name: to_plain(definitions[name]) for name in sorted(definitions)}
+
+
+def direction(board: Board, division: Division, column: str) -> str:
+    """Return whether `higher`, `lower` or `neither` is better in a column of the division."""
+    definitions = _column_definitions(board, division)
+    return definitions[column].better if column in definitions else "neither"
+
+
+def _column_definitions(board: Board, division: Division) -> dict[str, Definition]:
+    """Return the definitions of the board's own columns, and of those of the best confirmed
+    card.
+    """
+    definitions = dict(EXTRA)
+    for entry in by_trust(board.of_division(division))[:1]:
+        for name, figure in figures_of(entry.card).items():
+            definitions[name] = _definition(name, figure, entry.is_trading)
+
+    return definitions
+
+
+def _definition(name: str, figure: MetricLine | ScoreLine, is_metric: bool) -> Definition:
+    title = name.replace("_", " ").capitalize()
+    unit = figure.unit
+    description = figure.formula
+    words = _COLUMNS.cards.get(name)
+    if words is not None:
+        title = words.title
+        unit = words.unit or unit
+        description = words.description
+
+    return Definition(
+        title=title,
+        unit=unit,
+        better=figure.better,
+        group=_GROUPS.get(name, "diagnostics") if is_metric else "scores",
+        headline=figure.headline,
+        formula=figure.formula,
+        source=figure.source,
+        description=description,
+    )
+
+
+def why_unranked(entry: Entry, board: Board, division: Division) -> list[str]:
+    """Return why a card has no rank in any scope, though it is listed; empty if it may have one."""
+    reasons = [*_reasons(entry, board.rules, division), *key_reasons(board, entry, division)]
+    return list(dict.fromkeys(reasons))
+
+
+def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
+    card = entry.card
+    if entry.tier == "unchecked":
+        yield "not checked yet: the board has no verdict on it"
+
+    if not card.rankable.value:
+        yield from card.rankable.reasons or ["the card says that it may not be ranked"]
+
+    if "placebo" in card.labels:
+        yield "the market is a placebo, on which there is nothing to select"
+
+    if card.snapshot is not None and card.snapshot.synthetic != (rules.market == "synthetic"):
+        of = "synthetic" if card.snapshot.synthetic else "real"
+        yield f"the market is {of}, and this board is of {rules.market} markets"
+
+    if division.rank_by == COST and entry.has_submitters_price:
+        yield (
+            f"its cost is at a {SUBMITTERS_PRICE}: the board has no price of {entry.model} of its"
+            " own (prices in board.yaml), and ranks nobody by another's word"
+        )
+
+    if division.certificate == "required":
+        yield from _certificate_reasons(entry, division)
+
+    for erratum in entry.errata:
+        if erratum.effect != "note":
+            yield f"erratum of {erratum.date}: {erratum.what}"
+
+
+def _certificate_reasons(entry: Entry, division: Division) -> Iterator[str]:
+    """Yield why the certificate of a mask does not suffice for a division that needs one."""
+    card = entry.card
+    if "mask not certified" in entry.labels or "certificate claimed" in entry.labels:
+        yield "the division asks for a certificate of the mask that the board has verified"
+    elif isinstance(card, TradingCard) and card.certificate.value is not None:
+        problem = division.attacker_problem(card.certificate.value)
+        if problem is not None:
+            yield problem
+
+
+def undefined_reason(column: str, n: int, planned: int, reason: str | None) -> str | None:
+    """Return why a figure can't be ranked in a scope; None if it can.
+
+    A median over some of the windows is not comparable with one over all of them: a system without
+    a figure in a window could otherwise choose which windows count.
+    """
+    if reason is not None:
+        return f"{column} is not defined: {reason}"
+    if n < planned:
+        return f"{column} is defined in {n} of {planned} episodes only"
+
+    return None
+
+
+def competition_ranks(
+    values: Vector, better: str, eligible: npt.NDArray[np.bool_]
+) -> list[int | None]:
+    """Return ranks 1, 2, 2, 4 of the eligible: one more than how many of them are strictly better;
+    None for the others.
+    """
+    keys = -values if better == "higher" else values
+    ordered = np.sort(keys[eligible])
+    ranks = (np.searchsorted(ordered, keys, side="left") + 1).astype(object)
+    ranks[~eligible] = None
+    listed: list[int | None] = ranks.tolist()
+
+    return listed
+
+
+def system_labels(board: Board) -> dict[str, str]:
+    """Return card id -> label of its system on this board: the model's name, with whatever
+    distinguishes it from others of that model.
+
+    Cards of one system have one label in all divisions. If cards of one division would still share
+    it, the beginning of the card's id is added.
+    """
+    named = labels_of(System.of(entry.card) for entry in board.entries)
+    labels = {entry.card_id: named[System.of(entry.card)] for entry in board.entries}
+    return _distinct(board.entries, labels)
+
+
+def _distinct(entries: Sequence[Entry], labels: dict[str, str]) -> dict[str, str]:
+    """Add the beginning of the card's id to a label that another card of the division has, too,
+    withdrawn ones aside.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for entry in entries:
+        if not entry.is_withdrawn:
+            counts[_scope_of(entry, labels)] += 1
+
+    distinct = dict(labels)
+    for entry in entries:
+        own = 0 if entry.is_withdrawn else 1
+        if counts[_scope_of(entry, labels)] > own:
+            distinct[entry.card_id] += f" #{entry.card_id[:8]}"
+
+    return distinct
+
+
+def _scope_of(entry: Entry, labels: dict[str, str]) -> tuple[str, str]:
+    return (entry.division.id if entry.division else "", labels[entry.card_id])

@@ -1,0 +1,370 @@
+"""Head-to-head tests of a division's cards over its windows, equal to those of `ktdeval compare`; a
+page only looks them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, groupby, product
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval import stats
+from ktdeval.values.tie_breaking import first_of
+from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.documents import DIGITS, rounded_or_none
+from ktdeval_board.ranking.column_texts import by_trust, division_kind
+from ktdeval_board.ranking.daily import Vector
+from ktdeval_board.ranking.figures import medians, nullable
+from ktdeval_board.ranking.rows import Row
+from ktdeval_board.rules import Division, WindowRule
+
+NULL_DRAWS = 100_000
+"""Samples of the signed-rank distribution where windows share days, as in `ktdeval compare`: p is
+known to 0.0005.
+"""
+MOST_PAIRED = 40
+"""Cards of a division that are tested against each other: baselines and the best. Time and size grow
+with the square.
+"""
+
+
+# a tuple: a row of a site's data file
+class PairingTest(NamedTuple):
+    """Figures of one test, as a page has them: of the signed ranks, of the Hodges-Lehmann shift, of
+    the sign flips.
+    """
+
+    n: int
+    nonzero: int
+    p: float | None
+    smallest: float | None  #: smallest p that the number of windows allows
+    effect: float | None
+    method: str | None
+    reason: str | None  #: why there is no p
+    value: float | None
+    low: float | None
+    high: float | None
+    confidence: float | None
+    shift_reason: str | None  #: why there is no interval
+    flip_p: float | None
+    blocks: int
+
+
+FIELDS = PairingTest._fields
+
+_SEED = 0
+_MOST_BLOCKS = 12
+_NOT_HERE = (
+    "windows share days, and some of them do not differ or have no figure: `ktdeval compare` works"
+    " it out"
+)
+
+
+@dataclass(frozen=True)
+class PairedWindows:
+    """Windows that cards are paired on."""
+
+    #: in the order of the division; none for a scoring task, whose scores are of all answers
+    #: together.
+    windows: Sequence[WindowRule]
+    correlation: Vector  #: [n, n] of figures over windows, by the days that they share
+
+    @cached_property
+    def null(self) -> stats.RankNull | None:
+        """Distribution of the signed-rank statistic over all windows where they share days; None
+        where it is exact.
+        """
+        if not self.shared(range(len(self.windows))):
+            return None
+
+        return stats.correlated_null(self.correlation, NULL_DRAWS, _SEED)
+
+    @cached_property
+    def blocks(self) -> npt.NDArray[np.int64]:
+        """Labels from 0 of windows that change signs together, [n]."""
+        if not self.windows:
+            return np.zeros(0, np.int64)
+
+        blocks = stats.blocks_of(self.correlation)
+        labels: npt.NDArray[np.int64] = np.unique(blocks, return_inverse=True)[1].reshape(-1)
+        return labels
+
+    def shared(self, indices: Sequence[int]) -> bool:
+        """Return whether some of these windows share days."""
+        return bool(np.any(np.triu(self.correlation[np.ix_(indices, indices)], 1)))
+
+
+def windows_of(board: Board, division: Division) -> PairedWindows:
+    """Return the windows of a division, with the days that episodes covered; the rule's days where
+    no card has them.
+    """
+    windows = () if division_kind(board, division) == "scoring" else division.windows
+    covered = {each.name: (each.first, each.last) for each in windows}
+    # The days of the best confirmed card replace those of the others.
+    for entry in reversed(by_trust(board.of_division(division))):
+        if entry.is_trading and entry.card.limit is None:
+            for episode in entry.trading.episodes:
+                covered[episode.window] = (episode.first_day, episode.last_day)
+
+    days = [covered[each.name] for each in windows]
+    return PairedWindows(windows, stats.overlap_correlation(days))
+
+
+def paired_cards(rows: Sequence[Row]) -> list[str]:
+    """Return the ids of the cards that are tested, in the order of a table's rows. Baselines are
+    chosen first, then the best. Cards that share a rank are chosen all or none, so that no name
+    decides.
+    """
+    cards = []
+    for row in rows:
+        if row["card"] is not None:
+            cards.append((row["card"], row["rank"], row["baseline"] is None))
+
+    groups = []
+    by_choice = sorted(cards, key=lambda card: card[2])
+    for _, group in groupby(by_choice, key=lambda card: card[1] or card[0]):
+        groups.append([card_id for card_id, _, _ in group])
+
+    chosen = set(first_of(groups, MOST_PAIRED))
+    return [card_id for card_id, _, _ in cards if card_id in chosen]
+
+
+class NamedDays(TypedDict):
+    """Window of a division."""
+
+    name: str
+    first: str
+    last: str
+
+
+class PairsIndex(TypedDict):
+    """Data of a division that pages need before any pair."""
+
+    windows: list[NamedDays]
+    overlap: bool  #: whether windows share days
+    effective_windows: float
+    cards: list[str]  #: ids of the cards that are tested
+    fields: list[str]
+
+
+def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
+    """Return the data of a division before any pair."""
+    days: list[NamedDays] = []
+    for window in windows.windows:
+        days.append({"name": window.name, "first": window.first, "last": window.last})
+
+    return {
+        "windows": days,
+        "overlap": windows.shared(range(len(windows.windows))),
+        "effective_windows": round(stats.effective_count(windows.correlation), DIGITS),
+        "cards": list(cards) if windows.windows else [],
+        "fields": list(FIELDS),
+    }
+
+
+def pair_tests(
+    entries: Sequence[Entry], windows: PairedWindows
+) -> dict[str, dict[str, dict[str, PairingTest]]]:
+    """Return the tests of cards against each other: card to other card to metric to the values of
+    `FIELDS`, first less second.
+    """
+    tests: dict[str, dict[str, dict[str, PairingTest]]] = {entry.card_id: {} for entry in entries}
+    metrics = set[str]()
+    for entry in entries:
+        metrics |= entry.trading.metrics.keys()
+
+    names = [window.name for window in windows.windows]
+    first, second = np.triu_indices(len(entries), 1)
+
+    for metric in sorted(metrics):
+        figures = _figure_array(entries, metric, names)
+        differences = medians(figures[first] - figures[second])[0]
+        rows = _tests(stats.levelled(differences), windows)
+        for one, other, row in zip(first.tolist(), second.tolist(), rows, strict=True):
+            here = entries[one]
+            there = entries[other]
+            if metric in here.trading.metrics and metric in there.trading.metrics:
+                tests[here.card_id].setdefault(there.card_id, {})[metric] = row
+                tests[there.card_id].setdefault(here.card_id, {})[metric] = _turned(row)
+
+    return tests
+
+
+def _figure_array(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> Vector:
+    """Return the [cards, seeds, windows] figures of a metric; NaN where undefined."""
+    seeds = sorted(set(chain.from_iterable(entry.card.seeds for entry in entries)))
+    row_of = {seed: row for row, seed in enumerate(seeds)}
+    column_of = {window: column for column, window in enumerate(windows)}
+    values = np.full((len(entries), len(seeds), len(windows)), np.nan)
+
+    for number, entry in enumerate(entries):
+        for episode in entry.trading.episodes:
+            figure = episode.metrics.get(metric)
+            row = row_of.get(episode.seed)
+            column = column_of.get(episode.window)
+            if figure is None or figure.value is None or row is None or column is None:
+                continue
+
+            values[number, row, column] = figure.value
+
+    return values
+
+
+def _turned(test: PairingTest) -> PairingTest:
+    """Return a test of the second card less the first."""
+    return test._replace(
+        effect=_negated(test.effect),
+        value=_negated(test.value),
+        low=_negated(test.high),
+        high=_negated(test.low),
+    )
+
+
+def _negated(value: float | None) -> float | None:
+    # less than 0.0, as minus zero would show
+    return None if value is None else 0.0 - value
+
+
+def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
+    """Test [pairs, windows] differences, NaN where undefined: plain rows together, ten times as
+    quick, others one by one.
+    """
+    sizes = np.sort(np.abs(differences), axis=1)
+    plain = (
+        np.isfinite(differences).all(axis=1)
+        & (sizes[:, :1] > 0).all(axis=1)
+        & (np.diff(sizes, axis=1) > 0).all(axis=1)
+    )
+    plain &= 0 < windows.blocks.max(initial=-1) + 1 <= _MOST_BLOCKS
+    together: list[PairingTest] = []
+    if plain.any():
+        together = _plain_tests(differences[plain], windows)
+
+    in_turn = iter(together)
+    # Cards that never differ are common, and so are equal rows.
+    tested: dict[bytes, PairingTest] = {}
+    tests = []
+
+    for row, is_plain in zip(differences, plain.tolist(), strict=True):
+        if is_plain:
+            tests.append(next(in_turn))
+            continue
+
+        key = (row + 0.0).tobytes()
+        if key not in tested:
+            tested[key] = _test_row(row, windows)
+
+        tests.append(tested[key])
+
+    return tests
+
+
+def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
+    """Test rows in which every window has a figure and no two sizes are equal or zero, with the
+    library's distributions.
+    """
+    n = differences.shape[1]
+    null = windows.null or stats.rank_null(np.arange(1.0, n + 1.0))
+
+    # Signed ranks: the sum of the positive ones.
+    p = np.array([null.two_sided(float(statistic)) for statistic in null.support])
+    order = np.argsort(np.abs(differences), axis=1)
+    positive = (np.take_along_axis(differences, order, axis=1) > 0) @ np.arange(1, n + 1)
+    top = n * (n + 1) // 2
+    effect = (2.0 * positive - top) / top
+
+    # Hodges-Lehmann shift: the median of the Walsh averages, with two of them as its interval.
+    one, other = np.triu_indices(n)
+    walsh = np.sort((differences[:, one] + differences[:, other]) / 2.0, axis=1)
+    example = stats.hodges_lehmann(differences[0], null=null)
+    low = np.full(len(walsh), np.nan)
+    high = np.full(len(walsh), np.nan)
+    cut = int(np.searchsorted(null.at_or_below, 0.025 + 1e-12, side="right")) - 1
+    if cut >= 0:
+        low = walsh[:, cut]
+        high = walsh[:, -1 - cut]
+
+    # Sign flips of whole blocks, all of them.
+    blocks = range(windows.blocks.max() + 1)
+    sums = np.stack(
+        [differences[:, windows.blocks == block].sum(axis=1) for block in blocks], axis=1
+    )
+    signs = np.array(list(product((1.0, -1.0), repeat=len(blocks))))
+    reach = np.abs(sums.sum(axis=1)) - 1e-12 * np.abs(sums).sum(axis=1)
+    flips = (np.abs(sums @ signs.T) >= reach[:, None]).mean(axis=1)
+
+    smallest = rounded_or_none(float(p[-1]))
+    confidence = rounded_or_none(example.confidence)
+    medians_ = np.median(walsh, axis=1)
+    columns = nullable(np.column_stack((p[positive], effect, medians_, low, high, flips)))
+    tests = []
+    for p_value, biserial, value, lower, upper, flip in columns:
+        tests.append(
+            PairingTest(
+                n=n,
+                nonzero=n,
+                p=p_value,
+                smallest=smallest,
+                effect=biserial,
+                method=null.kind,
+                reason=None,
+                value=value,
+                low=lower,
+                high=upper,
+                confidence=confidence,
+                shift_reason=example.reason,
+                flip_p=flip,
+                blocks=len(blocks),
+            )
+        )
+
+    return tests
+
+
+def _test_row(differences: Vector, windows: PairedWindows) -> PairingTest:
+    """Test one row of any kind."""
+    indices = np.flatnonzero(np.isfinite(differences)).tolist()
+    values = differences[indices]
+    moving = [index for index in indices if differences[index] != 0]
+    shared = windows.shared(indices)
+    shared_moving = windows.shared(moving)
+    # The simulated distribution is that of all windows; one for each choice of them would take too
+    # long.
+    has_p = not shared_moving or len(moving) == len(differences)
+    has_interval = not shared or len(indices) == len(differences)
+
+    ranks = stats.signed_rank(values, null=windows.null if has_p and shared_moving else None)
+    shift = stats.hodges_lehmann(values, null=windows.null if has_interval and shared else None)
+    blocks = None
+    if shared:
+        blocks = stats.blocks_of(windows.correlation[np.ix_(indices, indices)])
+
+    flips = stats.sign_flip(values, blocks)
+    test = PairingTest(
+        n=ranks.n,
+        nonzero=ranks.n_nonzero,
+        p=rounded_or_none(ranks.p),
+        smallest=rounded_or_none(ranks.smallest_p),
+        effect=rounded_or_none(ranks.rank_biserial),
+        method=ranks.method,
+        reason=ranks.reason,
+        value=rounded_or_none(shift.value),
+        low=rounded_or_none(shift.low),
+        high=rounded_or_none(shift.high),
+        confidence=rounded_or_none(shift.confidence),
+        shift_reason=shift.reason,
+        flip_p=rounded_or_none(flips.p),
+        blocks=flips.blocks,
+    )
+    if not has_p:
+        test = test._replace(p=None, smallest=None, reason=_NOT_HERE)
+
+    if not has_interval:
+        test = test._replace(low=None, high=None, confidence=None, shift_reason=_NOT_HERE)
+
+    return test

@@ -1,0 +1,435 @@
+"""Pages of models over all divisions, and the history of the board: its events by day, and which
+card led each division when.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from ktdeval.cards import (
+    Line,
+    System,
+    TradingCard,
+    TradingEpisode,
+    spread_of,
+    system_labels as labels_of,
+)
+from ktdeval.stats import (
+    MASK_FACTORS,
+    mask_contrasts,
+    mean_with_interval,
+    overlap_correlation,
+    window_means,
+)
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, to_plain
+from ktdeval_board.board_entries import Board, Card, Entry, settings_of, unset_to_none
+from ktdeval_board.documents import rounded, rounded_or_none, to_object
+from ktdeval_board.look_alike_names import Party, pair_of
+from ktdeval_board.ranking.column_texts import ALPHA, system_labels
+from ktdeval_board.ranking.daily import Cell, Vector
+from ktdeval_board.ranking.rows import Row, Standing, Table, Tables
+from ktdeval_board.registrations import FiledRegistration
+
+MASK_METRICS = ("total_return", ALPHA)  #: Metrics whose mask effects are shown
+
+#: Fields in which task configs of one family may differ from mask to mask
+_MASK_FIELDS = ("name", "mask", "summary", "tool_texts")
+
+
+# ---- pages of models
+
+
+def model_pages(board: Board, tables: Tables) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+    """Yield the name of each model of the board, in order, with the data of its page."""
+    labels = system_labels(board)
+    rows: dict[str | None, Row] = {}
+    ranked: dict[str, int] = {}
+    for division, scopes in tables.items():
+        table = scopes["all"]
+        ranked[division] = sum(row["ranked"] for row in table["rows"])
+        rows |= {row["card"]: row for row in table["rows"]}
+
+    by_model: dict[str, list[Entry]] = defaultdict(list)
+    for entry in board.entries:
+        by_model[entry.model].append(entry)
+
+    for name, entries in sorted(by_model.items()):
+        cards = []
+        for entry in entries:
+            division = "" if entry.division is None else entry.division.id
+            row = rows.get(entry.card_id)
+            cards.append(_card_part(entry, labels[entry.card_id], row, ranked.get(division, 0)))
+
+        yield name, {"name": name, "cards": cards, "mask_effects": mask_effects(entries)}
+
+
+def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[str, JsonValue]:
+    """Return a card's part of a page. `ranked`: how many cards of its division have a rank."""
+    card = entry.card
+    attribution = card.attribution.value if isinstance(card, TradingCard) else None
+    lines = {} if attribution is None else attribution.lines
+
+    return {
+        **to_object(entry.facts(label)),
+        "division": None if entry.division is None else entry.division.id,
+        "task": card.task.name,
+        "mask": card.task.mask,
+        "mode": card.task.mode,
+        "withdrawn": entry.is_withdrawn,
+        "cutoff_source": entry.submission.model.cutoff_source,
+        **_standing(row),
+        "of": ranked,
+        "attribution": {name: _attribution_line(line) for name, line in lines.items()},
+        "exposures": mean_exposures(card),
+        "cost": {"value": rounded(card.cost.value), "reason": unset_to_none(card.cost.reason)},
+        "decisions": to_plain(card.decisions),
+        "failures": to_plain(card.failures),
+    }
+
+
+def _standing(row: Row | None) -> dict[str, JsonValue]:
+    """Return a card's place in its division; all null for a card in no table."""
+    if row is None:
+        return dict.fromkeys(Standing.__annotations__)
+
+    return {
+        "rank": row["rank"],
+        "alpha_rank": row["alpha_rank"],
+        "tie": row["tie"],
+        "alpha_tie": row["alpha_tie"],
+        "shared_rank": row["shared_rank"],
+        "tied_with": row["tied_with"],
+        "shared_alpha_rank": row["shared_alpha_rank"],
+        "alpha_tied_with": row["alpha_tied_with"],
+        "ranked": row["ranked"],
+        "why": row["why"],
+    }
+
+
+def _attribution_line(line: Line) -> JsonValue:
+    """Return a line of the attribution: the median over episodes of its part in the total
+    return.
+    """
+    low = None
+    high = None
+    spread = spread_of(line)
+    if spread is not None:
+        low = rounded_or_none(spread.low)
+        high = rounded_or_none(spread.high)
+
+    return {"value": rounded_or_none(line.value), "low": low, "high": high, "n": line.n}
+
+
+def mean_exposures(card: Card) -> dict[str, float | None]:
+    """Return style factor -> median over pooled episodes of the mean daily exposure, in standard
+    deviations of the market's names.
+    """
+    by_factor: dict[str, list[float]] = defaultdict(list)
+    if isinstance(card, TradingCard):
+        for episode in card.pooled:
+            for name, value in _exposures(episode):
+                by_factor[name].append(value)
+
+    return {
+        name: rounded_or_none(statistics.median(values))
+        for name, values in sorted(by_factor.items())
+    }
+
+
+def _exposures(episode: TradingEpisode) -> Iterator[tuple[str, float]]:
+    alpha = episode.metrics.get(ALPHA)
+    if alpha is None or not isinstance(alpha.detail, Mapping):
+        return
+
+    exposures = alpha.detail.get("mean_exposures")
+    if not isinstance(exposures, Mapping):
+        return
+
+    for name, value in exposures.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, float(value)
+
+
+# ---- effects of masks
+
+
+class MaskEffect(Value, frozen=True, kw_only=True):
+    """Value of knowing stocks or dates to one system in one mode, by one metric."""
+
+    system: str
+    mode: str
+    agent: str
+    settings: str
+    metric: str
+    effect: str
+    place: int  #: place of the effect in the list of effects
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int  #: windows
+    left_out: int  #: (window, seed) whose figure is undefined under a mask
+    reason: str | None  #: why there is no value or no interval
+
+
+def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
+    """Return the value of knowing stocks and dates to each agent of one model, in each mode that
+    has cards of several masks.
+
+    Contrasts of means over seeds within each window, then their mean over windows with its t
+    interval, widened where windows share days: as of `ktdeval compare masks`. Cards are compared if they
+    differ only in the mask and the words that belong to it. Cards that may not be ranked by
+    themselves, are not checked or were withdrawn are excluded.
+    """
+    names = labels_of(System.of(entry.card) for entry in entries)
+    effects: list[MaskEffect] = []
+
+    for design in _designs(entries):
+        # Of two cards with one mask neither can be chosen.
+        cards = {mask: members[0] for mask, members in design.items() if len(members) == 1}
+        if not {"bright", "blinded"} <= cards.keys():
+            continue
+
+        system = names[System.of(cards["blinded"])]  # all cards of a design are of one system
+        for metric in MASK_METRICS:
+            effects += _mask_effects(cards, metric, system)
+
+    effects.sort(key=lambda each: (each.mode, each.system, each.metric, each.place))
+    return [to_plain(effect) for effect in effects]
+
+
+def _designs(entries: Sequence[Entry]) -> Iterator[Mapping[str, list[TradingCard]]]:
+    """Yield cards by mask, for each group of a submitter's cards that differ only in their mask."""
+    designs: dict[tuple[str, Party], dict[str, list[TradingCard]]] = {}
+    for entry in entries:
+        card = entry.card
+        usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
+        if usable and isinstance(card, TradingCard) and card.task.mask in MASK_FACTORS:
+            # Another submitter's card of a model would leave this one's without a pair.
+            design = _design_hash(card), pair_of(entry.submission.submitter)
+            designs.setdefault(design, {}).setdefault(card.task.mask, []).append(card)
+
+    yield from designs.values()
+
+
+def _design_hash(card: TradingCard) -> str:
+    """Hash everything that cards of different masks must have in common."""
+    config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
+    fields = ("model", "agent", "call", "request_settings", "rules", "windows", "seeds", "limit")
+    settings = [to_plain(getattr(card, name)) for name in fields]
+
+    return content_hash([config, card.task.mode, card.task.version, card.snapshot.id, *settings])
+
+
+def _mask_effects(
+    cards: Mapping[str, TradingCard], metric: str, system: str
+) -> Iterator[MaskEffect]:
+    """Yield each effect that the masks allow."""
+    values, windows, undefined = _paired(cards, metric)
+    first = cards["blinded"]
+    covered = {episode.window: (episode.first_day, episode.last_day) for episode in first.episodes}
+    correlation = overlap_correlation([covered[window] for window in windows])
+
+    for place, (effect, contrast) in enumerate(mask_contrasts(values).items()):
+        mean = mean_with_interval(contrast, correlation)
+        detail = mean.detail if isinstance(mean.detail, Mapping) else {}
+        yield MaskEffect(
+            system=system,
+            mode=first.task.mode,
+            agent=first.agent.name,
+            settings=settings_of(first),
+            metric=metric,
+            effect=effect,
+            place=place,
+            value=rounded_or_none(mean.value),
+            low=_rounded_number(detail.get("low")),
+            high=_rounded_number(detail.get("high")),
+            n=len(contrast),
+            left_out=undefined,
+            reason=mean.reason or _text_or_none(detail.get("reason")),
+        )
+
+
+def _rounded_number(value: JsonValue) -> float | None:
+    return rounded_or_none(value) if isinstance(value, int | float) else None
+
+
+def _text_or_none(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _paired(
+    cards: Mapping[str, TradingCard], metric: str
+) -> tuple[dict[str, Vector], list[str], int]:
+    """Return mask -> mean over seeds by window; the windows; and how many (window, seed) are
+    excluded because a figure is undefined.
+    """
+    figures = [_figures_by_cell(card, metric) for card in cards.values()]
+    cells = [(episode.window, episode.seed) for episode in cards["blinded"].pooled]
+    whole: dict[Cell, list[float]] = {}
+    for cell in cells:
+        row = [values[cell] for values in figures if cell in values]
+        if len(row) == len(cards):
+            whole[cell] = row
+
+    mode = cards["blinded"].task.mode
+    windows, means = window_means([(mask, mode) for mask in cards], whole)
+    undefined = len(cells) - len(whole)
+
+    return {mask: means[mask, mode] for mask in cards}, windows, undefined
+
+
+def _figures_by_cell(card: TradingCard, metric: str) -> dict[Cell, float]:
+    """Return the defined figures of a metric by window and seed."""
+    figures = {}
+    for episode in card.pooled:
+        figure = episode.metrics.get(metric)
+        if figure is not None and figure.value is not None:
+            figures[episode.window, episode.seed] = figure.value
+
+    return figures
+
+
+# ---- history
+
+
+_ORDER = ("registered", "drawn", "excused", "submitted", "checked", "rerun", "erratum")
+"""Kinds of events, in the order of events of one day."""
+
+
+class Event(Value, frozen=True, kw_only=True):
+    """Event on a board."""
+
+    date: str
+    kind: str
+    card: str = ""  #: id; empty for an event of a registration
+    model: str | None = None
+    agent: str | None = None
+    division: str | None = None
+    text: str
+
+
+def history(board: Board, tables: Tables) -> dict[str, JsonValue]:
+    """Return the events of the board, and the cards that led each division over time.
+
+    `events` are in the order of their dates, errata of cards that are no longer there included;
+    `best`: for each division the ranked cards that were ahead of all others on the day of their
+    submission, by today's ranks.
+    """
+    events = sorted(
+        _events(board), key=lambda event: (event.date, _ORDER.index(event.kind), event.card)
+    )
+    best: list[JsonValue] = []
+    for division in board.rules.divisions:
+        table = tables.get(division.id, {}).get("all")
+        if table is not None:
+            best += _leaders(table)
+
+    return {"events": [to_plain(event) for event in events], "best": best}
+
+
+def _events(board: Board) -> Iterator[Event]:
+    labels = system_labels(board)
+    for entry in board.entries:
+        yield from _card_events(entry, labels[entry.card_id])
+
+    known = {entry.card_id for entry in board.entries}
+    for erratum in board.errata:
+        if erratum.card not in known:
+            text = f"a card that is no longer here: {erratum.effect}: {erratum.what}"
+            yield Event(date=erratum.date, kind="erratum", card=erratum.card, text=text)
+
+    for filed in board.registrations.filed:
+        yield from _registration_events(filed)
+
+
+def _card_events(entry: Entry, label: str) -> Iterator[Event]:
+    division = None if entry.division is None else entry.division.id
+
+    def event(date: str, kind: str, text: str) -> Event:
+        return Event(
+            date=date,
+            kind=kind,
+            card=entry.card_id,
+            model=entry.model,
+            agent=entry.agent,
+            division=division,
+            text=f"{label}{text}",
+        )
+
+    submission = entry.submission
+    by = submission.submitter.name
+    yield event(submission.submitted_on, "submitted", f" was submitted by {by}")
+
+    verdict = entry.verdict
+    if verdict is not None:
+        text = f" was checked: {verdict.tier}"
+        if verdict.steps:
+            text += f"; {verdict.steps:,} steps were executed again"
+
+        yield event(verdict.checked_on, "checked", text)
+
+        rerun = verdict.rerun
+        if rerun is not None:
+            yield event(rerun.on, "rerun", f" was run again by {rerun.by}")
+
+    for erratum in entry.errata:
+        text = f": {erratum.effect}: {erratum.what}{_by(erratum.by)}"
+        yield event(erratum.date, "erratum", text)
+
+
+def _registration_events(filed: FiledRegistration) -> Iterator[Event]:
+    """Yield the events of a registration, which have no card."""
+    registration = filed.registration
+    yield Event(
+        date=registration.registered_on,
+        kind="registered",
+        division=filed.division,
+        text=f"{filed.words} was registered by {registration.submitter.name}",
+    )
+    if filed.drawn is not None:
+        yield Event(
+            date=filed.drawn.drawn_on,
+            kind="drawn",
+            division=filed.division,
+            text=f"the key of registration {filed.words} was drawn",
+        )
+
+    excuse = filed.excuse
+    if excuse is not None:
+        yield Event(
+            date=excuse.date,
+            kind="excused",
+            division=filed.division,
+            text=f"registration {filed.words} was excused: {excuse.what}{_by(excuse.by)}",
+        )
+
+
+def _by(maintainer: str) -> str:
+    return f" ({maintainer})" if maintainer else ""
+
+
+def _leaders(table: Table) -> Iterator[JsonValue]:
+    """Yield the ranked rows that were ahead of all rows submitted until their day; of those of one
+    day only the best.
+    """
+    ranked = []
+    for row in table["rows"]:
+        if row["rank"] is not None:
+            ranked.append((row["submitted_on"], row["rank"], row["card"] or "", row))
+
+    ahead: int | None = None
+    for submitted_on, rank, card_id, row in sorted(ranked, key=lambda each: each[:3]):
+        if ahead is None or rank < ahead:
+            ahead = rank
+            column = table["columns"].index(table["rank_by"])
+            yield {
+                "division": table["division"],
+                "date": submitted_on,
+                "card": card_id,
+                "label": row["label"],
+                "value": row["values"][column],
+            }

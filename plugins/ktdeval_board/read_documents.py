@@ -1,0 +1,138 @@
+"""Read the documents of a board, and make their JSON Schemas from the classes.
+
+A document from outside may be hostile: it is read within a limit, strictly, and its errors name the
+field, on one line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ktdeval.cards import card_kinds, field_docs, struct_types
+from ktdeval.errors import CardError
+from ktdeval.runner import DrawnKey, Registration
+from ktdeval.values.files import open_plain, read_plain
+from ktdeval.values.formats import check_stated
+from ktdeval.values.strict_json import JsonValue, dumps_pretty, loads_untrusted
+from ktdeval.values.typed_json import Value, from_plain, json_schema
+from ktdeval_board.documents import Decisions, Imported, Records, Series, Submission, Verdict
+from ktdeval_board.market_document import Market
+from ktdeval_board.rules import Errata, Rules
+
+T = TypeVar("T")
+
+DOCUMENTS: Mapping[str, type[Value]] = {
+    "submission": Submission,
+    "records": Records,
+    "verdict": Verdict,
+    "series": Series,
+    "decisions": Decisions,
+    "market": Market,
+    "imported": Imported,
+    "registration": Registration,
+    "key": DrawnKey,
+    "board": Rules,
+    "errata": Errata,
+}
+"""Documents with a schema of this package. Cards have those of the suite."""
+
+
+def schema_of(name: str) -> dict[str, JsonValue]:
+    """Return the JSON Schema (draft 2020-12) of a document."""
+    type_ = DOCUMENTS[name]
+    title = " ".join((type_.__doc__ or "").split())
+    # Any: a JSON Schema is nested freely.
+    schema: dict[str, Any] = json_schema(type_, f"urn:ktdeval:board:{name}:1", title)
+    for key, part in struct_types(type_).items():
+        properties = schema["$defs"][key]["properties"]
+        for field, sentence in field_docs(part).items():
+            properties[field]["description"] = sentence
+
+    return schema
+
+
+def schema_texts() -> dict[str, str]:
+    """Return the schemas that a board has by the names of their files: those of this package, then
+    those of cards.
+    """
+    texts = {f"{name}-v1.json": dumps_pretty(schema_of(name)) for name in sorted(DOCUMENTS)}
+    for kind in card_kinds().values():
+        texts[kind.schema.name] = kind.schema.read_text(encoding="utf-8")
+
+    return texts
+
+
+def write_schemas(folder: Path) -> None:
+    """Write the schemas to a board's folder of them."""
+    for name, text in schema_texts().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Return the bytes of a file. Raises CardError, without reading it: it is too large, a link, or
+    no regular file.
+    """
+    try:
+        with open_plain(path, follow=False) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > max_bytes:
+                raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are taken")
+
+            return stream.read(max_bytes)
+    except OSError as error:
+        raise CardError(f"{path}: can't read: {error.strerror or error}") from error
+
+
+def read_text(path: Path, max_bytes: int) -> str:
+    """Return the text of a file; errors as of `read_bytes`."""
+    try:
+        return read_bytes(path, max_bytes).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CardError(f"{path}: is not UTF-8 text at byte {error.start}") from error
+
+
+def parse_untrusted(text: str, where: str) -> JsonValue:
+    """Parse strict JSON from outside. Raises CardError; `where`: the file, for its message."""
+    try:
+        return loads_untrusted(text)
+    except ValueError as error:
+        raise CardError(f"{where}: is not strict JSON: {error}") from error
+
+
+def read_untrusted(path: Path, type_: type[T], max_bytes: int) -> T:
+    """Read a document from outside. Raises CardError: it can't be read or decoded; names the file
+    and the field.
+    """
+    value = parse_untrusted(read_text(path, max_bytes), str(path))
+    check_stated("board", value, path, "use the ktdeval that wrote it", CardError)
+    return from_plain(value, type_, str(path), CardError)
+
+
+def read_own(path: Path, type_: type[T]) -> T:
+    """Read a document that the board's check wrote. Raises CardError: it can't be read or
+    decoded.
+    """
+    try:
+        return decode_own(read_plain(path), type_, path)
+    except OSError as error:
+        raise CardError(f"{path}: can't read: {error.strerror or error}") from error
+
+
+def decode_own(
+    data: bytes,
+    type_: type[T],
+    path: Path,
+    advice: str = "run `ktdeval leaderboard check --all` to write it again",
+) -> T:
+    """Decode the bytes of a document that the board's check wrote; errors as of `read_own`."""
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CardError(
+            f"{path}: is not JSON as the check leaves it ({error}); {advice}"
+        ) from error

@@ -1,0 +1,392 @@
+"""A board with one real submission to forge: after any change, all hashes can be renewed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from ktdeval.cards import card_kinds, derive_card
+from ktdeval.task_api import EpisodeSpec, Window
+from ktdeval.values.hashes import content_hash, file_sha256, sha256_hex
+from ktdeval.values.strict_json import dumps_canonical, dumps_pretty
+from ktdeval.values.typed_json import from_plain
+from ktdeval_board.layout import LEDGER, MANIFEST, MARK, TRANSCRIPT, BoardFolder, CardFiles
+from ktdeval_board.rules import Rules, load_rules
+
+Value = dict[str, Any]
+Change = Callable[[Value], object]
+Place = tuple[str | int, ...]
+
+REMOVED = "(removed)"  #: Instead of a new value: the field is deleted
+
+
+class NotApplicableError(Exception):
+    """A kind of forgery can't be made from the submission; says why."""
+
+
+@dataclass(frozen=True)
+class OriginalSubmission:
+    """A sound submission that is forged."""
+
+    run: Path  #: folder of its records, laid out as a run
+    card: Value
+    submission: Value
+    division: str  #: id of its division
+
+
+class ForgedBoard:
+    """A board in a folder with forged submissions."""
+
+    def __init__(self, folder: Path, original: OriginalSubmission) -> None:
+        """Take a board without submissions."""
+        self.folder = folder
+        self.original = original
+        self.card_id = ""
+        self.card_folder = folder
+
+    # -- submissions
+
+    def add(
+        self, card: Value | None = None, run: Path | None = None, stored: str = "repository"
+    ) -> str:
+        """Add a submission of a card with the records of a run, with correct hashes; return the
+        card's id.
+        """
+        if card is None:
+            card = self.original.card
+
+        files = put_card(self.folder, card)
+        self.card_id = files.card_id
+        self.card_folder = files.card.parent
+        put_json(files.submission, self.submission(card, files.card_id))
+
+        source = self.original.run if run is None else run
+        own = [episode["id"] for episode in card["episodes"]]
+        names = dict(zip(self.episodes_of(source), own, strict=False))
+        put_records(self.folder, files, source, stored, names)
+
+        return self.card_id
+
+    def episodes_of(self, run: Path) -> list[str]:
+        """Return the ids of the episodes of a run, in the order of its card."""
+        card = self.original.card
+        if run != self.original.run:
+            (path,) = (run / "cards").glob("*.json")
+            card = json.loads(path.read_text(encoding="utf-8"))
+
+        return [episode["id"] for episode in card["episodes"]]
+
+    def submission(self, card: Value, card_id: str) -> Value:
+        """Return the submission of a card: that of the original, about this one."""
+        made = copy.deepcopy(self.original.submission)
+        made["card"] = card_id
+        for part in ("model", "agent"):
+            made[part]["name"] = card[part]["name"]
+
+        return made
+
+    def forge(self, change: Change, renew: bool = True, **where: Any) -> str:
+        """Add the card with a change; `renew`: with all fields that follow from it renewed, so that
+        it is valid in itself.
+        """
+        card = copy.deepcopy(self.original.card)
+        change(card)
+        if repr(card) == repr(self.original.card):  # a seed of 0.0 is not one of 0
+            raise NotApplicableError("it changes nothing of this card")
+
+        return self.add(renewed_card(card) if renew else card, **where)
+
+    def edit(self, path: Path, change: Change) -> None:
+        """Change a document in place; no hash is renewed."""
+        value = json.loads(path.read_text(encoding="utf-8"))
+        change(value)
+        put_json(path, value)
+
+    def rewrite(self, data: bytes, card_id: str = "") -> None:
+        """Replace the card that was added last by other bytes, under their own id or another one."""
+        old = self.files.card
+        card_id = card_id or sha256_hex(data)
+        for path in (self.files.submission, self.files.records):
+            self.edit(path, setting("card", to=card_id))
+            path.rename(path.with_name(path.name.replace(self.card_id, card_id)))
+
+        if self.records_folder.exists():
+            self.records_folder.rename(self.records_folder.with_name(card_id))
+
+        old.unlink()
+        old.with_name(f"{card_id}.json").write_bytes(data)
+        self.card_id = card_id
+
+    # -- records
+
+    def episode(self, number: int = 0) -> Path:
+        """Return the folder of an episode's records."""
+        return self.records_folder / "episodes" / str(self.original.card["episodes"][number]["id"])
+
+    def renew_records(self) -> None:
+        """Renew the marks of episodes, the card's artefacts and the list of records after a change
+        of the records.
+        """
+        for folder in sorted((self.records_folder / "episodes").iterdir()):
+            mark = json.loads((folder / MARK).read_text())
+            names = [name for name in mark["sha256"] if (folder / name).is_file()]
+            mark["sha256"] = {name: file_sha256(folder / name) for name in names}
+            (folder / MARK).write_text(dumps_pretty(mark))
+
+        card = json.loads(self.files.card.read_text())
+        card["artefacts"] = {
+            path: file_sha256(self.records_folder / path) for path in card["artefacts"]
+        }
+        self.rewrite(dumps_pretty(card).encode())
+        self.edit(self.files.records, self._relist)
+
+    def change_card(self, change: Change) -> None:
+        """Change the card that was added last, and renew its id."""
+        card = json.loads(self.files.card.read_text())
+        change(card)
+        self.rewrite(dumps_pretty(card).encode())
+
+    def _relist(self, listed: Value) -> None:
+        for entry in listed["files"]:
+            path = self.records_folder / entry["path"]
+            entry.update(sha256=file_sha256(path), bytes=path.stat().st_size)
+
+    # -- the board's own
+
+    def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:
+        """Write a verdict on the card that was added last, as the board's own check would."""
+        path = BoardFolder(self.folder).verdict(self.card_id)
+        document = {
+            "schema_version": 1,
+            "card": self.card_id,
+            "division": self.original.division,
+            "tier": tier,
+            "checked_on": "2026-01-01",
+            "suite_version": "0.1.0",
+            "episodes": 1,
+            "steps": 1,
+            "notes": [],
+            "rerun": None,
+            **fields,
+        }
+        put_json(path, document)
+
+        return path
+
+    def withdraw(self, card_id: str) -> None:
+        """Withdraw a card by an erratum."""
+        entry = {
+            "card": card_id,
+            "date": "2026-01-01",
+            "effect": "withdrawn",
+            "what": "its submitter asked for it",
+        }
+        (self.folder / "errata.yaml").write_text(json.dumps({"errata": [entry]}))
+
+    # -- places
+
+    @property
+    def rules(self) -> Rules:
+        """Rules of the board as they are now."""
+        return load_rules(self.folder)
+
+    @property
+    def files(self) -> CardFiles:
+        """Card that was added last, its submission and the list of its records."""
+        return CardFiles(self.card_id, self.card_folder / f"{self.card_id}.json")
+
+    @property
+    def records_folder(self) -> Path:
+        """Its records."""
+        return BoardFolder(self.folder).records(self.card_id)
+
+    def where(self, path: Path) -> str:
+        """Return a path relative to the board, as in findings."""
+        return path.relative_to(self.folder).as_posix()
+
+
+def setting(*path: str | int, to: Any) -> Change:
+    """Return a change of one value."""
+
+    def change(value: Value) -> None:
+        inside: Any = value
+        for part in path[:-1]:
+            inside = inside[part]
+
+        if to == REMOVED:
+            del inside[path[-1]]
+        else:
+            inside[path[-1]] = to
+
+    return change
+
+
+def in_turn(*changes: Change) -> Change:
+    """Return changes that are made one after the other."""
+
+    def change(value: Value) -> None:
+        for each in changes:
+            each(value)
+
+    return change
+
+
+def put_json(path: Path, value: Any) -> None:
+    """Write JSON in the suite's form, values included that the suite never writes."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def put_card(board: Path, card: Mapping[str, Any]) -> CardFiles:
+    """Write a card to its path on a board."""
+    text = dumps_pretty(card)
+    task, model, agent = (str(card[part]["name"]) for part in ("task", "model", "agent"))
+    files = BoardFolder(board).card_files(task, model, agent, sha256_hex(text))
+    files.card.parent.mkdir(parents=True, exist_ok=True)
+    files.card.write_text(text, encoding="utf-8", errors="surrogatepass")
+
+    return files
+
+
+def put_records(
+    board: Path,
+    files: CardFiles,
+    run: Path,
+    stored: str = "repository",
+    names: Mapping[str, str] | None = None,
+) -> None:
+    """Write the list of a card's records, which are those of a run, and copy them if they are
+    `stored` in the repository. `names`: ids of the run's episodes -> those of the card's; other
+    episodes are omitted. Default: all episodes under their own ids.
+    """
+    listed = []
+    artefacts = json.loads(files.card.read_bytes().decode("utf-8", "surrogatepass"))["artefacts"]
+    for path in record_files(run):
+        episode = path.split("/")[1] if "/" in path else ""
+        if episode and names is not None and episode not in names:
+            continue
+
+        source = run / path
+        target = path.replace(episode, names[episode]) if episode and names else path
+        digest = file_sha256(source)
+
+        if stored == "repository":
+            copied = BoardFolder(board).records(files.card_id) / target
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copied)
+        else:
+            digest = artefacts.get(target, digest)
+
+        listed.append({"path": target, "sha256": digest, "bytes": source.stat().st_size})
+
+    document = {"schema_version": 1, "card": files.card_id, "stored": stored, "files": listed}
+    if stored != "repository":
+        document["url"] = "https://example.org/records"
+
+    put_json(files.records, document)
+
+
+def record_files(run: Path) -> list[str]:
+    """Return the files of a run that are records, by their paths in it."""
+    paths = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
+    of_run = (MANIFEST, "canary.json", "certificate.json")
+    return sorted(path for path in paths if path in of_run or path.startswith("episodes/"))
+
+
+def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
+    """Return the spec of an episode of a card, by its JSON; its hash is the episode's id."""
+    task = card["task"]
+    model = card["model"]
+    agent = card["agent"]
+
+    return EpisodeSpec(
+        task=task["name"],
+        task_version=task["version"],
+        task_hash=task["hash"],
+        snapshot=card["snapshot"]["id"] if card.get("snapshot") else None,
+        mask=task.get("mask"),
+        mode=task.get("mode"),
+        window=window,
+        model=model["name"],
+        model_args=model["args"],
+        agent=agent["name"],
+        agent_args=agent["args"],
+        call=card["call"],
+        seed=seed,
+        limit=card["limit"],
+        mask_key=card.get("mask_key"),
+    )
+
+
+def no_calls() -> Value:
+    """Return the counts of calls on the card of a model behind a network that was never asked."""
+    paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
+    counts = dict.fromkeys(("requests", "attempts", "answered", "cached", "repeated", "unused"), 0)
+    by_name: Value = {"failed_attempts": {}, "tokens": {}, "served_by": {}, "episodes": {}}
+    return {
+        **counts,
+        **paid,
+        **by_name,
+        "latency_s": dict.fromkeys(("median", "p90", "p99", "longest")),
+        "lost_s": 0.0,
+        "checks": {"requests": 0, "attempts": 0, **paid},
+    }
+
+
+def derived_fields(card: Mapping[str, Any]) -> Value:
+    """Return the JSON of a card with all fields recomputed that follow from others."""
+    kind = card_kinds(card["kind"])[card["kind"]]
+    return derive_card(from_plain(dict(card), kind.type, "card")).plain
+
+
+def renewed_card(card: Value) -> Value:
+    """Return a card with all fields computed again that follow from others: hash, ids, names of
+    records, totals.
+    """
+    card["task"]["hash"] = content_hash(card["task"]["config"])
+    windows = {}
+    for each in card.get("windows", []):
+        windows[each["name"]] = Window(each["name"], each["first"], each["last"])
+
+    names = {}
+    for episode in [*card["episodes"], *card["missing_episodes"]]:
+        window = windows[episode["window"]] if windows else None
+        new = spec_of(card, window, episode["seed"]).id
+        names[episode["id"]] = new
+        episode["id"] = new
+
+    artefacts = {}
+    for path, digest in card["artefacts"].items():
+        old = path.split("/")[1]
+        if old in names:
+            artefacts[path.replace(old, names[old])] = digest
+
+    card["artefacts"] = artefacts
+    return {**card, **derived_fields(card)}
+
+
+def read_transcript(folder: Path) -> list[Any]:
+    """Return the entries of an episode's transcript as JSON."""
+    packed = (folder / TRANSCRIPT).read_bytes()
+    text = zstandard.ZstdDecompressor().decompress(packed).decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def write_transcript(folder: Path, entries: list[Any]) -> None:
+    """Write the entries of an episode's transcript."""
+    text = "".join(dumps_canonical(entry) + "\n" for entry in entries)
+    compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
+    (folder / TRANSCRIPT).write_bytes(compressor.compress(text.encode()))
+
+
+def ledger_of(folder: Path) -> Path:
+    """Return the file of an episode's ledger."""
+    return folder / LEDGER

@@ -1,0 +1,191 @@
+"""Claims of a submitter on a card: the submission document, and problems that only the submitter's
+machine shows. What a claim may say is a rule of the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from ktdeval.errors import KtdevalError
+from ktdeval.runner import RunFolder, runs_beside
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value
+from ktdeval_board.board_entries import Card, names_of
+from ktdeval_board.rules import Division
+
+NO_CUTOFF = "none"  #: Given as the cut-off date: nothing was trained
+
+
+class Claims(Value, frozen=True, kw_only=True):
+    """Facts that only the submitter knows; empty, or None, where nothing was claimed."""
+
+    submitter: str = ""
+    contact: str = ""
+    organisation: str = ""
+    url: str = ""
+    cutoff: str = ""
+    cutoff_source: str = ""
+    released_on: str = ""
+    open_weights: bool | None = None
+    model_url: str = ""
+    strategy: str = ""
+    agent_url: str = ""
+    attempts: int | None = None
+    attempts_note: str = ""
+    note: str = ""
+
+
+def submission_document(card: Card, card_id: str, claims: Claims, today: str) -> JsonValue:
+    """Make the submission document as JSON, without what was not claimed.
+
+    It may break the schema: the claims are the submitter's own words, and the check reads them.
+    """
+    submitter = {
+        "name": claims.submitter,
+        "contact": claims.contact,
+        "organisation": claims.organisation,
+        "url": claims.url,
+    }
+    model = {
+        "name": card.model.name,
+        "cutoff_date": claims.cutoff,
+        "cutoff_source": claims.cutoff_source,
+        "released_on": claims.released_on,
+        "open_weights": claims.open_weights,
+        "url": claims.model_url,
+    }
+    agent = {"name": card.agent.name, "strategy": claims.strategy, "url": claims.agent_url}
+    attempts = {"runs": claims.attempts, "note": claims.attempts_note}
+
+    return {
+        "schema_version": 1,
+        "card": card_id,
+        "submitter": _without_empty(submitter),
+        "model": _without_empty(model),
+        "agent": _without_empty(agent),
+        "attempts": _without_empty(attempts),
+        "submitted_on": today,
+        "statement": True,
+        **_without_empty({"note": claims.note}),
+    }
+
+
+def _without_empty(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {name: value for name, value in values.items() if value not in ("", None)}
+
+
+_MOST_ATTEMPTS = 1_000_000
+_STAND_INS: Mapping[str, str | int] = {
+    "submitter": "x",
+    "contact": "https://example.org",
+    "cutoff": NO_CUTOFF,
+    "cutoff_source": "x",
+    "attempts": _MOST_ATTEMPTS,
+}
+"""Values that no rule refuses."""
+
+
+def with_stand_ins(claims: Claims) -> Claims:
+    """Fill in claims that are missing, so that a check reports what is wrong with the others.
+
+    Such a submission is never accepted: `missing_claims` names what was filled in.
+    """
+    lacking = {
+        name: value for name, value in _STAND_INS.items() if getattr(claims, name) in ("", None)
+    }
+    return replace(claims, **lacking)
+
+
+def missing_claims(claims: Claims) -> Iterator[str]:
+    """Yield the claims that every submission needs and that were not made, but for attempts."""
+    if not claims.submitter:
+        yield "submitter: say who submits with --submitter"
+
+    if not claims.contact:
+        yield (
+            "contact: give an e-mail address or an https address with --contact, at which questions"
+            " are answered"
+        )
+
+    if not claims.cutoff:
+        yield (
+            "cut-off date: say with --cutoff YYYY-MM-DD how far the model's training data reach,"
+            " --cutoff none where nothing was trained, or --cutoff unknown; with a --cutoff-source"
+            " that says where this is from"
+        )
+    elif not claims.cutoff_source:
+        yield (
+            "cut-off date: say with --cutoff-source where it is from, what shows that nothing was"
+            " trained, or why it is not known"
+        )
+
+
+# ---- attempts
+
+
+def attempt_problems(
+    run: RunFolder, card: Card, division: Division, declared: int | None
+) -> Iterator[str]:
+    """Yield that attempts were not declared, or fewer than there are runs next to the submitted
+    one. Those on the board are counted by the check.
+    """
+    runs = count_runs(run, card, division)
+    beside = f"{runs} beside each other in {run.path.resolve().parent}"
+    seen = f" (seen: {beside})" if runs > 1 else ""
+
+    if declared is None:
+        yield (
+            "attempts: say with --attempts how many runs were made of this model and agent on this"
+            f" task's windows, this one, limited and aborted ones included{seen}"
+        )
+    elif declared < runs and runs > 1:
+        yield (
+            f"attempts: {declared} declared, but there are more: {beside}; say how many with"
+            " --attempts"
+        )
+
+
+def count_runs(run: RunFolder, card: Card, division: Division) -> int:
+    """Count the runs of a card's model, agent and task on the division's market and days, in the
+    folder that its run lies in.
+
+    Limited and unfinished ones count. A copy of a run does not: its episodes took the very same
+    time.
+    """
+    seen: set[str] = set()
+    for path in runs_beside(run):
+        try:
+            other = RunFolder.load(path)
+        except KtdevalError:
+            continue  # another kind of manifest, or a damaged one: it shows no attempt
+
+        if any(_is_attempt(spec, card, division) for spec in other.manifest.specs):
+            seen.add(_fingerprint(other))
+
+    return max(len(seen), 1)
+
+
+def _fingerprint(run: RunFolder) -> str:
+    """Return what copies of a run share: its marks of complete episodes, which hold their times."""
+    complete = sorted(filter(run.is_complete, run.manifest.specs), key=lambda spec: spec.id)
+    marks = [read_plain(run.mark_path(spec)) for spec in complete]
+    if not marks:
+        return str(run.path)
+
+    return sha256_hex(b"".join(marks))
+
+
+def _is_attempt(spec: EpisodeSpec, card: Card, division: Division) -> bool:
+    snapshot = card.snapshot.id if card.snapshot else None
+    if (spec.task, spec.model, spec.agent, spec.snapshot) != (*names_of(card), snapshot):
+        return False
+    if not spec.window:
+        return True
+
+    days = spec.window
+    return any(days.first <= each.last and each.first <= days.last for each in division.windows)

@@ -1,0 +1,558 @@
+"""Cards that are compared: reading them and their ledgers, naming them, and refusing those that
+can't be compared.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os.path
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.cards import (
+    SEEN,
+    SPANS,
+    ScoringCard,
+    System,
+    TradingCard,
+    TradingEpisode,
+    card_files,
+    is_seed,
+    load_card,
+    load_evaluation,
+    recorded_cutoff,
+    system_labels,
+    window_side,
+    window_words,
+)
+from ktdeval.cli import warn
+from ktdeval.errors import CardError, StoreError, UsageError
+from ktdeval.runner import load_ledger, run_file, run_of
+from ktdeval.stats import left_out_windows
+from ktdeval.trading import Ledger
+from ktdeval.values.fields import near_matches
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.typed_json import encode_canonical
+
+Values = npt.NDArray[np.float64]
+
+Cell = tuple[str, int]  #: Window and seed: what figures of two cards are paired on
+
+
+@dataclass(frozen=True)
+class _ComparedCard:
+    """One card of a comparison."""
+
+    path: Path
+    card: Any
+    label: str = ""  #: what tables call it; unique among the cards of one task
+
+    @property
+    def system(self) -> System:
+        """What was evaluated."""
+        return System.of(self.card)
+
+    @property
+    def run_folder(self) -> Path:
+        """Run that the card lies in, if it lies in one."""
+        return run_of(self.path)
+
+    @property
+    def is_in_run(self) -> bool:
+        """Whether the card lies in a run folder."""
+        return (self.run_folder / "manifest.json").is_file()
+
+
+@dataclass(frozen=True)
+class ScoringEntrant(_ComparedCard):
+    """One card of a scoring task."""
+
+    card: ScoringCard
+
+
+@dataclass(frozen=True)
+class Entrant(_ComparedCard):
+    """One card of a trading task."""
+
+    card: TradingCard
+
+    def episodes(self) -> dict[Cell, TradingEpisode]:
+        """Finished episodes by window and seed."""
+        return {(episode.window, episode.seed): episode for episode in self.card.episodes}
+
+
+_Entry = TypeVar("_Entry", bound=_ComparedCard)
+_NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
+"""Labels about the mask, which compared cards share, and labels that have lines of their own."""
+
+
+def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[Entrant]:
+    """Return the trading cards of `load_cards`, with a warning for each scoring card of a run
+    folder, which is left out. Raises UsageError: there are none; or as it.
+    """
+    entrants, scored = load_cards(paths, "trading", tasks)
+    if not entrants:
+        raise UsageError(f"{paths[0]}: has no card of a trading task")
+
+    for note in scoring_notes(scored):
+        warn(note)
+
+    return entrants
+
+
+def scoring_notes(scored: Sequence[ScoringEntrant]) -> Iterator[str]:
+    """A line for each scoring card that is left out beside trading cards."""
+    for card in scored:
+        yield (
+            f"{card.path}: is a scoring card and is left out beside trading cards; `ktdeval"
+            " compare` takes them by themselves"
+        )
+
+
+def load_cards(
+    paths: Sequence[Path], kind: str | None = None, tasks: Sequence[str] = ()
+) -> tuple[list[Entrant], list[ScoringEntrant]]:
+    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order: of
+    trading and of scoring tasks. `kind`: that files named one by one must have. `tasks`: names or
+    globs of the tasks to take; none: all.
+
+    Raises UsageError: a folder without cards, a card given twice, or a path without a card of
+    `tasks`; CardError: a card is not valid.
+    """
+    entrants: list[Entrant] = []
+    scored: list[ScoringEntrant] = []
+    seen: set[str] = set()
+    by_path: dict[Path, list[str]] = {path: [] for path in paths}
+
+    for path in paths:
+        for file in card_files([path]):
+            real = os.path.realpath(file)
+            if real in seen:
+                raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
+
+            seen.add(real)
+            # A run may have cards of both kinds.
+            card: object
+            if kind and not path.is_dir():
+                card = load_card(file, kind)
+            else:
+                card = load_evaluation(file)
+
+            if not isinstance(card, TradingCard | ScoringCard):
+                continue
+
+            by_path[path].append(card.task.name)
+            if tasks and not _is_of(card.task.name, tasks):
+                continue
+
+            if isinstance(card, TradingCard):
+                entrants.append(Entrant(file, card))
+            else:
+                scored.append(ScoringEntrant(file, card))
+
+    if tasks:
+        _check_tasks(by_path, tasks)
+
+    return entrants, scored
+
+
+def _is_of(task: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(task, pattern) for pattern in patterns)
+
+
+def _check_tasks(by_path: Mapping[Path, Sequence[str]], patterns: Sequence[str]) -> None:
+    """Refuse a name that no card is of, and a path without a card of the named tasks.
+
+    Raises UsageError: with the tasks that all paths have in common.
+    """
+    common = set.intersection(*map(set, by_path.values()))
+    in_common = f"they have in common: {', '.join(sorted(common))}"
+    if not common:
+        in_common = "they have no task in common"
+
+    known = {task for tasks in by_path.values() for task in tasks}
+    for pattern in patterns:
+        if not any(_is_of(task, [pattern]) for task in known):
+            near = near_matches(pattern, known)
+            raise UsageError(f"--tasks: no card is of a task {pattern!r}{near}; {in_common}")
+
+    for path, tasks in by_path.items():
+        if not any(_is_of(task, patterns) for task in tasks):
+            raise UsageError(f"--tasks: {path} has no card of {', '.join(patterns)}; {in_common}")
+
+
+def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
+    """Cards by the name of their task."""
+    groups: dict[str, list[_Entry]] = {}
+    for entrant in entrants:
+        groups.setdefault(entrant.card.task.name, []).append(entrant)
+    return groups
+
+
+def label(entrants: Sequence[_Entry]) -> list[_Entry]:
+    """Name each card by its system among theirs, and cards of one system by their paths, too."""
+    names = system_labels(entrant.system for entrant in entrants)
+    counts = Counter(entrant.system for entrant in entrants)
+    labelled = []
+
+    for entrant in entrants:
+        name = names[entrant.system]
+        if counts[entrant.system] > 1:
+            name += f" {entrant.path}"
+
+        labelled.append(replace(entrant, label=name))
+
+    return labelled
+
+
+def by_system(entrants: Iterable[_Entry]) -> dict[System, list[_Entry]]:
+    """Cards by their systems, in order."""
+    groups: dict[System, list[_Entry]] = {}
+    for entrant in entrants:
+        groups.setdefault(entrant.system, []).append(entrant)
+    return groups
+
+
+def training_seed(entrant: Entrant) -> str:
+    """Seeds among the model's arguments, as canonical JSON: cards that differ in these alone are
+    repeats of one model.
+    """
+    return encode_canonical(
+        {name: value for name, value in entrant.card.model.args.items() if is_seed(name)}
+    )
+
+
+def check_same(
+    entrants: Sequence[_Entry], facets: Mapping[str, Callable[[Any], Any]], then: str
+) -> None:
+    """Refuse cards that differ in one of `facets` (what it is called -> its value on a card),
+    naming the first that does.
+
+    Raises CardError: with `then` as the last words.
+    """
+    first = entrants[0]
+    for other in entrants[1:]:
+        for name, facet in facets.items():
+            left = facet(first)
+            right = facet(other)
+            if encode_canonical(left) != encode_canonical(right):
+                raise CardError(
+                    f"{other.path} and {first.path} have different {name}: {_short_text(right)} and"
+                    f" {_short_text(left)}; {then}"
+                )
+
+
+def _short_text(value: Any) -> str:
+    text = value if isinstance(value, str) else encode_canonical(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+_FACETS: Mapping[str, Callable[[Any], Any]] = {
+    "masks": attrgetter("card.task.mask"),
+    "modes": attrgetter("card.task.mode"),
+    "models": attrgetter("card.model"),
+    "agents": attrgetter("card.agent"),
+    "call parameters": attrgetter("card.call"),
+    "ways of sending calls": attrgetter("card.request_settings"),
+    "task versions": attrgetter("card.task.version"),
+    "task configs (hash)": attrgetter("card.task.hash"),
+    # By the id alone: names and sources are labels.
+    "snapshots": lambda entrant: entrant.card.snapshot and entrant.card.snapshot.id,
+    "metric rules": attrgetter("card.rules"),
+    "limits of steps": attrgetter("card.limit"),
+}
+MARKET_FACETS = ("snapshots", "metric rules", "limits of steps")
+"""Facts that every comparison needs to be equal. Mask keys are not among them: each run has its
+own.
+"""
+
+
+def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
+    """Return facts for `check_same`, in the order in which they are looked at."""
+    return {name: _FACETS[name] for name in names}
+
+
+def check_windows(entrants: Sequence[_ComparedCard]) -> None:
+    """Refuse cards on which one window name means two date ranges."""
+    known: dict[str, tuple[_ComparedCard, str]] = {}
+    for entrant in entrants:
+        for window in entrant.card.windows:
+            dates = f"{window.first} … {window.last}"
+            before, other = known.setdefault(window.name, (entrant, dates))
+            if other != dates:
+                raise CardError(
+                    f"{entrant.path} and {before.path}: window {window.name} is {dates} on one and"
+                    f" {other} on the other"
+                )
+
+
+def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
+    """Return the (window, seed) cells that every card has finished, in the order of the first card.
+
+    Windows that do not mix with the others are left out (`left_out`). Raises CardError: there is
+    none; or cards have different ones and `common` is not set; or mean two ranges by one window.
+    """
+    check_windows(entrants)
+    finished = [set(entrant.episodes()) for entrant in entrants]
+    shared = set.intersection(*finished)
+    if not shared:
+        raise CardError(
+            f"{entrants[1].path} and {entrants[0].path} have no window and seed in common: nothing"
+            " can be paired"
+        )
+
+    if not common:
+        for entrant, own in zip(entrants, finished, strict=True):
+            _check_finished(entrant, set.union(*finished) - own, len(shared))
+
+    excluded = left_out(entrants)
+    return [cell for cell in entrants[0].episodes() if cell in shared and cell[0] not in excluded]
+
+
+def _check_finished(entrant: Entrant, missing: set[Cell], shared: int) -> None:
+    """Refuse a card that has not finished a cell that another has."""
+    if not missing:
+        return
+
+    window, seed = min(missing)
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    raise CardError(
+        f"{entrant.path}: unpaired: it has not finished window {window} seed {seed}{more}, which"
+        f" another card has; run them, or compare on the {shared} that all have with --common"
+    )
+
+
+def left_out(entrants: Sequence[Entrant]) -> dict[str, str]:
+    """Windows that all cards have finished and that stand in no figure over windows, and why."""
+    windows = dict.fromkeys(window for window, _ in entrants[0].episodes())
+    shared = list(windows)
+    for entrant in entrants:
+        finished = {window for window, _ in entrant.episodes()}
+        shared = [window for window in shared if window in finished]
+
+    covered = dict(zip(shared, spans(entrants[0], shared), strict=True))
+    return left_out_windows(covered, entrants[0].card.snapshot.days_a_year)
+
+
+def left_out_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+    """A line on cells that not all cards have finished, and one for each window that is left
+    out.
+    """
+    finished = [set(entrant.episodes()) for entrant in entrants]
+    shared = len(set.intersection(*finished))
+    lacking = len(set.union(*finished)) - shared
+    if lacking:
+        yield (
+            f"figures are of the {shared} (window, seed) that all have finished; {lacking} are"
+            " left out"
+        )
+    for window, reason in left_out(entrants).items():
+        yield f"window {window} is left out: {reason}"
+
+
+def chosen_metrics(entrants: Sequence[Entrant], wanted: Sequence[str]) -> list[str]:
+    """Return the metrics asked for, by default `total_return`; each must be on every card with one
+    formula.
+
+    Raises UsageError: a card does not have it; CardError: it was computed by different formulas.
+    """
+    names = list(dict.fromkeys(wanted)) or ["total_return"]
+    for name in names:
+        for entrant in entrants:
+            known = entrant.card.metrics
+            if name not in known:
+                hint = near_matches(name, known) or "; `ktdeval score RUN --metrics NAME` adds it"
+                raise UsageError(f"{entrant.path}: no metric {name!r} on this card{hint}")
+
+        formulas = {f"formulas of {name}": _formula_of(name)}
+        check_same(entrants, formulas, "score both runs with one version")
+
+    return names
+
+
+def _formula_of(metric: str) -> Callable[[Entrant], str]:
+    return lambda entrant: entrant.card.metrics[metric].formula
+
+
+def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
+    """First and last day that the episodes of each window really covered (a limit shortens
+    them).
+    """
+    covered = {
+        episode.window: (episode.first_day, episode.last_day) for episode in entrant.card.episodes
+    }
+    return [covered[window] for window in windows]
+
+
+def flag_notes(
+    entrants: Sequence[_Entry], are_sides_mixed: bool = True, but: Sequence[str] = _NO_CAUTION
+) -> Iterator[str]:
+    """Words of cards about themselves that a reader must know: synthetic prices, limited or
+    unfinished runs, windows on both sides of a cutoff where they are mixed.
+    """
+    flagged: dict[str, list[str]] = {}
+    for entrant in entrants:
+        for flag in entrant.card.labels:
+            if flag not in but:
+                flagged.setdefault(flag, []).append(entrant.label)
+
+    for flag, labels in flagged.items():
+        if len(labels) == len(entrants):
+            yield f"{flag}: every card"
+        else:
+            yield f"{flag}: {', '.join(dict.fromkeys(labels))}"
+
+    if are_sides_mixed:
+        yield from cutoff_notes(entrants)
+
+
+def notes_of_groups(notes: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Notes of groups of cards, by their names, each once; one that is not of all groups begins
+    with the names of its own.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, lines in notes.items():
+        for line in dict.fromkeys(lines):
+            groups.setdefault(line, []).append(name)
+
+    for line, names in groups.items():
+        yield line if len(names) == len(notes) else f"{', '.join(names)}: {line}"
+
+
+def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> list[Cell]:
+    """Cells whose windows lie wholly on one side (before, after) of the cutoff of every card that
+    records one.
+
+    Raises CardError: no card records one, or no window lies there.
+    """
+    recorded = [recorded_cutoff(entrant.card) for entrant in entrants]
+    blocks = [block for block in recorded if block is not None]
+    if not blocks:
+        raise CardError(
+            f"{entrants[0].path}: no card of its task records a cutoff; --side needs one (run with"
+            " --knowledge-cutoff)"
+        )
+
+    chosen = []
+    for cell in cells:
+        window, _ = cell
+        if all(window_side(block.windows[window]) == side for block in blocks):
+            chosen.append(cell)
+
+    if not chosen:
+        dates = ", ".join(dict.fromkeys(block.date for block in blocks))
+        raise CardError(
+            f"{entrants[0].path}: no window that all cards have lies wholly {side} the cutoff"
+            f" ({dates})"
+        )
+
+    return chosen
+
+
+def card_notes(entrants: Sequence[Entrant], metrics: Sequence[str] = ()) -> Iterator[str]:
+    """A line for each window that a card leaves out of its figures, and on those of these metrics
+    whose median is not over all episodes, then `flag_notes` of all but synthetic prices.
+    """
+    for entrant in entrants:
+        for window, reason in (entrant.card.left_out or {}).items():
+            yield f"{entrant.label}: window {window} is left out: {reason}"
+
+        partly: dict[str, list[str]] = {}
+        for name in metrics:
+            line = entrant.card.metrics.get(name)
+            if line and line.n and line.undefined:
+                reasons = "; ".join(line.undefined)
+                rest = f"{line.n} of {len(entrant.card.pooled)} episodes: {reasons}"
+                partly.setdefault(rest, []).append(name)
+
+        for rest, names in partly.items():
+            yield f"{entrant.label}: {', '.join(names)}: median over {rest}"
+
+    yield from flag_notes(entrants, but=(*_NO_CAUTION, "synthetic"))
+
+
+def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
+    """A line for each card whose figures rest on days that its model may know; those of other
+    models may not.
+    """
+    for entrant in entrants:
+        block = recorded_cutoff(entrant.card)
+        if block is not None and not {SEEN, SPANS}.isdisjoint(entrant.card.labels):
+            days = "are all of days before"
+            if SPANS in entrant.card.labels:
+                days = "pool days on both sides of"
+
+            windows = f"windows {window_words(entrant.card)} (see `ktdeval compare cutoff`)"
+            yield (
+                f"{entrant.label}: figures {days} the cutoff {block.date} of its training data:"
+                f" {windows}"
+            )
+
+
+def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
+    """Return the ledger of an episode as the card was made from it, or why there is none: bytes
+    that changed since are not used.
+    """
+    name = f"episodes/{episode}/ledger.parquet"
+    path = run_file(entrant.run_folder, name)
+    if not path.is_file():
+        return "no ledgers beside the card"
+    if file_sha256(path) != entrant.card.artefacts.get(name):
+        return f"{name} is not the ledger that the card was made from"
+
+    try:
+        return load_ledger(path)
+    except StoreError as error:
+        return str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyTable:
+    """Daily returns of several cards over the same days."""
+
+    returns: Values  #: [days, cards] simple returns of the NAV
+    days_a_year: int  #: the most of any window
+    #: coarsest `Ledger.return_resolution` of any episode: a smaller spread of returns is rounding
+    resolution: float
+
+
+def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> DailyTable | str:
+    """Daily returns of cards over the same days; or why there is no such table.
+
+    A return is the mean over seeds, and over windows that share the day: a day counts once however
+    many windows hold it, so that no day is evidence twice.
+    """
+    columns: list[dict[str, float]] = []
+    days_a_year = 0
+    resolution = 0.0
+
+    for entrant in entrants:
+        episodes = entrant.episodes()
+        by_day: dict[str, list[float]] = {}
+        for cell in cells:
+            ledger = recorded_ledger(entrant, episodes[cell].id)
+            if isinstance(ledger, str):
+                return f"{entrant.label}: {ledger}"
+            if (ledger.nav <= 0).any():
+                return f"{entrant.label}: a NAV is not positive"
+
+            days_a_year = max(days_a_year, ledger.days_a_year)
+            resolution = max(resolution, ledger.return_resolution)
+            for day, value in zip(ledger.days, ledger.returns, strict=True):
+                by_day.setdefault(str(day), []).append(float(value))
+
+        columns.append({day: float(np.mean(values)) for day, values in sorted(by_day.items())})
+        if list(columns[-1]) != list(columns[0]):
+            return (
+                f"{entrant.label}: its ledgers cover other days than those of {entrants[0].label}"
+            )
+
+    returns = np.array([list(column.values()) for column in columns]).T
+    return DailyTable(returns, days_a_year, resolution)

@@ -1,0 +1,341 @@
+"""Reports of `compare`, `compare masks` and `compare cutoff` as tables of aligned plain text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ktdeval_compare.cutoff import CutoffReport
+from ktdeval_compare.effects import EffectsReport, LadderRow
+from ktdeval_compare.episode_distance import WORDS
+from ktdeval_compare.results import BestSet, CompareReport, DailyTest, PairTest
+from ktdeval_compare.scores import ScoreReport
+from ktdeval_compare.table_columns import (
+    COUNT,
+    UNDEFINED,
+    UNIT,
+    VERDICT,
+    Column,
+    Part,
+    both,
+    figure,
+    figure_of,
+    grid,
+    interval,
+    interval_head,
+    p_of,
+    p_value,
+    plain,
+    text,
+    unless_alone,
+)
+from ktdeval_compare.variance import IdenticalRuns, ShareRow, VarianceReport
+
+
+def _note_parts(notes: Sequence[str]) -> Iterator[Part]:
+    if notes:
+        yield ""
+        yield "Notes"
+        yield from (f"  {note}" for note in notes)
+
+
+# ---- compare
+
+
+def compare_parts(report: CompareReport) -> Iterator[Part]:
+    """Parts of the report of `compare`."""
+    pair = "(window, seed) pairs"
+    if report.unit == "window":
+        pair = "windows, each the median over its seeds"
+
+    yield f"Paired differences, first - second, over {pair}"
+    yield grid(
+        unless_alone(report.tests, "task"),
+        text("task"),
+        text("metric"),
+        text("first"),
+        text("second"),
+        COUNT,
+        Column("shift", lambda row: figure(row.shift.value, row.unit)),
+        UNIT,
+        Column(interval_head(report.alpha), _shift_interval),
+        Column("effect", _effect_size),
+        p_of("p"),
+        Column("flip p", lambda row: p_value(row.sign_flip.p)),
+        p_of("Holm p", "p_holm"),
+        p_of("BH p", "p_benjamini_hochberg"),
+        VERDICT,
+    )
+    yield (
+        "  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips;"
+        " verdict: by Holm p"
+    )
+    yield ""
+    yield "Daily returns (mean over seeds): difference of annualised Sharpe ratios"
+    yield from _daily_parts(unless_alone(report.daily, "task"), report.alpha)
+    yield ""
+    yield (
+        "Tied with the best by mean daily return (model confidence set,"
+        f" {100 * (1 - report.alpha):g} %)"
+    )
+    for row in unless_alone(report.best, "task"):
+        yield f"  {_where(row)}{_tied(row)}"
+
+    yield from _note_parts(report.notes)
+
+
+def _shift_interval(row: PairTest) -> str:
+    return both(row.shift.low, row.shift.high, row.unit)
+
+
+def _effect_size(row: PairTest) -> str:
+    return UNDEFINED if row.rank_biserial is None else f"{row.rank_biserial:+z.2f}"
+
+
+def _daily_parts(rows: Sequence[DailyTest], alpha: float) -> Iterator[Part]:
+    tested = [row for row in rows if row.value is not None]
+    if tested:
+        yield grid(
+            tested,
+            text("task"),
+            text("first"),
+            text("second"),
+            text("days", "n", is_left=False),
+            figure_of("difference", unit="ratio"),
+            interval(alpha, unit="ratio"),
+            p_of("p"),
+            p_of("Holm p", "p_holm"),
+            VERDICT,
+        )
+
+    for row in rows:
+        if row.value is None:
+            yield f"  {_where(row)}{row.first}, {row.second}: not tested: {row.reason}"
+
+
+def _tied(row: BestSet) -> str:
+    if row.tied_with_best:
+        return ", ".join(row.tied_with_best)
+    return f"not tested: {row.reason}"
+
+
+def _where(row: DailyTest | BestSet) -> str:
+    return f"{row.task}: " if row.task else ""
+
+
+def score_parts(report: ScoreReport) -> Iterator[Part]:
+    """Parts of the report of `compare` on cards of scoring tasks."""
+    yield "Scores of each card"
+    for task, rows in itertools.groupby(report.scores, key=lambda row: row.task):
+        yield f"  {task}"
+        yield grid(
+            rows,
+            text("score"),
+            text("card"),
+            plain("value", "value"),
+            UNIT,
+            interval(0.05, is_signed=False),
+            plain("baseline", "baseline"),
+            COUNT,
+            indent="    ",
+        )
+
+    yield ""
+    yield "Differences, first - second, paired by sample"
+    if report.tests:
+        yield grid(
+            report.tests,
+            text("task"),
+            text("score"),
+            text("first"),
+            text("second"),
+            COUNT,
+            text("differing", is_left=False),
+            figure_of("difference"),
+            UNIT,
+            interval(report.alpha),
+            p_of("p"),
+            p_of("Holm p", "p_holm"),
+            VERDICT,
+        )
+
+    yield (
+        "  interval: t over samples; p: sign flips of the samples' differences; verdict: by Holm p"
+    )
+    yield from _note_parts(report.notes)
+
+
+# ---- compare --factor
+
+
+def variance_parts(report: VarianceReport) -> Iterator[Part]:
+    """Parts of the report of `compare --factor`."""
+    sizes = " × ".join(
+        f"{count} {factor}s" for count, factor in zip(report.levels, report.factors, strict=True)
+    )
+    each = "one run each" if report.replicates == 1 else f"{report.replicates} runs each"
+    yield f"Shares of the variance of {report.metric}: {sizes}, {each}"
+    columns = _share_columns(report)
+    yield grid(unless_alone(report.shares, "asset"), *columns)
+    yield (
+        "  share: of the sum of squares of these runs; component: of the variance among other such"
+        " levels, with its interval"
+    )
+    yield (
+        "  p: permutations within each combination of the other factors (interactions: F); Holm p:"
+        " over assets; verdict: by it"
+    )
+
+    if report.without:
+        first = report.factors[0]
+        of_first = [row for row in report.without if row.source == first]
+        yield ""
+        yield f"Share of the {first} without each {first}"
+        yield grid(unless_alone(of_first, "asset"), text("without"), *columns)
+
+    yield ""
+    yield f"Identical runs ({report.compared})"
+    for row in report.identical:
+        yield f"  {_identical(row)}"
+    if not report.identical:
+        yield "  none"
+
+    yield from _note_parts([*report.source, *report.notes])
+
+
+def _share_columns(report: VarianceReport) -> list[Column[ShareRow]]:
+    fitted: list[Column[Any]] = []
+    # Without replicates no mixed model can tell interaction and chance apart.
+    if report.replicates > 1:
+        fitted.append(plain("REML", "reml"))
+
+    return [
+        text("asset"),
+        text("source"),
+        text("df", is_left=False),
+        plain("share", "share"),
+        plain("component", "component"),
+        interval(report.alpha, is_signed=False),
+        *fitted,
+        p_of("p"),
+        p_of("Holm p", "p_holm"),
+        p_of("F p", "p_f"),
+        text("verdict"),
+    ]
+
+
+def _identical(row: IdenticalRuns) -> str:
+    """Name identical runs by their agent, or by agents and models where they are of several."""
+    agents = {run[0] for run in row.runs}
+    if len(agents) == 1:
+        whose = row.runs[0][0]
+        names = [" × ".join(run[1:]) for run in row.runs]
+    else:
+        whose = "across agents"
+        names = [" × ".join(run) for run in row.runs]
+
+    line = f"{whose}: {len(row.runs)} runs ({', '.join(names)})"
+    places = ", ".join(filter(None, row.places))
+    if places:
+        line += f" on {places}"
+    if row.is_flat:
+        line += "; never moved"
+    return line
+
+
+# ---- effects
+
+
+def effects_parts(report: EffectsReport) -> Iterator[Part]:
+    """Parts of the report of `compare masks`."""
+    if report.effects:
+        yield "Effects of the mask: mean over windows, paired within window and seed"
+        yield grid(
+            unless_alone(report.effects, "agent", report.ladder),
+            text("agent"),
+            text("metric"),
+            text("mode"),
+            Column("effect", lambda row: str(WORDS["effects"][row.effect]), is_left=True),
+            COUNT,
+            figure_of("mean"),
+            UNIT,
+            interval(report.alpha),
+            p_of("p"),
+            p_of("Holm p", "p_holm"),
+            VERDICT,
+        )
+        yield ""
+
+    if report.ladder:
+        yield (
+            "Information ladder: contributions averaged over the orders in which information can be"
+            " given; they add up"
+        )
+        ladder = unless_alone(report.ladder, "agent", report.effects)
+        for _, rungs in itertools.groupby(ladder, key=lambda row: (row.agent, row.over)):
+            yield from _ladder_parts(list(rungs), report.alpha)
+        yield ""
+
+    yield "Notes"
+    yield (
+        "  interaction: how much more the stock is worth when the date is in sight too; stock +"
+        " date = memory premium"
+    )
+    yield (
+        "  data: the table of prices and factors of fixed_candidate; tools: the research tools of"
+        " open_research"
+    )
+    yield from (f"  {note}" for note in report.notes)
+
+
+def _ladder_parts(rungs: Sequence[LadderRow], alpha: float) -> Iterator[Part]:
+    first = rungs[0]
+    agent = f"{first.agent}, " if first.agent else ""
+    yield f"  {agent}{first.over}: from {first.start} to {first.end}"
+    yield grid(
+        rungs,
+        text("metric"),
+        text("contribution of", "piece"),
+        COUNT,
+        figure_of("mean"),
+        UNIT,
+        interval(alpha),
+        indent="    ",
+    )
+
+
+# ---- cutoff
+
+
+def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
+    """Parts of the report of `compare cutoff`."""
+    yield (
+        "Means a year, in %, before and after the end of the model's training data; decay: before"
+        " less after"
+    )
+    rows = [row for row in report.cards if row.figure]
+    if rows:
+        yield grid(
+            rows,
+            text("card"),
+            text("cutoff"),
+            text("of", "confidence"),
+            text("figure"),
+            text("before", "days_before", is_left=False),
+            text("across", "days_across", is_left=False),
+            text("after", "days_after", is_left=False),
+            figure_of("mean before", "mean_before"),
+            figure_of("mean after", "mean_after"),
+            figure_of("decay"),
+            interval(report.alpha),
+        )
+
+    yield "  before, across, after: days; a day across the cutoff stands in neither mean"
+    notes = []
+    for row in report.cards:
+        if row.reason:
+            notes.append(f"{row.card}: {row.figure or 'cutoff'}: {row.reason}")
+
+    sources = [f"{row.model}: {row.source}" for row in rows if row.source]
+    yield from _note_parts(list(dict.fromkeys([*notes, *sources, *report.notes])))

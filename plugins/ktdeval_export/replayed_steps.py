@@ -1,0 +1,263 @@
+"""Steps of runs, executed once more on the recorded replies.
+
+What a model was sent is not taken from the transcript: task, agent, tools and mask make it again,
+from data of the step's day. A transcript that says something else is a finding of the audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from ktdeval.cards import value_difference
+from ktdeval.errors import KtdevalError
+from ktdeval.harness import Model, ModelRequest, Reply, TranscriptEntry
+from ktdeval.market import MarketSnapshot
+from ktdeval.masking import Lens
+from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.runner import (
+    EpisodeFactory,
+    JournalEntry,
+    RecordedModel,
+    RunFolder,
+    check_ran,
+    open_recorded_snapshot,
+    open_run,
+    retrace_episode,
+    target_task_of,
+)
+from ktdeval.task_api import AnswerRecord, EpisodeSpec, SampleSet, is_scoring
+from ktdeval.trading import Ledger, StepRecord
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_export.conversations import Conversation, ModelCall, conversations_of
+
+
+class Listener:
+    """Model that gives recorded replies, and keeps each request that it was sent."""
+
+    def __init__(self, recorded: RecordedModel) -> None:
+        self._recorded = recorded
+        self.traits = recorded.traits  #: its predictions and vectors
+        self._calls: list[ModelCall] = []
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Return the next recorded reply; errors as of `RecordedModel`."""
+        reply = self._recorded.reply(request)
+        self._calls.append(ModelCall(request, reply))
+        return reply
+
+    def take(self) -> tuple[ModelCall, ...]:
+        """Return the calls since the last time, and forget them."""
+        calls = tuple(self._calls)
+        self._calls.clear()
+        return calls
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """One step of an episode, or one sample of a question task."""
+
+    spec: EpisodeSpec
+    where: str  #: run, episode and step, in words
+    number: int  #: of the step, from 0
+    record: StepRecord | AnswerRecord
+    calls: tuple[ModelCall, ...]
+    lens: Lens
+    #: texts of the question as its task words it; empty for a trading step
+    question: Sequence[str] = ()
+    #: first field of the records that the replies do not give; empty if they give all of them
+    difference: str = ""
+
+    @cached_property
+    def conversations(self) -> Sequence[Conversation]:
+        """Conversations of the step."""
+        return conversations_of(self.calls)
+
+    @property
+    def decided_on(self) -> str:
+        """Return the day whose close the step knows, ISO; empty for a question task."""
+        return self.record.decided_on if isinstance(self.record, StepRecord) else ""
+
+    @property
+    def facts(self) -> Mapping[str, JsonValue]:
+        """Return the gold answer and strata of a question; empty for a trading step."""
+        return self.record.facts if isinstance(self.record, AnswerRecord) else {}
+
+
+@dataclass(frozen=True)
+class TracedEpisode:
+    """A finished episode."""
+
+    spec: EpisodeSpec
+    task: Any
+    where: str  #: run and episode, in words
+    trace: Callable[[], Sequence[TracedStep]]  #: executes its steps once more
+    ledger: Ledger | None  #: None for a question task
+    market: MarketSnapshot | None  #: None if the task asks about no market
+    registration: str | None  #: of the run with a leaderboard; None without one
+
+    @cached_property
+    def steps(self) -> Sequence[TracedStep]:
+        """Steps, up to the first one that the recorded replies do not give."""
+        return self.trace()
+
+
+def traced_episodes(
+    path: Path, plugins: Plugins, changes: Mapping[str, Any], notes: list[str]
+) -> Iterator[TracedEpisode]:
+    """Yield the finished episodes of a run folder in the order of its plan; `changes` as of
+    `verify_card`. A line is added to `notes` for each other one.
+
+    Raises StoreError: there is no run, or an installed task is another than the one that ran;
+    DataError: the market can't be opened, without which nothing can be audited.
+    """
+    folder = open_run(path, plugins)
+    market = None
+    if folder.manifest.snapshot:
+        market = open_recorded_snapshot(folder, plugins, changes)
+
+    tasks: dict[str, Any] = {}
+    for spec in folder.manifest.specs:
+        if not folder.is_complete(spec):
+            notes.append(f"{path}: {spec.label} is unfinished and left out")
+            continue
+
+        if spec.task not in tasks:
+            tasks[spec.task] = plugins.make_task(spec.task, changes.get("items"))
+            check_ran(folder, tasks[spec.task], plugins, spec)
+
+        reader = _EpisodeReader(folder, plugins, tasks[spec.task], market)
+        yield reader.read(spec)
+
+
+@dataclass(frozen=True)
+class _EpisodeReader:
+    """Reads the episodes of one task of a run."""
+
+    folder: RunFolder
+    plugins: Plugins
+    task: Any
+    market: MarketSnapshot | None
+
+    def read(self, spec: EpisodeSpec) -> TracedEpisode:
+        """Read an episode. Raises StoreError: its files can't be read."""
+        ledger = None
+        records: Sequence[StepRecord | AnswerRecord]
+        if is_scoring(self.task):
+            records = self.folder.load_answers(spec)
+        else:
+            ledger = self.folder.load_ledger(spec)
+            records = ledger.steps
+
+        where = f"{self.folder.path}: {spec.label} ({spec.id[:8]})"
+        return TracedEpisode(
+            spec=spec,
+            task=self.task,
+            where=where,
+            trace=lambda: list(self._steps(spec, records, where)),
+            ledger=ledger,
+            market=self.market if spec.snapshot else None,
+            registration=self.folder.manifest.registration,
+        )
+
+    def _steps(
+        self, spec: EpisodeSpec, records: Sequence[StepRecord | AnswerRecord], where: str
+    ) -> Iterator[TracedStep]:
+        """Yield the steps up to the first one that the replies do not give, that one included."""
+        transcript = self.folder.load_transcript(spec)
+        listeners: list[Listener] = []
+
+        def listening(model: Model) -> Any:
+            listeners.append(Listener(cast(RecordedModel, model)))
+            return factory.open(spec, listeners[0])
+
+        factory = EpisodeFactory({spec.task: self.task}, self.plugins, self.market)
+        asked = _EpisodeQuestions(spec, self.task, self.plugins, self.market)
+        retraced = retrace_episode(transcript, listening)
+        whole = _count_difference(records, transcript)
+
+        for number, record in enumerate(records):
+            difference = whole
+            if not difference:
+                try:
+                    # an agent may raise anything at wrong replies
+                    entry = call_foreign(next, "can't be retraced", retraced, None)
+                    difference = _difference(entry, record, transcript[number])
+                except KtdevalError as error:
+                    difference = f"can't be executed again: {error}"
+
+            calls = listeners[0].take() if listeners else ()
+            yield TracedStep(
+                spec=spec,
+                where=f"{where}, step {number}",
+                number=number,
+                record=record,
+                calls=calls,
+                lens=asked.lens(number),
+                question=asked.question(number),
+                difference=difference,
+            )
+            if difference:
+                return
+
+
+class _EpisodeQuestions:
+    """Masks and questions of an episode: one mask for all steps of a trading task, one for each
+    question.
+    """
+
+    def __init__(
+        self, spec: EpisodeSpec, task: Any, plugins: Plugins, market: MarketSnapshot | None
+    ) -> None:
+        self._samples: SampleSet | None = None
+        self._lens: Lens | None = None
+        if is_scoring(task):
+            needed = market if spec.snapshot else None
+            self._samples = task.samples(spec, needed, target_task_of(task, plugins))
+        else:
+            self._lens = task.scene(spec, market).lens
+
+    def lens(self, number: int) -> Lens:
+        """Return the mask of a step."""
+        if self._lens is not None:
+            return self._lens
+        assert self._samples is not None  # of a task without a scene
+        return self._samples.sample(number).lens
+
+    def question(self, number: int) -> tuple[str, ...]:
+        """Return the texts of a question; none for a trading step."""
+        if self._samples is None:
+            return ()
+        sample = self._samples.sample(number)
+        return (sample.system, sample.user)
+
+
+def _count_difference(records: Sequence[object], transcript: Sequence[object]) -> str:
+    if len(records) == len(transcript):
+        return ""
+    return f"{len(records)} steps are recorded, {len(transcript)} are in the transcript"
+
+
+def _difference(
+    entry: JournalEntry[Any] | None, record: StepRecord | AnswerRecord, said: TranscriptEntry
+) -> str:
+    """Return the first field that the replies do not give; empty if they give all of them. Values
+    are not quoted: they may be what must not be shown.
+    """
+    if entry is None:
+        return "the window has no such day"
+
+    recomputed = entry.transcript
+    difference = value_difference(said, recomputed)
+    if difference:
+        return f"the replies do not give {difference.partition(':')[0]} of the transcript"
+
+    difference = value_difference(record, entry.step)
+    if difference:
+        return f"the replies do not give {difference.partition(':')[0]} of the records"
+
+    return ""

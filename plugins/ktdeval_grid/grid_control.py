@@ -1,0 +1,194 @@
+"""Control of a grid while it runs: pause, concurrency, dropped models, units to try again.
+
+`control.json` in the grid's store has the whole state; `ktdeval grid ctl` replaces it, and workers
+read it every second. What a command does to the state is a pure function, `apply`. Each state is
+also kept under `controls/`, by number: whoever creates number n has seen number n - 1, so that no
+command of two at once is lost.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from ktdeval.errors import StoreError
+from ktdeval.stores import MissingKey, Store
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+
+CONTROL = "control.json"  #: key in the store of a grid
+_CONTROLS = "controls"
+
+Episodes = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class MalformedControl(StoreError):
+    """A file of a grid's control can't be read."""
+
+
+class Control(Value):
+    """Wishes of those who watch a grid. The default is that of a grid without the file."""
+
+    paused: bool = False  #: workers finish the steps under way, and begin no other
+    #: episodes at once over the whole grid; null: as planned
+    concurrency: Episodes | None = None
+    dropped: tuple[str, ...] = ()  #: models, by name or label, whose units are not begun any more
+    #: by unit, how often it was asked to be tried again
+    requeued: dict[str, int] = msgspec.field(default_factory=dict)
+    serial: Annotated[int, msgspec.Meta(ge=0)] = 0  #: number of commands so far
+
+    def drops(self, *names: str) -> bool:
+        """Whether a model that has these names is dropped."""
+        return any(name in self.dropped for name in names)
+
+    def may_try(self, unit: str, requeued_before: int) -> bool:
+        """Whether a unit that failed is to be tried again. `requeued_before`: how often it had been
+        requeued when it was tried, which its record of the failure has.
+        """
+        return self.requeued.get(unit, 0) > requeued_before
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Stop after the steps that are under way."""
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on after a pause."""
+
+
+@dataclass(frozen=True)
+class SetConcurrency:
+    """Run so many episodes at once, over the whole grid."""
+
+    episodes: int
+
+
+@dataclass(frozen=True)
+class DropModel:
+    """Begin no further unit of a model; those of its units that are done stay."""
+
+    model: str
+
+
+@dataclass(frozen=True)
+class RestoreModel:
+    """Take a dropped model up again."""
+
+    model: str
+
+
+@dataclass(frozen=True)
+class RequeueUnits:
+    """Try units again that failed."""
+
+    units: tuple[str, ...]
+
+
+Change = Pause | Resume | SetConcurrency | DropModel | RestoreModel | RequeueUnits
+
+
+def apply(control: Control, change: Change) -> Control:
+    """Return the control after a change."""
+    match change:
+        case Pause():
+            return msgspec.structs.replace(control, paused=True)
+        case Resume():
+            return msgspec.structs.replace(control, paused=False)
+        case SetConcurrency(episodes):
+            return msgspec.structs.replace(control, concurrency=episodes)
+        case DropModel(model):
+            dropped = tuple(dict.fromkeys([*control.dropped, model]))
+            return msgspec.structs.replace(control, dropped=dropped)
+        case RestoreModel(model):
+            dropped = tuple(name for name in control.dropped if name != model)
+            return msgspec.structs.replace(control, dropped=dropped)
+        case RequeueUnits(units):
+            requeued = dict(control.requeued)
+            for unit in units:
+                requeued[unit] = requeued.get(unit, 0) + 1
+            return msgspec.structs.replace(control, requeued=requeued)
+
+
+def read_control(store: Store) -> Control:
+    """Return the control of a grid. Raises MalformedControl, with file and field."""
+    return _read_control(store, CONTROL) or Control()
+
+
+class SeenControl(Value):
+    """Control of a grid as an observer has it."""
+
+    control: Control = Control()
+    #: one line, where `control.json` can't be read and `control` is the state before; else empty
+    warning: str = ""
+
+
+def control_in_force(store: Store, before: Control | None = None) -> SeenControl:
+    """Return the control of a grid. Where a hand has written a malformed file, it is the state
+    `before`, or without one that of the last command. Raises StoreError: the store fails.
+    """
+    try:
+        return SeenControl(control=read_control(store))
+    except MalformedControl as problem:
+        kept = before or _last_commanded(store)
+        return SeenControl(control=kept, warning=f"{problem}; until then the state before it stays")
+
+
+def _last_commanded(store: Store) -> Control:
+    """Return the state after the last command; without one, that of a grid without the file."""
+    for key in sorted((stat.key for stat in store.list(_CONTROLS)), reverse=True):
+        with suppress(MalformedControl):
+            return _read_control(store, key) or Control()
+
+    return Control()
+
+
+def change_control(store: Store, change: Change) -> Control:
+    """Change the control of a grid, and return the new one. Raises MalformedControl: it would
+    replace what a hand has written and nobody can read.
+    """
+    before = read_control(store)
+    while True:
+        after = msgspec.structs.replace(apply(before, change), serial=before.serial + 1)
+        if store.create(_numbered(after.serial), _encoded_control(after)):
+            break
+
+        # another command came first
+        before = _read_control(store, _numbered(after.serial)) or before
+
+    _publish(store, after)
+    return after
+
+
+def _publish(store: Store, control: Control) -> None:
+    """Replace `control.json`; if another command has come since, by that one's state, in case that
+    its writer was faster.
+    """
+    latest: Control | None = control
+    while latest is not None:
+        control = latest
+        store.replace(CONTROL, _encoded_control(control))
+        latest = _read_control(store, _numbered(control.serial + 1))
+
+
+def _read_control(store: Store, key: str) -> Control | None:
+    try:
+        data = store.read(key)
+    except MissingKey:
+        return None
+
+    try:
+        return decode_json(data, Control, f"{store.place}: {key}")
+    except StoreError as problem:
+        raise MalformedControl(f"{problem}; fix it, or delete it") from problem
+
+
+def _numbered(serial: int) -> str:
+    return f"{_CONTROLS}/{serial:06}.json"
+
+
+def _encoded_control(control: Control) -> bytes:
+    return (encode_canonical(control) + "\n").encode()

@@ -1,0 +1,168 @@
+"""What is made of the gathered runs at the end of a grid: which tables and reports its cards give.
+
+Commands of other plugins are found in the registry and called with words, as a user would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ktdeval.cards import ScoringCard, TradingCard
+from ktdeval.errors import ConfigError, KtdevalError
+from ktdeval.registry.loading import Plugins, hints
+from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
+
+OUTPUTS = Path(__file__).with_name("outputs.yaml")
+
+
+class Conditions(Value):
+    """When an output can be made of some cards."""
+
+    families: tuple[str, ...] = ()  #: of tasks; none: any
+    kinds: tuple[str, ...] = ("trading",)  #: of cards; one of them must be there
+    #: numbers of systems, tasks, masks and modes
+    least: dict[str, int] = msgspec.field(default_factory=dict)
+    most: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def hold(self, facts: CardFacts) -> bool:
+        """Whether they hold of some cards."""
+        if self.families and not facts.families <= set(self.families):
+            return False
+        if not facts.kinds & set(self.kinds):
+            return False
+
+        counts = facts.counts
+        is_enough = all(counts[name] >= number for name, number in self.least.items())
+        is_few = all(counts[name] <= number for name, number in self.most.items())
+        return is_enough and is_few
+
+
+class ReportSpec(Conditions, kw_only=True):
+    """A report that several cards give."""
+
+    title: str
+    words: tuple[str, ...]  #: of the command
+
+
+class OutputSpecs(Value):
+    """Content of `outputs.yaml`."""
+
+    tables: dict[str, Conditions]
+    reports: dict[str, ReportSpec]
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What decides which outputs some cards give."""
+
+    families: frozenset[str]
+    kinds: frozenset[str]
+    counts: Mapping[str, int]  #: systems, tasks, masks, modes
+
+    @classmethod
+    def of(cls, cards: Sequence[TradingCard | ScoringCard], systems: int) -> CardFacts:
+        """Return the facts of cards."""
+        tasks = {card.task.name for card in cards}
+        masks = {card.task.config.get("mask") for card in cards} - {None}
+        modes = {card.task.config.get("mode") for card in cards} - {None}
+        families = {str(card.task.config.get("family")) for card in cards}
+        counts = {
+            "systems": systems,
+            "tasks": len(tasks),
+            "masks": len(masks),
+            "modes": len(modes),
+        }
+        return cls(frozenset(families), frozenset(card.kind for card in cards), counts)
+
+
+@dataclass(frozen=True)
+class CardsOutput:
+    """A table or a report: its texts by form, or why there is none."""
+
+    name: str
+    title: str
+    texts: Mapping[str, str]  #: by ending: txt, md, csv, json
+    notes: tuple[str, ...] = ()  #: what the command warned of
+    problem: str = ""  #: why it could not be made; empty where it was
+
+
+def output_specs() -> OutputSpecs:
+    """Return what can be made."""
+    return from_plain(load_yaml(OUTPUTS), OutputSpecs, str(OUTPUTS), ConfigError)
+
+
+def make_outputs(
+    cards: Sequence[Path], facts: CardFacts, tables: Sequence[str] | None, plugins: Plugins
+) -> Iterator[CardsOutput]:
+    """Yield the tables that a plan names, or that cards give, then the reports."""
+    specs = output_specs()
+    if tables is None:
+        tables = [name for name, conditions in specs.tables.items() if conditions.hold(facts)]
+
+    paths = [str(card) for card in cards]
+    for name in tables:
+        words = {
+            form: ["table", *paths, "--like", name, "--format", spelled]
+            for form, spelled in (("txt", "text"), ("md", "markdown"), ("csv", "csv"))
+        }
+        yield _made(name, "", words, plugins)
+
+    for name, report in specs.reports.items():
+        if report.hold(facts):
+            text = [*report.words, *paths]
+            yield _made(name, report.title, {"txt": text, "json": [*text, "--json"]}, plugins)
+
+
+def _made(
+    name: str, title: str, words: Mapping[str, Sequence[str]], plugins: Plugins
+) -> CardsOutput:
+    texts: dict[str, str] = {}
+    notes: dict[str, None] = {}
+    for form, line in words.items():
+        try:
+            called = call_command(line, plugins)
+        except (KtdevalError, click.ClickException) as error:
+            message = error.format_message() if isinstance(error, click.ClickException) else error
+            return CardsOutput(name, title, {}, problem=" ".join(str(message).split()))
+
+        texts[form] = called.text
+        notes |= dict.fromkeys(called.notes)
+
+    return CardsOutput(name, title, texts, tuple(notes))
+
+
+@dataclass(frozen=True)
+class CommandOutput:
+    """What a command printed."""
+
+    text: str
+    notes: tuple[str, ...]  #: lines on stderr
+
+
+def call_command(words: Sequence[str], plugins: Plugins) -> CommandOutput:
+    """Call a command of any plugin in this process; only its main thread may.
+
+    Raises what the command raises: KtdevalError, click.ClickException.
+    """
+    first, *rest = words
+    name = first
+    if first in hints()["shared_groups"]:
+        member, *rest = rest
+        name = f"{first} {member}"
+
+    command: Any = plugins.make("commands", name)
+    out = io.StringIO()
+    err = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        command.main(rest, prog_name=f"ktdeval {name}", standalone_mode=False)
+
+    return CommandOutput(out.getvalue(), tuple(err.getvalue().splitlines()))

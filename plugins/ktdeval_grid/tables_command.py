@@ -1,0 +1,29 @@
+"""`ktdeval grid tables`: what is made at the end of a grid, now and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ktdeval.cli import FilePath, example, open_plugins
+from ktdeval.values.fields import shown_path
+from ktdeval_grid.final_outputs import make_ending
+from ktdeval_grid.layout import open_place
+from ktdeval_grid.status import look, reader_of
+
+
+@example("ktdeval grid tables lab")
+@click.command()
+@click.argument("folder", type=FilePath(), metavar="DIR")
+def tables(folder: Path) -> None:
+    """Make tables and pages of what is finished, as the end of a grid does."""
+    place = open_place(folder)
+    found, now = look(reader_of(place.store))
+    ending = make_ending(place.root, found.record, now, open_plugins(found.record.plan.plugin))
+    for path in ending.tables:
+        click.echo(f"table   {shown_path(path)}")
+
+    click.echo(f"site    {shown_path(ending.index)}")
+    for problem in ending.problems:
+        click.echo(f"not made: {problem}", err=True)

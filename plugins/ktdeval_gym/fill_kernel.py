@@ -1,0 +1,396 @@
+"""Settle one asset's decisions of N accounts at once, to the same minor unit as the executor.
+
+Arrays are of 64-bit integers. Products that need more bits are divided exactly: a floating-point
+quotient is off by little, and the remainder, computed modulo 2^64, says by how much. Days that are
+rare (a factor change of a held asset, a margin call, an order that cash cuts) are settled by
+`ktdeval.trading.settle` itself, one account at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.market import FloatArray
+from ktdeval.trading import Account, Duty, Order, Position, Side, settle
+from ktdeval_gym.simulation import AssetMarket
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+_Product = tuple[IntArray, IntArray | int]
+
+PPB = 10**9  #: parts in a weight of 1
+RATE_SCALE = 10**10  #: parts in a rate of 1
+HALF_RATE = RATE_SCALE // 2
+_ROUNDED = 1 - 1e-6  # as in ktdeval.harness.stance_form, against which the tests hold it
+_LARGEST_DIVISOR = 1 << 60
+_LARGEST = 1 << 62  # 64-bit integer with room for a sign and a sum
+
+
+def floor_ratio(products: Sequence[_Product], divisor: IntArray | int, extra: int = 0) -> IntArray:
+    """Return floor((sum of products + extra) / divisor), [N], exactly.
+
+    The sum may need up to 110 bits, and its floor 62; the divisor is between 1 and 2^60.
+    """
+    estimate: FloatArray = np.zeros(len(products[0][0]))
+    exact: IntArray = np.full(len(estimate), extra, dtype=np.int64)
+    with np.errstate(over="ignore"):
+        for factor, other in products:
+            estimate = estimate + factor.astype(np.float64) * other
+            exact = exact + factor * other  # modulo 2^64
+
+        quotient: IntArray = np.floor(estimate / divisor).astype(np.int64)
+        remainder: IntArray = exact - quotient * divisor
+
+    return np.asarray(quotient + remainder // divisor, dtype=np.int64)
+
+
+def ceil_ratio(products: Sequence[_Product], divisor: IntArray | int) -> IntArray:
+    """Return the sum of products over the divisor, rounded up, [N]; as `floor_ratio`."""
+    return -floor_ratio([(-factor, other) for factor, other in products], divisor)
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """Accounts in one asset, [N] each. Nothing is locked at a close that could matter at the next
+    open: shares unlock overnight.
+    """
+
+    cash: IntArray  #: minor units
+    held: IntArray  #: steps, below 0 a short
+    nav: IntArray  #: at the last close, minor units
+
+
+@dataclass(frozen=True)
+class Orders:
+    """At most one order of each account, [N] each."""
+
+    given: BoolArray  #: whether there is one
+    buys: BoolArray
+    weight: FloatArray  #: target
+
+
+class Kernel:
+    """Settles decisions on a market's asset."""
+
+    def __init__(self, market: AssetMarket) -> None:
+        tape = market.tape
+        asset = market.asset
+        self.settled_one_by_one = 0  #: steps of one account that the executor itself has settled
+        self._market = market
+        self._rules = tape.rules
+        self._terms = tape.rules.terms[asset]  #: without duties, which are those of a day
+        self._opens = np.ascontiguousarray(tape.open_ticks[:, asset])
+        self._closes = np.ascontiguousarray(tape.close_ticks[:, asset])
+        self._tradable = tape.tradable[:, asset]
+        self._member = tape.member[:, asset]
+        self._limit_up = tape.limit_up[:, asset]
+        self._limit_down = tape.limit_down[:, asset]
+        self._has_event = np.zeros(len(self._opens), dtype=np.bool_)
+        for row, changed in tape.events.items():
+            self._has_event[row] = asset in changed
+
+        fees = tape.rules.venues[asset].fees
+        self._fee_rate = max(fees.buy_bps, fees.sell_bps) / 1e4
+        self._steps_per_unit = 1
+        if self._terms.commission is not None:
+            self._steps_per_unit = self._terms.commission.steps
+
+        on_days = [tape.rules_on(row).terms[asset].duties for row in range(len(self._opens))]
+        self._sell_duties = _by_day([duties.sell for duties in on_days if duties])
+        self._buy_duties = _by_day([duties.buy for duties in on_days if duties])
+
+        # weight * NAV * unit / (PPB * price), with what unit and PPB share left out
+        shared = math.gcd(self._terms.unit, PPB)
+        self._unit_part = self._terms.unit // shared
+        self._ppb_part = PPB // shared
+        self._most_nav = _LARGEST // self._unit_part
+        self.is_native = max(self._divisors()) < _LARGEST_DIVISOR
+
+    def _divisors(self) -> tuple[int, ...]:
+        """Return the largest divisors of a settlement."""
+        highest = int(max(self._opens.max(), self._closes.max(), 1))
+        return (
+            self._ppb_part * highest,
+            self._terms.unit,
+            RATE_SCALE * self._steps_per_unit,
+            2 * self._rules.days_a_year * RATE_SCALE,
+        )
+
+    # ---- decisions
+
+    def orders(self, actions: IntArray, accounts: Accounts) -> Orders:
+        """Return the orders that decisions come to; `actions`: indices into `DECISIONS`, [N]."""
+        rule = self._market.rule
+        now = np.sign(accounts.held)
+        flat_or_kept = now if rule.hold == "keep" else np.zeros_like(now)
+        sold = np.full_like(now, -1 if rule.shorts else 0)
+        if rule.sell_closes:
+            sold = np.where(now > 0, 0, sold)
+        wanted = np.choose(actions, [sold, flat_or_kept, np.ones_like(now)])
+
+        is_positive = accounts.nav > 0
+        divisor = np.where(is_positive, accounts.nav, 1)
+        exposure = np.where(is_positive, np.abs(accounts.nav - accounts.cash) / divisor, 0.0)
+        invested = np.maximum(0.0, 1.0 - self._fee_rate * exposure) / (1.0 + self._fee_rate)
+        is_rounded = (wanted * now < 0) | (invested < 1.0)
+        rounded = np.where(is_rounded, _ROUNDED, 1.0)
+
+        return Orders(
+            given=wanted != now,
+            buys=wanted > now,
+            weight=wanted * rule.weight * invested * rounded,
+        )
+
+    # ---- settlement
+
+    def settle(
+        self, accounts: Accounts, rows: IntArray, orders: Orders
+    ) -> tuple[Accounts, IntArray]:
+        """Settle orders decided at the closes of `rows`, [N]. Return the accounts at the next
+        closes, and the notional of the fills, [N].
+        """
+        day = _FillDays(self, rows + 1)
+        cash, rare = self._opened(accounts, day)
+        if not self.is_native:
+            rare = np.ones_like(rare)
+
+        nav = cash + self._value(accounts.held, day.opens)
+        rare |= (nav <= 0) | (nav > self._most_nav)
+        price = np.where(day.opens > 0, day.opens, 1)
+        safe_nav = np.where(rare, 1, nav)
+        target = self._target(orders.weight, safe_nav, price)
+
+        sold = self._sell(_OrderTerms(accounts.held, cash, target, price, orders.weight), day)
+        bought = self._buy(_OrderTerms(accounts.held, cash, target, price, orders.weight), day)
+        if bought.is_cut is not None:
+            rare |= orders.given & orders.buys & bought.is_cut
+
+        sells = orders.given & ~orders.buys & sold.is_filled
+        buys = orders.given & orders.buys & bought.is_filled
+        held = np.where(sells, sold.held, np.where(buys, bought.held, accounts.held))
+        cash = np.where(sells, sold.cash, np.where(buys, bought.cash, cash))
+        traded = np.where(sells, sold.notional, np.where(buys, bought.notional, 0))
+        after = Accounts(cash, held, cash + self._value(held, day.closes))
+
+        self.settled_one_by_one += int(rare.sum())
+        for index in np.flatnonzero(rare).tolist():
+            traded[index] = self._settle_one(index, accounts, int(rows[index]), orders, after)
+
+        return after, traded
+
+    def _opened(self, accounts: Accounts, day: _FillDays) -> tuple[IntArray, BoolArray]:
+        """Return cash at the opens, and which accounts have something rare before their orders."""
+        rare = (accounts.held != 0) & self._has_event[day.rows]
+        margin = self._terms.margin
+        if margin is None:
+            return accounts.cash, rare
+
+        is_short = accounts.held < 0
+        value = np.where(is_short, -self._value(accounts.held, day.previous), 0)
+        whole = self._rules.days_a_year * RATE_SCALE
+        interest = floor_ratio([(2 * value, margin.borrow)], 2 * whole, whole)
+        cash = accounts.cash - interest
+
+        owed = np.where(is_short, -self._value(accounts.held, day.opens), 0)
+        needed = floor_ratio([(owed, RATE_SCALE + margin.maintenance)], RATE_SCALE, HALF_RATE)
+        return cash, rare | (is_short & (cash < needed)) | (cash < 0)
+
+    def _value(self, held: IntArray, ticks: IntArray) -> IntArray:
+        """Return the value of positions, halves up; below zero for shorts."""
+        unit = self._terms.unit
+        size = floor_ratio([(np.abs(held), ticks)], unit, unit >> 1)
+        return np.where(held < 0, -size, size)
+
+    def _target(self, weight: FloatArray, nav: IntArray, price: IntArray) -> IntArray:
+        """Return the steps worth a weight of NAV, rounded towards zero."""
+        parts = np.rint(np.abs(weight) * PPB).astype(np.int64)
+        size = floor_ratio([(parts, nav * self._unit_part)], self._ppb_part * price)
+        return np.where(weight < 0, -size, size)
+
+    def _sell(self, trade: _OrderTerms, day: _FillDays) -> _OrderFills:
+        """Judge and fill a sell of every account."""
+        terms = self._terms
+        held = trade.held
+        is_allowed = day.tradable & ~day.limit_down
+        if terms.margin is None:
+            is_allowed &= held != 0
+
+        target = np.where(trade.weight == 0.0, 0, trade.target)
+        is_allowed &= target < held
+        ordered = np.where(is_allowed, held - _in_lots(target, terms.lot), 0)
+        if terms.margin is None:
+            closes = is_allowed
+        else:
+            closes = is_allowed & (ordered > 0) & (ordered <= held)
+
+        shares = np.where(closes, np.minimum(ordered, held), np.maximum(ordered, 0))
+        notional, fee = self._cost(shares, trade.price, day, selling=True)
+        cash = trade.cash + notional - fee
+
+        leaves_odd = (shares % terms.lot != 0) & ((held - shares) % terms.lot != 0)
+        is_small = (shares < terms.min_sell) & (shares < held)
+        is_closed = closes & (held > 0) & ~leaves_odd & ~is_small & (cash >= 0)
+        if terms.margin is None:
+            return _OrderFills(is_closed, held - shares, cash, notional)
+
+        short = ordered - held
+        rate = RATE_SCALE + terms.margin.initial
+        owed = floor_ratio([(np.maximum(short, 0), trade.price)], terms.unit, terms.unit >> 1)
+        needed = floor_ratio([(owed, rate)], RATE_SCALE, HALF_RATE)
+        is_short = is_allowed & ~closes & (ordered > 0) & day.member & (short % terms.lot == 0)
+        is_short &= (notional >= terms.minimum_notional) & (cash >= needed)
+
+        return _OrderFills(is_closed | is_short, held - shares, cash, notional)
+
+    def _buy(self, trade: _OrderTerms, day: _FillDays) -> _OrderFills:
+        """Judge and fill a buy of every account."""
+        terms = self._terms
+        lot = terms.lot
+        held = trade.held
+        target = trade.target
+        covers = held < 0
+        is_allowed = day.tradable & ~day.limit_up & (target > held) & (covers | day.member)
+        added = np.maximum(0, target // lot * lot - held) // lot * lot
+        ordered = np.where(covers, _in_lots(target, lot) - held, added)
+        ordered = np.where(is_allowed, ordered, 0)
+        after = held + ordered
+
+        notional, fee = self._cost(np.maximum(ordered, 0), trade.price, day, selling=False)
+        is_back = covers & (ordered > 0) & ((ordered % lot == 0) | (after == 0))
+        is_back &= (after <= 0) | day.member
+        is_new = ~covers & (ordered % lot == 0) & (ordered >= terms.min_buy)
+        is_new &= (ordered > 0) & (notional >= terms.minimum_notional)
+
+        is_valid = is_allowed & (is_back | is_new)
+        is_cut = is_valid & (notional + fee > trade.cash)
+        return _OrderFills(is_valid & ~is_cut, after, trade.cash - notional - fee, notional, is_cut)
+
+    def _cost(
+        self, steps: IntArray, price: IntArray, day: _FillDays, selling: bool
+    ) -> tuple[IntArray, IntArray]:
+        """Return notional and fee of fills, as `ktdeval.trading.terms.cost`."""
+        terms = self._terms
+        rate = terms.sell_rate if selling else terms.buy_rate
+        duties = self._sell_duties if selling else self._buy_duties
+        if terms.commission is None:
+            notional = floor_ratio([(steps, price)], terms.unit, terms.unit >> 1)
+            fee = floor_ratio([(notional, rate)], RATE_SCALE, HALF_RATE)
+            fee = np.maximum(fee, terms.minimum_fee)
+            for duty in duties:
+                fee = fee + floor_ratio([(notional, duty.rate[day.rows])], RATE_SCALE, HALF_RATE)
+
+            return notional, fee
+
+        commission = terms.commission
+        scale = RATE_SCALE * commission.steps
+        product: list[_Product] = [(steps, price)]
+        notional = floor_ratio(product, terms.unit) if selling else ceil_ratio(product, terms.unit)
+        by_value = (notional, rate * commission.steps)
+        fee = ceil_ratio([by_value, (steps, commission.unit_rate)], scale)
+        fee = np.maximum(fee, terms.minimum_fee)
+        if commission.most_rate is not None:
+            fee = np.minimum(fee, ceil_ratio([(notional, commission.most_rate)], RATE_SCALE))
+
+        for duty in duties:
+            by_unit = ceil_ratio([(steps, duty.unit_rate[day.rows])], scale)
+            by_unit = np.minimum(by_unit, duty.most[day.rows])
+            fee = fee + ceil_ratio([(notional, duty.rate[day.rows])], RATE_SCALE) + by_unit
+
+        return notional, fee
+
+    def _settle_one(
+        self, index: int, accounts: Accounts, row: int, orders: Orders, after: Accounts
+    ) -> int:
+        """Settle one account by the executor, into `after`. Return the notional of its fills."""
+        asset = self._market.asset
+        held = int(accounts.held[index])
+        positions = {asset: Position(held)} if held else {}
+        action: tuple[Order, ...] = ()
+        if orders.given[index]:
+            side: Side = "BUY" if orders.buys[index] else "SELL"
+            action = (Order(asset, side, 0.5, "", float(orders.weight[index])),)
+
+        account = Account(int(accounts.cash[index]), positions)
+        settled = settle(account, self._market.tape.day(row + 1), action, row)
+        position = settled.after.positions.get(asset)
+        after.cash[index] = settled.after.cash_minor
+        after.held[index] = 0 if position is None else position.shares
+        after.nav[index] = settled.nav_minor
+        return sum(outcome.notional_minor for outcome in settled.outcomes)
+
+
+class _FillDays:
+    """Fill days of N accounts, [N] each."""
+
+    def __init__(self, kernel: Kernel, rows: IntArray) -> None:
+        self.rows = rows
+        self.opens = kernel._opens[rows]
+        self.closes = kernel._closes[rows]
+        self.previous = kernel._closes[rows - 1]
+        self.tradable = kernel._tradable[rows]
+        self.member = kernel._member[rows]
+        self.limit_up = kernel._limit_up[rows]
+        self.limit_down = kernel._limit_down[rows]
+
+
+@dataclass(frozen=True)
+class _DutyByDay:
+    """One duty on each row of the market, [T] each: 0 where it is not due."""
+
+    rate: IntArray
+    unit_rate: IntArray
+    most: IntArray
+
+
+def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
+    """Return the duties of one side by kind. `duties`: of each row."""
+    kinds = sorted({duty.kind for due in duties for duty in due})
+    by_day: list[_DutyByDay] = []
+    for kind in kinds:
+        rate, unit_rate, most = np.zeros((3, len(duties)), dtype=np.int64)
+        most[:] = _LARGEST
+        for row, due in enumerate(duties):
+            for duty in due:
+                if duty.kind != kind:
+                    continue
+
+                rate[row] = duty.rate
+                unit_rate[row] = duty.unit_rate
+                if duty.most is not None:
+                    most[row] = duty.most
+
+        by_day.append(_DutyByDay(rate, unit_rate, most))
+
+    return by_day
+
+
+@dataclass(frozen=True)
+class _OrderTerms:
+    """What an order is judged by, [N] each."""
+
+    held: IntArray
+    cash: IntArray  #: at the opens
+    target: IntArray  #: steps
+    price: IntArray  #: ticks
+    weight: FloatArray
+
+
+@dataclass(frozen=True)
+class _OrderFills:
+    """Outcome of an order, [N] each; where it is not filled, the rest means nothing."""
+
+    is_filled: BoolArray
+    held: IntArray
+    cash: IntArray
+    notional: IntArray
+    is_cut: BoolArray | None = None  #: of buys: cash does not cover it
+
+
+def _in_lots(steps: IntArray, lot: int) -> IntArray:
+    """Round steps towards zero to whole lots."""
+    return np.asarray(np.sign(steps) * (np.abs(steps) // lot * lot), dtype=np.int64)

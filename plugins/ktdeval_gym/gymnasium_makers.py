@@ -1,0 +1,195 @@
+"""Makers of the environments that `gymnasium.make` and `gymnasium.make_vec` call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from gymnasium.vector import VectorEnv
+
+from ktdeval.errors import UsageError
+from ktdeval.registry.loading import load_plugins
+from ktdeval.task_api import Window
+from ktdeval.values.fields import user_path
+from ktdeval.values.misfit import near_matches
+from ktdeval_gym.broker import BrokerEnv
+from ktdeval_gym.broker_session import BrokerOptions, open_samples
+from ktdeval_gym.open_task import OpenedTask, TaskChoice
+from ktdeval_gym.portfolio_vector import make_task_vector
+from ktdeval_gym.recording import (
+    EpisodeWriter,
+    RunWriter,
+    SessionRunWriter,
+    SessionWriter,
+    no_session_writer,
+    no_writer,
+)
+from ktdeval_gym.rewards import RewardConfig
+from ktdeval_gym.simulation import AssetMarket, TradingSimulation
+from ktdeval_gym.task_env import TaskEnv
+from ktdeval_gym.trading import TradingEnv, TradingVectorEnv, prior_scale
+from ktdeval_gym.training_checks import form_problem
+
+TRADING_TASK = "investorbench_msft_history"
+TRADING_DATA = "synthetic_investorbench"
+KTDFIN_TASK = "blinded_fixed_candidate"
+DEFAULT_LOOKBACK = 10
+_CHOICE = ("data", "data_args", "windows", "seed")
+_REWARD = {"reward": "name", "eta": "eta", "cost_bps": "cost_bps"}
+_OTHERS = ("lookback", "out", "render_mode")
+_KTDFIN_SHOWS = "KtdFin-v0 shows what the task shows"
+
+
+def make_trading(task: str = TRADING_TASK, **options: Any) -> TradingEnv | TaskEnv:
+    """Make `ktdeval/Trading-v0`: a task on any market, of one asset or of a portfolio.
+
+    Options: `data`, `data_args`, `windows` (one), `seed`; `reward`, `eta`, `cost_bps`; `lookback`
+    (of one asset); `out`; `render_mode`. Raises KtdevalError: the task or an option does not fit.
+    """
+    _check_options(options)
+    if task == TRADING_TASK:
+        options.setdefault("data", TRADING_DATA)
+
+    opened = OpenedTask.of(_choice(task, options))
+    window = _one_window(opened)
+    reward = _reward(options)
+    writer = _writer(opened, window, options.get("out"))
+    render_mode = options.get("render_mode")
+    if form_problem(dict(opened.task.describe())) is None:
+        market = AssetMarket.of(opened.task, opened.snapshot)
+        simulation = _simulation(market, window, options.get("lookback", DEFAULT_LOOKBACK))
+        return TradingEnv(simulation, reward, render_mode, writer)
+
+    _refuse_lookback(options, f"task {task} is not about one asset")
+    return TaskEnv(opened, window, reward, render_mode, writer)
+
+
+def make_trading_vector(
+    num_envs: int | None = None, task: str = TRADING_TASK, **options: Any
+) -> TradingVectorEnv | VectorEnv:
+    """Make the vector form of `ktdeval/Trading-v0`: one environment for each window chosen, or
+    `num_envs` of them, over the windows in turn. Options as of `make_trading`, without `out` and
+    `render_mode`.
+    """
+    if task == TRADING_TASK:
+        options.setdefault("data", TRADING_DATA)
+
+    opened = _opened_for_vector(task, options)
+    windows = _in_turn(opened.windows, num_envs)
+    if form_problem(dict(opened.task.describe())) is not None:
+        _refuse_lookback(options, f"task {task} is not about one asset")
+        return make_task_vector(opened, windows, _reward(options))
+
+    market = AssetMarket.of(opened.task, opened.snapshot)
+    lookback = options.get("lookback", DEFAULT_LOOKBACK)
+    made: dict[Window, TradingSimulation] = {}
+    for window in dict.fromkeys(windows):
+        made[window] = _simulation(market, window, lookback)
+    return TradingVectorEnv([made[window] for window in windows], _reward(options))
+
+
+def make_ktdfin_vector(
+    num_envs: int | None = None, task: str = KTDFIN_TASK, **options: Any
+) -> VectorEnv:
+    """Make the vector form of `ktdeval/KtdFin-v0`, as `make_trading_vector`."""
+    opened = _opened_for_vector(task, options)
+    _refuse_lookback(options, _KTDFIN_SHOWS)
+    return make_task_vector(opened, _in_turn(opened.windows, num_envs), _reward(options))
+
+
+def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
+    """Make `ktdeval/KtdFin-v0`: a task of the KTD-Fin family, on A-shares. Options as of
+    `make_trading`, without `lookback`.
+    """
+    _check_options(options)
+    _refuse_lookback(options, _KTDFIN_SHOWS)
+    opened = OpenedTask.of(_choice(task, options))
+    window = _one_window(opened)
+    writer = _writer(opened, window, options.get("out"))
+    return TaskEnv(opened, window, _reward(options), options.get("render_mode"), writer)
+
+
+def make_broker(**options: Any) -> BrokerEnv:
+    """Make `ktdeval/Broker-v0`: the broker of the QFinZero services. Options: those of
+    `BrokerOptions`, `reward`, `eta`, `cost_bps` and `render_mode`.
+    """
+    own = {each.name for each in fields(BrokerOptions)}
+    _check_known(options, {*own, *_REWARD, "render_mode"})
+    chosen = BrokerOptions(**{name: options[name] for name in options if name in own})
+    chosen.check()
+    reward = _reward(options)
+    writer: SessionWriter = no_session_writer
+    if chosen.out is not None:
+        writer = SessionRunWriter(user_path(str(chosen.out)), chosen)
+
+    samples = open_samples(chosen, load_plugins())
+    return BrokerEnv(chosen, samples, reward, options.get("render_mode"), writer)
+
+
+def _check_known(options: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise UsageError for an option that there is not."""
+    unknown = sorted(options.keys() - set(known))
+    if unknown:
+        near = near_matches(unknown[0], known)
+        raise UsageError(f"no option {unknown[0]}{near}; there are {', '.join(sorted(known))}")
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    _check_known(options, {*_CHOICE, *_REWARD, *_OTHERS})
+
+
+def _refuse_lookback(options: Mapping[str, Any], why: str) -> None:
+    if "lookback" in options:
+        raise UsageError(f"lookback: {why}; leave it out")
+
+
+def _opened_for_vector(task: str, options: dict[str, Any]) -> OpenedTask:
+    """Return the task of a vector environment. Raises UsageError for an option that it has not."""
+    options.pop("vectorization_mode", None)
+    _check_options(options)
+    refused = [name for name in ("out", "render_mode") if options.get(name) is not None]
+    if refused:
+        raise UsageError(f"{refused[0]}: a vector environment has none; make single ones")
+    return OpenedTask.of(_choice(task, options))
+
+
+def _in_turn(windows: Sequence[Window], number: int | None) -> list[Window]:
+    """Return so many windows, in turn; each of them once where no number is given."""
+    if number is not None and number < 1:
+        raise UsageError(f"num_envs is {number}; choose 1 or more")
+    size = number or len(windows)
+    return [windows[index % len(windows)] for index in range(size)]
+
+
+def _choice(task: str, options: Mapping[str, Any]) -> TaskChoice:
+    given = {name: options[name] for name in _CHOICE if name in options}
+    windows = given.get("windows", ())
+    if isinstance(windows, str):
+        given["windows"] = (windows,)
+    return TaskChoice(task, **given)
+
+
+def _reward(options: Mapping[str, Any]) -> RewardConfig:
+    return RewardConfig(**{to: options[name] for name, to in _REWARD.items() if name in options})
+
+
+def _one_window(opened: OpenedTask) -> Window:
+    """Return the window of a single environment: the first of the task's own, or the one named."""
+    windows: Sequence[Window] = opened.windows
+    if opened.choice.windows and len(windows) > 1:
+        named = ", ".join(window.name for window in windows)
+        raise UsageError(f"windows: {named}: an environment has one; make_vec has one for each")
+    return windows[0]
+
+
+def _simulation(market: AssetMarket, window: Window, lookback: int) -> TradingSimulation:
+    scale = prior_scale(market, window)
+    return TradingSimulation(market.task, market.snapshot, window, lookback, scale, market)
+
+
+def _writer(opened: OpenedTask, window: Window, out: str | Path | None) -> EpisodeWriter:
+    if out is None:
+        return no_writer
+    return RunWriter(user_path(str(out)), opened.choice, window, opened.plugins)

@@ -1,0 +1,233 @@
+"""A task's episode turned inside out: the caller receives each request to the model and gives the
+reply, where a run calls a model.
+
+The episode runs in a thread of its own, one request at a time; so agents, tools, masks, retries and
+the executor are those of a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry.loading import Plugins
+from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
+from ktdeval.task_api import AnswerRecord, EpisodeSpec, is_scoring, needs_market
+from ktdeval.trading import StepRecord
+from ktdeval_gym.open_task import NoModel, mask_key_of
+
+Record = StepRecord | AnswerRecord
+_MODEL = "builtin/hold"  # named in the spec; the caller replies in its place
+
+
+class _ClosedError(BaseException):
+    """The caller has left. It passes through agent and session, which catch errors only."""
+
+
+@dataclass(frozen=True)
+class _ModelAsked:
+    """The episode asks the model."""
+
+    request: ModelRequest
+
+
+@dataclass(frozen=True)
+class _EpisodeEnded:
+    """The episode is over, or has failed."""
+
+    error: KtdevalError | None = None
+
+
+@dataclass(frozen=True)
+class EpisodeTurn:
+    """What the caller receives: a request, or None at the end, with the reward of the steps that
+    were finished since the turn before.
+    """
+
+    request: ModelRequest | None
+    reward: float | None  #: None while no step was finished, or where its scores are undefined
+    step: int  #: steps finished so far
+    total_steps: int
+
+
+class AskedEpisode:
+    """One episode, request by request. `close` it."""
+
+    def __init__(self, tasks: TaskSource, name: str, seed: int) -> None:
+        """Raises KtdevalError: there is no such task, or it can't be opened."""
+        self._to_model: Queue[Reply | None] = Queue()
+        self._to_caller: Queue[_ModelAsked | _EpisodeEnded] = Queue()
+        self._records: list[Record] = []
+        self._rewarded = 0
+        self._is_over = False
+        spec, factory, self._initial_nav = tasks.open(name, seed)
+        self._episode = factory.open(spec, _ChannelModel(self._to_model, self._to_caller))
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def turn(self) -> EpisodeTurn:
+        """Wait for the next request, or the end. Raises KtdevalError: the episode failed."""
+        message = self._to_caller.get()
+        request = None
+        if isinstance(message, _ModelAsked):
+            request = message.request
+        else:
+            self._is_over = True
+            if message.error is not None:
+                raise message.error
+
+        return EpisodeTurn(request, self._reward(), len(self._records), self._episode.total_steps)
+
+    def reply(self, reply: Reply) -> None:
+        """Answer the latest request. Raises UsageError: the episode is over."""
+        if self._is_over:
+            raise UsageError("the episode is over; call reset()")
+        self._to_model.put(reply)
+
+    def close(self) -> None:
+        """End the episode's thread."""
+        if self._thread.is_alive():
+            self._to_model.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        error: KtdevalError | None = None
+        try:
+            for step in range(self._episode.total_steps):
+                self._records.append(self._episode.run_step(step).step)
+        except _ClosedError:
+            return
+        except KtdevalError as problem:
+            error = problem
+        self._to_caller.put(_EpisodeEnded(error))
+
+    def _reward(self) -> float | None:
+        """Return the reward of the steps finished since the last call."""
+        new = self._records[self._rewarded :]
+        self._rewarded = len(self._records)
+        if not new:
+            return None
+
+        first = self._rewarded - len(new)
+        last = new[-1]
+        if isinstance(last, StepRecord):
+            before = self._records[first - 1] if first else None
+            nav = before.nav_minor if isinstance(before, StepRecord) else self._initial_nav
+            return math.log(max(last.nav_minor, 1) / max(nav, 1))
+
+        return mean_score([record for record in new if isinstance(record, AnswerRecord)])
+
+
+def mean_score(records: Sequence[AnswerRecord]) -> float | None:
+    """Return the mean of all scores between 0 and 1 of some answers; 0.0 of a sample without a
+    valid answer, None where no score is such a number.
+    """
+    figures: list[float] = []
+    for record in records:
+        if record.answer is None:
+            figures.append(0.0)
+            continue
+
+        for value in record.scores.values():
+            if isinstance(value, bool | int | float) and 0 <= value <= 1:
+                figures.append(float(value))
+
+    if not figures:
+        return None
+    return math.fsum(figures) / len(figures)
+
+
+class _ChannelModel:
+    """Model that passes requests to the caller and returns its replies."""
+
+    traits = ModelTraits(is_free=True)
+
+    def __init__(
+        self, replies: Queue[Reply | None], requests: Queue[_ModelAsked | _EpisodeEnded]
+    ) -> None:
+        self._replies = replies
+        self._requests = requests
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Return the caller's reply. Raises _ClosedError: it has left."""
+        self._requests.put(_ModelAsked(request))
+        reply = self._replies.get()
+        if reply is None:
+            raise _ClosedError
+        return reply
+
+
+@dataclass(frozen=True)
+class MarketChoice:
+    """Market and length of the episodes served; of tasks that ask about no market, only `limit`."""
+
+    data: str = "synthetic"
+    data_args: Mapping[str, Any] = field(default_factory=dict)
+    windows: tuple[str, ...] = ()  #: the first one is played; none: the task's own
+    limit: int | None = None  #: most steps of an episode
+
+
+class TaskSource:
+    """Tasks that episodes are opened of; each task's market is opened once."""
+
+    def __init__(
+        self, names: Sequence[str], plugins: Plugins, market: MarketChoice | None = None
+    ) -> None:
+        """Raises KtdevalError: an unknown task."""
+        self._plugins = plugins
+        self._market = market or MarketChoice()
+        self.names = tuple(plugins.resolve_tasks(tuple(names)))
+        self._snapshots: dict[str, MarketSnapshot | None] = {}
+
+    def open(self, name: str, seed: int) -> tuple[EpisodeSpec, EpisodeFactory, int]:
+        """Return the spec of a task's first window, its factory, and the NAV that a trading episode
+        begins with, in minor units. `seed` also draws the handles of the mask. Raises KtdevalError.
+        """
+        if name not in self.names:
+            raise UsageError(f"task {name} is not served; choose one of {', '.join(self.names)}")
+
+        config = self._config(name, seed)
+        tasks = choose_tasks(config, self._plugins)
+        task = tasks[name]
+        if name not in self._snapshots:
+            self._snapshots[name] = self._snapshot(task)
+
+        snapshot = self._snapshots[name]
+        plan = make_plan(config, self._plugins, tasks, snapshot, None)
+        spec = plan.specs[0]
+        factory = EpisodeFactory(tasks, self._plugins, snapshot)
+        nav = 0
+        if not is_scoring(task):
+            parts = factory.trading_parts(spec, NoModel())
+            nav = parts.ledger(spec, ()).initial_cash_minor
+
+        return spec, factory, nav
+
+    def _config(self, name: str, seed: int) -> RunConfig:
+        market = self._market
+        if not needs_market(self._plugins.make_task(name)):
+            return RunConfig(model=_MODEL, tasks=(name,), seed=seed, limit=market.limit)
+
+        return RunConfig(
+            model=_MODEL,
+            tasks=(name,),
+            data=market.data,
+            data_args=market.data_args,
+            windows=market.windows,
+            seed=seed,
+            limit=market.limit,
+            mask_key=mask_key_of(seed),
+        )
+
+    def _snapshot(self, task: Any) -> MarketSnapshot | None:
+        """Return the market of a task; None where it asks about none."""
+        if not needs_market(task):
+            return None
+        return open_snapshot(self._plugins, self._market.data, dict(self._market.data_args))

@@ -1,0 +1,163 @@
+"""Check that a policy can be trained on a task, a lookback and days. Each refusal names values that
+work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+
+from ktdeval.errors import DataError, KtdevalError, UsageError
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry.loading import Plugins
+from ktdeval.task_api import Task, Window, is_scoring
+
+_MOST_NAMED = 4
+_FEWEST_CLOSES = 3
+
+
+def form_problem(rules: Mapping[str, Any]) -> str | None:
+    """Return why a policy can't decide on a task, from the task's description; None if it can."""
+    asks_for_stances = rules.get("answers") == "stances" and rules.get("weights") is None
+    if not asks_for_stances or rules.get("exit") or len(rules.get("assets") or ()) != 1:
+        return "does not ask for BUY, SELL or HOLD of one asset, each a whole position"
+    return None
+
+
+def check_task(task: Any, lookback: int, plugins: Plugins) -> None:
+    """Raise UsageError if a policy of a lookback can't be trained on a task. It names tasks, or
+    lookbacks, that can.
+    """
+    rules = _rules(task)
+    problem = form_problem(rules)
+    shown = _history(rules)
+
+    if problem is None and shown == 0:
+        problem = "shows no history of bars"
+
+    if problem is not None:
+        raise UsageError(f"task {task.name} {problem}; {_others(plugins, task.name, lookback)}")
+    if shown <= lookback:
+        raise UsageError(
+            f"--lookback: task {task.name} shows {shown} bars, and {lookback} returns need"
+            f" {lookback + 1}; say --lookback {shown - 1} or less"
+        )
+
+
+def check_days(
+    task: Task,
+    snapshot: MarketSnapshot,
+    lookback: int,
+    windows: Sequence[Window],
+) -> None:
+    """Raise DataError if a market has no day to train on before the first window evaluated."""
+    earliest = earliest_day(snapshot, _asset_column(task, snapshot), lookback)
+    evaluated = min((window.first for window in windows), default=None)
+    if evaluated is not None and (earliest is None or earliest >= evaluated):
+        known = "on no day"
+        if earliest:
+            known = f"from {earliest} on"
+
+        returns = f"{lookback} returns before a decision are known {known}"
+        problem = f"{returns}, and evaluation begins {evaluated}"
+        advice = "give a shorter --lookback, later --windows, or data of earlier days"
+        raise DataError(f"{snapshot.meta.name} has no days to train on: {problem}; {advice}")
+
+
+def earliest_day(snapshot: MarketSnapshot, asset: int, lookback: int) -> str | None:
+    """Return the first day of a fill whose decision can see `lookback` returns; None if there is
+    none.
+    """
+    closes = snapshot.close[:, asset] * snapshot.factor[:, asset]
+    traded = np.flatnonzero(np.isfinite(closes) & (snapshot.volume[:, asset] != 0))
+    if len(traded) <= lookback or traded[lookback] + 1 >= len(snapshot.days):
+        return None
+    return str(snapshot.days[traded[lookback] + 1])
+
+
+def span_problem(
+    snapshot: MarketSnapshot,
+    asset: int,
+    lookback: int,
+    span: Window,
+    closes: int,
+) -> str | None:
+    """Return why a policy can't be trained on a span of days, with days that it can be trained on;
+    None if it can. `closes`: number of closes in the span.
+    """
+    earliest = earliest_day(snapshot, asset, lookback)
+    if earliest is None:
+        need = f"no day has the {lookback + 1} closes before it that {lookback} returns need"
+        return f"{need}; give a shorter --lookback or other --data"
+
+    last = snapshot.days[np.flatnonzero(np.isfinite(snapshot.close[:, asset]))[-1]]
+    advice = f"choose days from {earliest} to {last}"
+    if span.first < earliest:
+        need = f"fewer than {lookback + 1} closes are known, which {lookback} returns need"
+        return f"before {span.first} {need}; {advice}, or a shorter --lookback"
+
+    if closes < _FEWEST_CLOSES:
+        found = f"{closes} closes from {span.first} to {span.last}"
+        return f"{found}; {advice}, at least {_FEWEST_CLOSES} of them"
+
+    return None
+
+
+def _asset_column(task: Task, snapshot: MarketSnapshot) -> int:
+    (code,) = _rules(task)["assets"]
+    return snapshot.asset_index[code]
+
+
+def _rules(task: Any) -> dict[str, Any]:
+    """Return a task's description; empty for scoring tasks, which trade on no market."""
+    if is_scoring(task):
+        return {}
+    return dict(task.describe())
+
+
+def _history(rules: Mapping[str, Any]) -> int:
+    """Return the number of bars that a task shows."""
+    shown = rules.get("history")
+    if not isinstance(shown, int):
+        return 0
+    return shown
+
+
+def _others(plugins: Plugins, name: str, lookback: int) -> str:
+    """Return advice: tasks that can be trained on with this lookback, those with similar names
+    first; if there are none, a task with a lookback that works for it.
+    """
+
+    def likeness(known: str) -> float:
+        return SequenceMatcher(None, name, known).ratio()
+
+    known = dict(_trainable(plugins))
+    shown_by = {other: known[other] for other in sorted(known, key=likeness, reverse=True)}
+    fitting = [name for name, shown in shown_by.items() if shown > lookback]
+
+    if fitting:
+        named = ", ".join(fitting[:_MOST_NAMED])
+        if len(fitting) > _MOST_NAMED:
+            named += ", …"
+        return f"choose one of --task {named}"
+
+    if not shown_by:
+        return "no installed task can be trained on; name the plugin of one by --plugin"
+
+    other, shown = next(iter(shown_by.items()))
+    return f"choose one such as --task {other}, and --lookback {shown - 1} or less"
+
+
+def _trainable(plugins: Plugins) -> Iterator[tuple[str, int]]:
+    """Yield the tasks that a policy can decide on, with the number of bars that each shows."""
+    for name in plugins.specs("tasks"):
+        try:
+            rules = _rules(plugins.make_task(name))
+        except KtdevalError:  # a task of another plugin that fails to load is no choice here
+            continue
+
+        if form_problem(rules) is None and _history(rules) > 1:
+            yield name, _history(rules)

@@ -1,0 +1,62 @@
+"""Files to which lines are only appended: durable, and still readable after a kill or a full disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from ktdeval.errors import explained
+from ktdeval.values.files import read_plain, sync_folder
+
+MOST_BYTES = 256 * 2**20
+"""Size from which on a file of a test is refused before it is read."""
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file, none if it is absent. An end without a line break is left out: a
+    process that was killed wrote it, or one writes it now. Raises StoreError: it can't be read.
+    """
+    with explained(f"{path}: can't be read"):
+        if not path.exists():
+            return []
+        data = read_plain(path, MOST_BYTES)
+
+    end = data.rfind(b"\n") + 1
+    return data[:end].split(b"\n")[:-1]
+
+
+def append_line(path: Path, line: str) -> None:
+    """Write a line durably, or nothing of it. One process at a time may write. Raises StoreError:
+    the file can't be written.
+    """
+    is_new = not path.exists()
+    with explained(f"{path}: can't append a line", "free space on the disk"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            _append(descriptor, line.encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+        if is_new:
+            sync_folder(path.parent)
+
+
+def _append(descriptor: int, line: bytes) -> None:
+    end = _end_of_lines(descriptor)
+    os.ftruncate(descriptor, end)
+    try:
+        if os.write(descriptor, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, end)
+        raise
+
+
+def _end_of_lines(descriptor: int) -> int:
+    """Return the length of a file up to its last line break."""
+    end = os.fstat(descriptor).st_size
+    while end and os.pread(descriptor, 1, end - 1) != b"\n":
+        end -= 1
+    return end

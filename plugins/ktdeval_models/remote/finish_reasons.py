@@ -1,0 +1,124 @@
+"""How a reply ended, by the word of whichever server wrote it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from ktdeval.calls import Caller, bad_response, one_line
+from ktdeval.errors import ModelError
+from ktdeval.harness import (
+    FinishReason,
+    ModelRequest,
+    ToolCall,
+    is_no_arguments,
+    read_blocks,
+    read_envelope,
+)
+from ktdeval_models.remote.read_tool_calls import is_object
+from ktdeval_models.remote.wire_words import by_word, wire_words
+
+_WORDS = wire_words("endings")
+_FINISH: Mapping[str, FinishReason] = by_word(
+    {reason: _WORDS[reason] for reason in get_args(FinishReason) if reason in _WORDS}
+)
+_FAILURES: Mapping[str, Any] = by_word(_WORDS["failures"])
+_SAYS_NOTHING = frozenset(_WORDS["none"])
+_KNOWN = {*_FINISH, *_FAILURES, *_SAYS_NOTHING}
+
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_LETTER = re.compile(r"[^a-z0-9]+")
+_PREFIX = re.compile(r"(finish|stop)_reason_")
+_UNKNOWN = "?"
+_SHOWN = 80  # characters of a word that is not known
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnding:
+    """How a reply ended, and what to note about it."""
+
+    finish: FinishReason
+    notes: tuple[str, ...] = ()
+
+
+def plain_words(word: Any) -> list[str]:
+    """Return a server's word in the form of `wire.yaml`, without its prefix and then as it is.
+
+    A word that is missing is an empty one.
+    """
+    if not isinstance(word, str):
+        return [""]
+    parts = re.split(r"[.:]", word.strip())
+    return [_plain_word(parts[-1]), _plain_word(parts[0])]
+
+
+def _plain_word(word: str) -> str:
+    with_signs = _CAPITAL.sub("_", word.strip()).lower()
+    plain = _NO_LETTER.sub("_", with_signs).strip("_")
+    return _PREFIX.sub("", plain)
+
+
+def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason:
+    """Return how a reply ended: one with calls ended for them, even if the provider says `stop`."""
+    return "tool_calls" if calls and finish == "stop" else finish
+
+
+def read_ending(
+    word: Any, content: str, calls: Collection[ToolCall], request: ModelRequest, caller: Caller
+) -> ReplyEnding:
+    """Return how a reply ended, by the server's word for it.
+
+    A whole call is used whatever the word is, and so is text without a word. Raises ModelError: the
+    server gave up, or its word is not known and there is no whole call.
+    """
+    plain = next((each for each in plain_words(word) if each in _KNOWN), _UNKNOWN)
+    if plain in _FINISH:
+        return ReplyEnding(finish_of(_FINISH[plain], calls))
+
+    shown = one_line(str(word), caller.secrets)[:_SHOWN]
+    if plain in _FAILURES:
+        who = f"{caller.provider}/{caller.model}"
+        raise ModelError(_FAILURES[plain], f"{who}: the server gave up ({shown})")
+
+    if plain in _SAYS_NOTHING:
+        if not calls and not content.strip():
+            raise bad_response(
+                caller, "the reply has no text, no call and no word for how it ended"
+            )
+
+        return ReplyEnding(finish_of("stop", calls))
+
+    if not _holds_whole_call(content, calls, request):
+        raise bad_response(
+            caller,
+            f"the reply ended with {shown!r}, a word that is not known, and holds no whole call",
+        )
+
+    return ReplyEnding(
+        finish_of("stop", calls), (f"ended with {shown!r}, a word that is not known",)
+    )
+
+
+def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
+    """Whether a call's arguments are an object, or are missing where its tool requires none."""
+    if not is_no_arguments(call.arguments):
+        return is_object(call.arguments)
+    return any(
+        tool.name == call.name and not tool.parameters.get("required") for tool in request.tools
+    )
+
+
+def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelRequest) -> bool:
+    """Whether a reply calls a tool, in the wire's form or in its text, and each call is
+    complete.
+    """
+    if calls:
+        return all(_is_whole(call, request) for call in calls)
+    if request.params.tool_protocol == "native":
+        return False
+
+    read = read_envelope if request.response_schema is not None else read_blocks
+    written = read(content).calls
+    return bool(written) and all(is_object(call.arguments) for call in written)

@@ -1,0 +1,67 @@
+"""What a message of Chat Completions says: one text, or parts of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ktdeval.calls import Caller, bad_response
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_models.remote.base import parts, text_of
+
+THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # Mistral's parts; those of gateways
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTexts:
+    """Texts of a message by their kind, empty where there are none."""
+
+    content: str = ""
+    reasoning: str = ""
+    refusal: str = ""
+
+
+def read_content(said: JsonValue, caller: Caller) -> MessageTexts:
+    """Return the texts of a message's content.
+
+    Raises ModelError `bad_response`: it is neither text nor parts, which must not pass for an empty
+    reply of the model's.
+    """
+    if said is None:
+        return MessageTexts()
+    if isinstance(said, str):
+        return MessageTexts(said)
+
+    content: list[str] = []
+    thoughts: list[str] = []
+    refusals: list[str] = []
+
+    for piece in parts({"content": said}, "content", caller):
+        kind = piece.get("type")
+        if kind in THOUGHTS:
+            thoughts.append(thought_of(piece))
+        elif kind == "refusal":
+            refusals.append(text_of(piece.get("refusal")))
+        else:
+            content.append(_part_text(piece, caller))
+
+    return MessageTexts("".join(content), "".join(thoughts), "".join(refusals))
+
+
+def thought_of(piece: Mapping[str, Any]) -> str:
+    """Return the reasoning of a part of one of `THOUGHTS`."""
+    fields = ("thinking", "text", "reasoning", "summary")
+    texts = (text_of(piece.get(name)) for name in fields)
+    return next(filter(None, texts), "")
+
+
+def _part_text(piece: dict[str, Any], caller: Caller) -> str:
+    """Return a part's text; empty for a part of another kind, such as a reference."""
+    text = piece.get("text")
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise bad_response(caller, "a part of the reply holds no text where it should")
+
+    return text

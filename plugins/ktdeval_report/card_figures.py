@@ -1,0 +1,338 @@
+"""Figures of one card that need its ledgers and its market: computed once, drawn and tabled
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from ktdeval import stats
+from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
+from ktdeval.cards import nearest_to_median
+from ktdeval.errors import ConfigError
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.trading import Ledger, MarketTape, TradingConfig, trading_rules
+from ktdeval.values.typed_json import converted
+from ktdeval_report.inputs import Cell, Evaluation
+
+_NO_MARKET = "the market is not at hand"
+
+
+@dataclass(frozen=True)
+class ChanceSettings:
+    """How much chance to simulate, and from which seed."""
+
+    paths: int = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class WindowStudy:
+    """One window of a card, and the episode shown of it: the one whose total return is nearest to
+    the median over seeds, of equally near ones that of the lowest seed.
+    """
+
+    name: str
+    drawn: bool  # whether it gets plots
+    others: Sequence[Ledger]  # ledgers of the other seeds, where it is drawn
+    seed: int
+    ledger: Ledger
+    benchmark: FloatArray | None = None  # [steps + 1] index levels; None without the market
+    # of the daily metrics, by name; empty without the market
+    intervals: Mapping[str, stats.Interval] = field(default_factory=dict)
+    attribution: Attribution | None = None  # of its returns; None with `no_attribution`
+    no_attribution: str = _NO_MARKET  # why there is none
+    #: line -> interval of its linked contribution; `style` and `trading` are those of their lines
+    #: together
+    lines: Mapping[str, stats.Interval] = field(default_factory=dict)
+    # HAC t statistic of its daily selection; None where it is not defined
+    selection_t: float | None = None
+    # random traders with its activity; None with `no_envelope`
+    envelope: stats.Envelope | None = None
+    no_envelope: str = _NO_MARKET  # why there is none
+
+    @property
+    def label(self) -> str:
+        """Window and seed, as tables and plots of the one episode name it."""
+        return f"{self.name}, seed {self.seed}"
+
+
+class ReliabilityBin(msgspec.Struct, frozen=True):
+    """Orders of similar stated confidence, and how many of them came out right."""
+
+    low: float  # edges of the bin
+    high: float
+    n: int  # orders
+    mean_confidence: float
+    accuracy: float
+    accuracy_low: float | None = None  # 95 % interval; None without ledgers and market
+    accuracy_high: float | None = None
+
+
+@dataclass(frozen=True)
+class CardStudy:
+    """One card."""
+
+    evaluation: Evaluation  # the card and its records
+    windows: Sequence[WindowStudy] = ()  # windows with ledgers, in the order of the card
+    #: line of the attribution -> linked contribution of each episode that has one
+    lines: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    #: factor -> mean exposure of the NAV over the days that have one, of all episodes
+    exposures: Mapping[str, float] = field(default_factory=dict)
+    #: what the attributions had to do without: (meaning, subject) -> count
+    notes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    reliability: Sequence[ReliabilityBin] = ()
+
+
+class StudyWorkbench:
+    """Makes studies; keeps what cards share: the factor returns of a window, the prices under a set
+    of rules.
+    """
+
+    def __init__(self, settings: ChanceSettings) -> None:
+        self._settings = settings
+        self._fits: dict[tuple[str, int, int], Fit] = {}
+        self._tapes: dict[tuple[str, TradingConfig], MarketTape] = {}
+
+    def study(self, evaluation: Evaluation, drawn_windows: Sequence[str]) -> CardStudy:
+        """Compute the figures of one card, whose drawn windows get plots, and an envelope with
+        them.
+        """
+        all_ledgers = evaluation.ledgers()
+        reliability = [
+            converted(entry, ReliabilityBin, from_attributes=True)
+            for entry in evaluation.card.calibration.bins
+        ]
+        if not all_ledgers:
+            return CardStudy(evaluation, reliability=reliability)
+
+        market = evaluation.market
+        windows = []
+        splits = []
+
+        for name in evaluation.windows:
+            ledgers = {cell: ledger for cell, ledger in all_ledgers.items() if cell[0] == name}
+            attributions = {
+                cell: self._attribution(ledger, market) for cell, ledger in ledgers.items()
+            }
+            if name in evaluation.pooled_windows:
+                splits += [one for one in attributions.values() if isinstance(one, Attribution)]
+
+            chosen = representative(ledgers)
+            is_drawn = name in drawn_windows
+            others: list[Ledger] = []
+            if is_drawn:
+                others += [ledger for cell, ledger in ledgers.items() if cell != chosen]
+
+            window = WindowStudy(name, is_drawn, others, chosen[1], ledgers[chosen])
+            if market is not None:
+                window = self._judged(window, evaluation, market, attributions[chosen])
+            windows.append(window)
+
+        if market is not None:
+            forecasts: list[stats.Forecast] = []
+            for (window_name, _), ledger in all_ledgers.items():
+                if window_name in evaluation.pooled_windows:
+                    forecasts += stats.judged_orders(ledger, market).forecasts
+
+            points = stats.reliability_points(forecasts)
+            reliability = [converted(point, ReliabilityBin) for point in points]
+
+        return CardStudy(evaluation, windows, *over_episodes(splits), reliability)
+
+    def _judged(
+        self,
+        window: WindowStudy,
+        evaluation: Evaluation,
+        market: MarketSnapshot,
+        attribution: Attribution | str,
+    ) -> WindowStudy:
+        """Return a window with the figures that need the market."""
+        window = replace(window, intervals=stats.episode_intervals(window.ledger, market))
+        if market.meta.benchmark:
+            window = replace(window, benchmark=stats.benchmark_levels(window.ledger, market))
+
+        if isinstance(attribution, str):
+            window = replace(window, no_attribution=attribution)
+        else:
+            window = replace(
+                window,
+                attribution=attribution,
+                no_attribution="",
+                lines=line_intervals(attribution),
+                selection_t=_selection_t(attribution),
+            )
+
+        if not window.drawn:
+            return replace(window, no_envelope="not drawn")
+
+        envelope = self._envelope(evaluation, window.ledger, market)
+        if isinstance(envelope, str):
+            return replace(window, no_envelope=envelope)
+        return replace(window, envelope=envelope, no_envelope="")
+
+    def _attribution(self, ledger: Ledger, market: MarketSnapshot | None) -> Attribution | str:
+        if market is None:
+            return _NO_MARKET
+        problem = attribution_problem(ledger, market)
+        if problem:
+            return problem
+
+        first = market.day_index(ledger.days[0])
+        last = first + len(ledger.steps) - 1
+        key = (market.id, first, last)
+
+        if key not in self._fits:
+            self._fits[key] = fit_factors(market, first, last)
+
+        return attribute(ledger, market, self._fits[key])
+
+    def _envelope(
+        self, evaluation: Evaluation, ledger: Ledger, market: MarketSnapshot
+    ) -> stats.Envelope | str:
+        problem = stats.envelope_problem(ledger)
+        if problem:
+            return problem
+
+        try:
+            config = trading_rules(
+                evaluation.card.task.config.get("trading") or {}, "trading rules on the card"
+            )
+        except ConfigError as error:
+            return str(error)
+
+        key = (market.id, config)
+        if key not in self._tapes:
+            self._tapes[key] = MarketTape.from_snapshot(market, config)
+
+        return stats.random_envelope(
+            ledger,
+            market,
+            config,
+            stats.EnvelopeSettings(self._settings.paths, self._settings.seed),
+            self._tapes[key],
+        )
+
+
+def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
+    """Return the episode of a window whose total return is nearest to the median; of equally near
+    ones that of the lowest seed, so that neither the higher nor the lower is preferred.
+    """
+    cells = sorted(ledgers)
+    total_returns = [float(ledgers[cell].nav[-1] / ledgers[cell].nav[0] - 1.0) for cell in cells]
+    return cells[nearest_to_median(total_returns)]
+
+
+def choose_windows(evaluation: Evaluation, most: int) -> list[str]:
+    """Return the windows to draw: the benchmark's worst, best and middle one by return, then others
+    in the order of the card.
+
+    The benchmark decides, not the agent, so that no choice of windows flatters it.
+    """
+    if most <= 0:
+        return []
+
+    known = evaluation.windows
+    if len(known) <= most:
+        return known
+
+    reference = evaluation.card.reference.benchmark_buy_and_hold
+    by_return = sorted(known, key=lambda name: reference[name].metrics.total_return.value or 0.0)
+    first = [by_return[len(by_return) // 2]]
+    if most > 1:
+        first = [by_return[0], by_return[-1], *first]
+
+    chosen = list(dict.fromkeys([*first, *known]))[:most]
+
+    return [name for name in known if name in chosen]
+
+
+def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
+    """Bootstrap intervals over days of each linked line and part, those of lines as on the card;
+    `rounding` has none here.
+    """
+    if attribution.linked.lines is None:
+        return {}
+
+    linked = attribution.linked_lines
+    series = dict(zip(attribution.line_names, linked.T, strict=True)) | attribution.parts(linked)
+    # Noise of 1e-16 but for a few days: a resample without these days divides by next to nothing.
+    remainder = stats.Interval(
+        None,
+        None,
+        0.95,
+        "none",
+        len(linked),
+        reason="it is what the other lines leave, not an estimate",
+    )
+
+    intervals = {}
+    for name, values in series.items():
+        if name == "rounding":
+            intervals[name] = remainder
+        else:
+            intervals[name] = stats.Bootstrap(values, seeded_by=attribution.returns).sum()
+
+    return intervals
+
+
+def _selection_t(attribution: Attribution) -> float | None:
+    if len(attribution.selection) < 2:
+        return None
+    mean, error = stats.newey_west_mean(attribution.selection)
+    return mean / error if error > 1e-15 else None
+
+
+def over_episodes(
+    attributions: Sequence[Attribution],
+) -> tuple[dict[str, list[float]], dict[str, float], dict[tuple[str, str], int]]:
+    """Linked contributions by line, mean exposures by factor, and how often something was
+    missing.
+    """
+    lines = defaultdict(list)
+    weighted = defaultdict(list)
+    notes: Counter[tuple[str, str]] = Counter()
+
+    for attribution in attributions:
+        for name, value in (attribution.linked.lines or {}).items():
+            lines[name].append(value)
+
+        means = attribution.mean_exposures()
+        days = attribution.exposure_days()
+        for name, mean, count in zip(attribution.factor_names, means, days, strict=True):
+            if np.isfinite(mean):
+                weighted[name].append((float(mean), int(count)))
+
+        for note in attribution.notes:
+            meaning = str(note.to_json()["meaning"])
+            notes[meaning, note.subject] += note.count
+
+    # Days weigh alike, as in `ktdeval compare luck` and `compare cohorts`: an episode with a week of exposures
+    # counts a week.
+    exposures = {}
+    for name, means_and_days in weighted.items():
+        exposures[name] = statistics.fmean(
+            [mean for mean, _ in means_and_days],
+            [day_count for _, day_count in means_and_days],
+        )
+
+    return dict(lines), exposures, dict(sorted(notes.items()))
+
+
+def median(values: Sequence[float]) -> float | None:
+    """Median, or None of nothing."""
+    return statistics.median(values) + 0.0 if values else None
+
+
+def quartiles(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Lower and upper quartile as cards have them, from two values on."""
+    if len(values) < 2:
+        return None, None
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low + 0.0, high + 0.0

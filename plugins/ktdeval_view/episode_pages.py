@@ -1,0 +1,348 @@
+"""Pages of a run: the index, and a page for each episode.
+
+An episode's page has a light row for each day at once, and unpacks the rest of a day when a reader
+chooses it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.runner import RunFolder
+from ktdeval.stats import benchmark_levels
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.trading import DECIDED, Ledger, OrderRecord
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_view.conversation import SharedTexts, shown_talk
+from ktdeval_view.document import Redactor, pack_days, pack_value, render
+from ktdeval_view.episode_records import (
+    EpisodeRecords,
+    episode_label,
+    step_in_units,
+    submitted_handles,
+)
+from ktdeval_view.market_facts import TrueNames, close_series, order_facts, stock_paths
+from ktdeval_view.memory import memory_panels
+
+_SCRIPTS = (
+    "base.js",
+    "json.js",
+    "names.js",
+    "chart.js",
+    "days.js",
+    "pieces.js",
+    "talk.js",
+    "orders.js",
+    "paths.js",
+    "stock.js",
+    "memory.js",
+    "day.js",
+    "main.js",
+)
+_INDEX_SCRIPTS = ("base.js", "index.js")
+_ROW_FIELDS = ("decided_on", "filled_on", "provenance", "failures", "unmask_attempts")
+_SPARK_POINTS = 60
+_MASK_NOTES = {
+    "bright": "codes and dates shown",
+    "stock_blind": "codes hidden, dates shown",
+    "date_blind": "codes shown, dates hidden",
+    "blinded": "codes and dates hidden",
+}
+
+
+@dataclass(frozen=True)
+class PageSurroundings:
+    """What an episode's page shows besides its records: market, true names, neighbours."""
+
+    market: MarketSnapshot | None = None  # the snapshot that ran; None with `no_market`
+    no_market: str = ""  # why it is not at hand, in a sentence
+    names: TrueNames = field(default_factory=TrueNames)  # true names behind the handles
+    #: `previous` and `next` -> file name and label of the episode's neighbours that have a page
+    neighbours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> int | None:
+    """Return the number of steps of the whole episode; None where only the market could tell."""
+    spec = records.spec
+    if records.state == "finished":
+        return len(records.steps)
+    if market is None:
+        return None
+
+    try:
+        start, stop = window_rows(market.days, spec.span.first, spec.span.last)
+    except DataError:
+        return None
+
+    steps = stop - start
+    return steps if spec.limit is None else min(spec.limit, steps)
+
+
+def make_episode_page(records: EpisodeRecords, around: PageSurroundings, redactor: Redactor) -> str:
+    """Return the page as HTML. Equal records, market and versions give equal bytes."""
+    texts = SharedTexts()
+    days = _day_details(records, around.market, texts)
+    # Packed before `texts` is: a day adds the texts that it shares with others.
+    counts, pieces = pack_days(redactor.value(day) for day in days)
+    head = {
+        **_episode_facts(records, around),
+        "pieces": counts,
+        "rows": _day_rows(records),
+        "names": _identities(around.names),
+    }
+    paths = stock_paths(records, around.names)
+    closes = None
+    if around.market is not None:
+        closes = close_series(records, around.market, paths.signals)
+
+    data = {
+        "head": pack_value(redactor.value(head)),
+        "texts": pack_value(redactor.value(texts.listed())),
+        "closes": pack_value(closes),
+        "paths": pack_value(redactor.value(paths.to_json())),
+    }
+    for number, piece in enumerate(pieces):
+        data[f"days-{number}"] = piece
+
+    title = f"{episode_label(records.spec)} · {records.spec.model}"
+    return render(redactor.text(title), "episode.html", _SCRIPTS, data)
+
+
+def _identities(names: TrueNames) -> dict[str, JsonValue]:
+    """Return the true names behind handles, as the page's scripts read them."""
+    assets: dict[str, JsonValue] = {}
+    for handle, (code, company) in names.assets.items():
+        assets[handle] = [code, company]
+
+    return {
+        "assets": assets,
+        "sectors": dict(names.sectors),
+        "days": list(names.days),
+        "first_day": names.first_day,
+    }
+
+
+def _episode_facts(records: EpisodeRecords, around: PageSurroundings) -> dict[str, JsonValue]:
+    spec = records.spec
+    market = around.market
+    notes = [records.problem, around.no_market, around.names.problem]
+    mask_note = _MASK_NOTES.get(str(spec.mask), "")
+
+    market_name = None
+    benchmark_name = around.no_market
+    if market is not None:
+        market_name = market.meta.name
+        benchmark_name = _benchmark_name(market)
+
+    levels = _levels(records, market)
+    benchmark: dict[str, JsonValue] = {"name": benchmark_name, "levels": None}
+    if levels is not None:
+        benchmark["levels"] = levels.tolist()
+
+    neighbours: dict[str, JsonValue] = {}
+    for where, (page, label) in around.neighbours.items():
+        neighbours[where] = [page, label]
+
+    return {
+        "label": episode_label(spec),
+        "state": records.state,
+        "planned": _planned_steps(records, market),
+        "notes": [note for note in notes if note],
+        "synthetic": market is not None and market.meta.synthetic,
+        "spec": {**spec.to_json(), "id": spec.id, "mask_note": mask_note},
+        "market": market_name,
+        "benchmark": benchmark,
+        "initial_cash": float(records.ledger.nav[0]),
+        "currency": records.ledger.currency,
+        "is_exact": bool(records.ledger.scales),
+        "neighbours": neighbours,
+    }
+
+
+def _benchmark_name(market: MarketSnapshot) -> str:
+    return market.index_names.get(market.meta.benchmark) or market.meta.benchmark or "no index"
+
+
+def _levels(
+    records: EpisodeRecords, market: MarketSnapshot | None
+) -> npt.NDArray[np.float64] | None:
+    """Return the benchmark's closes from the day of the first decision on, [steps + 1]; None
+    without a market or an index.
+    """
+    if market is None or not market.meta.benchmark:
+        return None
+    return benchmark_levels(records.ledger, market)
+
+
+def _day_rows(records: EpisodeRecords) -> list[JsonValue]:
+    """Return a row for each day, with what the list, the plot and the filter need."""
+    ledger = records.ledger
+    rows: list[JsonValue] = []
+    for step in records.steps:
+        row: dict[str, JsonValue] = {name: getattr(step, name) for name in _ROW_FIELDS}
+        row["nav"] = step.nav_minor / ledger.minor_per_unit
+        row["cash"] = step.cash_minor / ledger.minor_per_unit
+        row["orders"] = [_order_row(ledger, order) for order in step.orders]
+        rows.append(row)
+
+    return rows
+
+
+def _order_row(ledger: Ledger, order: OrderRecord) -> list[JsonValue]:
+    """Return stock, side, status, filled shares and price of an order."""
+    ticks, steps, _ = ledger.scale(order.code)
+    filled: float = order.filled_shares  # whole shares stay integers in the page
+    if steps > 1:
+        filled = order.filled_shares / steps
+
+    stock = order.code or order.stock_id
+    return [stock, order.side, order.status, filled, order.price_ticks / ticks]
+
+
+def _day_details(
+    records: EpisodeRecords, market: MarketSnapshot | None, texts: SharedTexts
+) -> Iterator[JsonValue]:
+    """Yield everything about each day: the step as booked, what was said, and what became of the
+    prices of its orders.
+    """
+    panels: Iterator[JsonValue] = itertools.repeat(None)
+    if records.memories:
+        panels = memory_panels(records.memories, records.talks, texts)
+
+    for step, talk, panel in zip(records.steps, records.talks, panels, strict=False):
+        facts = [] if market is None else order_facts(step, market, records.ledger)
+        yield {
+            "memory": panel,
+            "step": step_in_units(records.ledger, step),
+            "handles": submitted_handles(talk, len(step.orders)),
+            "talk": shown_talk(talk, texts),
+            "facts": facts,
+        }
+
+
+# ---- index
+
+
+class RecordedEpisode(Protocol):
+    """Records of an episode, of days or of samples."""
+
+    @property
+    def spec(self) -> EpisodeSpec:
+        """Plan of the episode."""
+
+    @property
+    def state(self) -> str:
+        """How far it is recorded."""
+
+    @property
+    def problem(self) -> str:
+        """What a reader must know of the records; empty when they are whole."""
+
+    @property
+    def steps(self) -> Sequence[object]:
+        """Days or samples that are recorded."""
+
+
+def entry_head(
+    records: RecordedEpisode, page: str | None, planned: int | None
+) -> dict[str, JsonValue]:
+    """Return the entry in the index for any episode, with or without a page (`page`, a file name)."""
+    spec = records.spec
+    entry: dict[str, JsonValue] = {"task": spec.task, "seed": spec.seed, "id": spec.id}
+    if spec.window is not None:
+        entry |= {
+            "window": spec.window.name,
+            "first": spec.window.first,
+            "last": spec.window.last,
+        }
+
+    entry |= {
+        "state": records.state,
+        "problem": records.problem,
+        "page": page,
+        "planned": planned,
+        "steps": len(records.steps),
+    }
+    return entry
+
+
+def make_entry(
+    records: EpisodeRecords, market: MarketSnapshot | None, page: str | None
+) -> dict[str, JsonValue]:
+    """Return an episode's entry in the index."""
+    entry = entry_head(records, page, _planned_steps(records, market))
+    if records.steps:
+        entry |= _episode_figures(records, market)
+
+    return entry
+
+
+def _episode_figures(
+    records: EpisodeRecords, market: MarketSnapshot | None
+) -> dict[str, JsonValue]:
+    steps = records.steps
+    nav = records.ledger.nav
+    orders = [order for step in steps for order in step.orders]
+    decided = sum(step.provenance in DECIDED for step in steps)
+    failures = sum(sum(step.failures.values()) for step in steps)
+    figures: dict[str, JsonValue] = {
+        "nav": _sparse(nav),
+        "return": float(nav[-1] / nav[0] - 1.0),
+        "levels": None,
+        "benchmark": None,
+        "decided": decided / len(steps),
+        "failures": failures,
+        "orders": len(orders),
+        "rejected": sum(order.status == "rejected" for order in orders),
+        "input_tokens": sum(step.input_tokens for step in steps),
+        "output_tokens": sum(step.output_tokens for step in steps),
+    }
+
+    levels = _levels(records, market)
+    if levels is not None:
+        figures["levels"] = _sparse(levels)
+        figures["benchmark"] = float(levels[-1] / levels[0] - 1.0)
+
+    return figures
+
+
+def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
+    """Return at most `_SPARK_POINTS` of a series, both ends among them, as returns since its start
+    to a hundredth of a per cent.
+    """
+    count = min(len(values), _SPARK_POINTS)
+    indices = np.unique(np.linspace(0, len(values) - 1, count).round().astype(int))
+    returns = values[indices] / values[0] - 1.0
+    return [round(float(value), 4) for value in returns]
+
+
+def make_index_page(
+    run: RunFolder, market: MarketSnapshot | None, entries: Sequence[JsonValue], redactor: Redactor
+) -> str:
+    """Return the page as HTML, with a line for each episode of the run."""
+    first = run.manifest.specs[0]
+    name = run.path.resolve().name
+    head: dict[str, JsonValue] = {
+        "run": name,
+        "model": first.model,
+        "agent": first.agent,
+        "market": None,
+        "synthetic": False,
+        "benchmark": None,
+        "episodes": entries,
+    }
+    if market is not None:
+        head["market"] = market.meta.name
+        head["synthetic"] = market.meta.synthetic
+        head["benchmark"] = _benchmark_name(market)
+
+    data = {"head": pack_value(redactor.value(head))}
+    return render(redactor.text(f"{first.model} · {name}"), "index.html", _INDEX_SCRIPTS, data)

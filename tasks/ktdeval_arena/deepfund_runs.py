@@ -1,0 +1,397 @@
+"""Reader of run folders for DeepFund's tables: signals and decisions of any team whose analysts
+give signals, results, weeks.
+"""
+
+from __future__ import annotations
+
+import math
+import os.path
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.cards import System, TradingCard, load_card, system_labels
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.harness import (
+    StepSignals,
+    TranscriptEntry,
+    as_object,
+    label_key,
+    step_signals,
+    submission_object,
+)
+from ktdeval.market import MarketSnapshot
+from ktdeval.runner import RunFolder, run_of
+from ktdeval.stats import filled_orders
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.trading import DECIDED, Ledger, OrderRecord, StepRecord
+from ktdeval_arena.signal_consistency import Action, AnalystSignal, SignalRecord, TickerDecision
+
+_ACTIONS: Mapping[str, Action] = {"BUY": "Buy", "SELL": "Sell", "HOLD": "Hold"}
+
+
+@dataclass(frozen=True)
+class EpisodeGroup:
+    """Finished episodes of one task in one run."""
+
+    folder: RunFolder
+    task: str
+    experiment: str  #: the task, with the run where there are several
+    model: str  #: model and agent, and what tells its system from others of these names
+    specs: Sequence[EpisodeSpec]
+
+
+def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
+    """Open run folders; a card stands for its run. Raises StoreError: no run; UsageError: no
+    trading episode is finished in one.
+    """
+    folders: dict[Path, None] = {}
+    for path in paths:
+        run = run_of(path) if path.is_file() else path
+        folders[Path(os.path.realpath(run))] = None
+
+    groups = []
+    for path in folders:
+        folder = RunFolder.load(path)
+        tasks: dict[str, list[EpisodeSpec]] = {}
+        for spec in folder.manifest.specs:
+            has_ledger = (folder.episode_path(spec) / "ledger.parquet").is_file()
+            if folder.is_complete(spec) and has_ledger:
+                tasks.setdefault(spec.task, []).append(spec)
+
+        if not tasks:
+            raise UsageError(
+                f"{path}: no episode of a trading task is finished; run one to its end first"
+            )
+
+        for task, specs in tasks.items():
+            experiment = task
+            if len(folders) > 1:
+                alike = sum(other.name == path.name for other in folders)
+                experiment = f"{task} · {path.name if alike == 1 else path}"
+
+            groups.append(EpisodeGroup(folder, task, experiment, "", specs))
+
+    return _named_groups(groups)
+
+
+def _named_groups(groups: Sequence[EpisodeGroup]) -> list[EpisodeGroup]:
+    """Name each by model and agent, and where these are of several systems, by what tells the
+    systems apart.
+    """
+    systems = [
+        System.of_spec(group.specs[0], group.folder.manifest.request_settings) for group in groups
+    ]
+    labels = system_labels(systems)
+    by_name: dict[str, set[System]] = {}
+
+    for system in systems:
+        by_name.setdefault(f"{system.model} · {system.agent}", set()).add(system)
+
+    named = []
+    for group, system in zip(groups, systems, strict=True):
+        name = f"{system.model} · {system.agent}"
+        if len(by_name[name]) > 1:
+            name = labels[system]
+
+        named.append(replace(group, model=name))
+
+    return named
+
+
+# -- signals and decisions
+
+
+def read_record(groups: Sequence[EpisodeGroup]) -> SignalRecord:
+    """Find signals and decisions in transcripts. A ticker is the asset's code where an order of the
+    episode tells it, else a label.
+
+    Raises StoreError: a record is damaged.
+    """
+    opinions: list[AnalystSignal] = []
+    decisions: list[TickerDecision] = []
+    configs = {str(number): (group.experiment, group.model) for number, group in enumerate(groups)}
+
+    for config, group in zip(configs, groups, strict=True):
+        for spec in group.specs:
+            steps = _read_steps(group.folder, spec)
+            codes = _codes_by_label(steps)
+            window = spec.window_name
+            seed = f"seed {spec.seed}"
+            owner = (config, f"{window} {seed}" if window else seed)
+            for step in steps:
+                opinions += step.opinions(owner, codes)
+                decisions += step.decisions(owner, codes)
+
+    return SignalRecord(configs, opinions, decisions)
+
+
+def _read_steps(folder: RunFolder, spec: EpisodeSpec) -> list[_ReadStep]:
+    ledger = folder.load_ledger(spec)
+    talks = folder.load_transcript(spec)
+    if len(ledger.steps) != len(talks):
+        raise StoreError(
+            f"{folder.episode_path(spec)}: {len(ledger.steps)} steps in the ledger, {len(talks)} in"
+            " the transcript"
+        )
+
+    return [_ReadStep(step, talk, ledger) for step, talk in zip(ledger.steps, talks, strict=True)]
+
+
+def _codes_by_label(steps: Sequence[_ReadStep]) -> dict[str, str]:
+    """Code of each label that an order of the episode was executed for."""
+    codes: dict[str, str] = {}
+    for step in steps:
+        for label, order in step.orders.items():
+            if order.code is not None:
+                codes[label] = order.code
+    return codes
+
+
+class _ReadStep:
+    """One step: signals, and what was submitted by label."""
+
+    def __init__(self, step: StepRecord, talk: TranscriptEntry, ledger: Ledger) -> None:
+        self.step = step
+        self._ledger = ledger
+        self._signals = step_signals(talk)
+        # A decision by vote is no model's submission.
+        self._is_traced = talk.submission is not None
+        self.actions, self.orders = _submitted(talk, step, self._signals)
+
+    def opinions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[AnalystSignal]:
+        """Yield what each analyst owes: a signal on each asset shown."""
+        for analyst, signals in self._signals.answers.items():
+            for label in self._signals.held:
+                signal = signals.get(label)
+                yield AnalystSignal(
+                    *owner, codes.get(label, label), analyst, signal, signal is None
+                )
+
+    def decisions(
+        self, owner: tuple[str, str], codes: Mapping[str, str]
+    ) -> Iterator[TickerDecision]:
+        """Yield a decision on each asset that was shown or ordered."""
+        is_default = self.step.provenance not in DECIDED
+        held = self._signals.held
+        if not is_default and not self._is_traced:
+            return
+
+        for label in dict.fromkeys([*held, *self.actions]):
+            votes = []
+            for signals in self._signals.answers.values():
+                if label in signals:
+                    votes.append(signals[label])
+
+            action = self.actions.get(label, "Hold")
+            yield TickerDecision(
+                *owner,
+                day=self.step.decided_on,
+                ticker=codes.get(label, label),
+                action="Hold" if is_default else action,
+                shares=self._filled(label),
+                held=held.get(label, 0.0),
+                signals=tuple(votes),
+                is_default=is_default,
+            )
+
+    def _filled(self, label: str) -> float:
+        """Shares that the order of a label was filled with."""
+        order = self.orders.get(label)
+        if order is None:
+            return 0.0
+        return order.filled_shares / self._ledger.scale(order.code).steps_per_unit
+
+
+def _submitted(
+    talk: TranscriptEntry, step: StepRecord, signals: StepSignals
+) -> tuple[dict[str, Action], dict[str, OrderRecord]]:
+    """Return actions, and where orders were submitted their records, by the label that was
+    shown.
+    """
+    submitted = submission_object(talk.submission or "{}")
+    shown = {label_key(label): label for label in signals.held}
+    entries = submitted.get("orders", submitted.get("decisions"))
+    labels: list[str] = []
+    actions: dict[str, Action] = {}
+
+    for entry in entries if isinstance(entries, list) else []:
+        item = as_object(entry)
+        written = str(item.get("stock_id"))
+        label = shown.get(label_key(written), written)
+        labels.append(label)
+        side = str(item.get("side", item.get("decision"))).upper()
+        if side in _ACTIONS:
+            actions[label] = _ACTIONS[side]
+
+    # Records of orders name no labels: they follow each other as in the submission.
+    orders: dict[str, OrderRecord] = {}
+    if "orders" in submitted and len(labels) == len(step.orders):
+        orders = dict(zip(labels, step.orders, strict=True))
+
+    return actions, orders
+
+
+# -- results
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectiveOrders:
+    """Filled orders that have a next price, and how many of them it proved right; None: unknown."""
+
+    buys: int | None = None
+    effective_buys: int | None = None
+    sells: int | None = None
+    effective_sells: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """Effectiveness and cost of the decisions of one group."""
+
+    experiment: str
+    model: str
+    buys: int | None
+    effective_buys: int | None
+    sells: int | None
+    effective_sells: int | None
+    total_return: float | None  #: median of the card, a fraction
+    usd: float | None  #: of an episode
+    return_per_usd: float | None
+
+
+def result_rows(
+    groups: Sequence[EpisodeGroup], markets: Mapping[Path, MarketSnapshot | str]
+) -> list[ResultRow]:
+    """One row a group; figures of its card are None where the card has none."""
+    rows = []
+    for group in groups:
+        market = markets[group.folder.path]
+        orders = EffectiveOrders() if isinstance(market, str) else _effective(group, market)
+        card = _card_of(group)
+        total_return = None
+        usd = None
+        return_per_usd = None
+        if card is not None:
+            line = card.metrics.get("total_return")
+            cost = card.cost
+            total_return = line.value if line else None
+            usd = cost.per_episode.value if cost.per_episode else None
+            return_per_usd = cost.return_per_usd.value if cost.return_per_usd else None
+
+        rows.append(
+            ResultRow(
+                experiment=group.experiment,
+                model=group.model,
+                buys=orders.buys,
+                effective_buys=orders.effective_buys,
+                sells=orders.sells,
+                effective_sells=orders.effective_sells,
+                total_return=total_return,
+                usd=usd,
+                return_per_usd=return_per_usd,
+            )
+        )
+
+    return rows
+
+
+def _effective(group: EpisodeGroup, market: MarketSnapshot) -> EffectiveOrders:
+    """Count filled buys followed by a rise, and filled sells followed by a fall."""
+    filled: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for spec in group.specs:
+        for order, change in filled_orders(group.folder.load_ledger(spec), market):
+            if not math.isfinite(change):
+                continue
+
+            filled[order.side] += 1
+            is_right = change > 0 if order.side == "BUY" else change < 0
+            right[order.side] += is_right
+
+    return EffectiveOrders(
+        buys=filled["BUY"],
+        effective_buys=right["BUY"] if filled["BUY"] else None,
+        sells=filled["SELL"],
+        effective_sells=right["SELL"] if filled["SELL"] else None,
+    )
+
+
+def _card_of(group: EpisodeGroup) -> TradingCard | None:
+    path = group.folder.card_path(group.task)
+    card = load_card(path) if path.is_file() else None
+    return card if isinstance(card, TradingCard) else None
+
+
+# -- weeks
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeekRow:
+    """Figures of a group and window at the end of a week, means over seeds; shares are
+    fractions.
+    """
+
+    experiment: str
+    model: str
+    window: str | None
+    seeds: int
+    week: str  #: its Sunday
+    nav: float  #: units of currency
+    total_return: float  #: since the first decision
+    week_return: float
+    max_drawdown: float  #: so far
+
+
+def weekly_rows(groups: Sequence[EpisodeGroup]) -> list[WeekRow]:
+    """One row for each week of a group and window. Figures are means of those of each seed: the
+    drawdown of a mean NAV would be smaller, since seeds fall on different days.
+    """
+    rows: list[WeekRow] = []
+    for group in groups:
+        windows: dict[str | None, list[Ledger]] = {}
+        for spec in group.specs:
+            windows.setdefault(spec.window_name, []).append(group.folder.load_ledger(spec))
+
+        for window, ledgers in windows.items():
+            if len({tuple(ledger.days.tolist()) for ledger in ledgers}) != 1:
+                raise UsageError(
+                    f"{group.folder.path}: {group.task}, {window}: seeds have different days;"
+                    " finish the run first"
+                )
+
+            rows += _weeks(group, window, ledgers)
+
+    return rows
+
+
+def _weeks(group: EpisodeGroup, window: str | None, ledgers: Sequence[Ledger]) -> Iterator[WeekRow]:
+    # Index of the last day of each week, by its Sunday.
+    last: dict[str, int] = {}
+    for index, day in enumerate(ledgers[0].days.tolist(), 1):
+        sunday = day + timedelta(days=6 - day.weekday())
+        last[str(sunday)] = index
+
+    # [seeds, days], the first of them the cash at the start
+    nav = np.array([ledger.nav for ledger in ledgers], dtype=np.float64)
+    peaks = np.maximum.accumulate(nav, axis=1)
+    drawdown = np.maximum.accumulate(1.0 - nav / peaks, axis=1)
+
+    before = 0
+    for week, index in last.items():
+        yield WeekRow(
+            experiment=group.experiment,
+            model=group.model,
+            window=window,
+            seeds=len(ledgers),
+            week=week,
+            nav=float(nav[:, index].mean()),
+            total_return=float((nav[:, index] / nav[:, 0] - 1.0).mean()),
+            week_return=float((nav[:, index] / nav[:, before] - 1.0).mean()),
+            max_drawdown=float(drawdown[:, index].mean()),
+        )
+        before = index

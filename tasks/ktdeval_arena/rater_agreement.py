@@ -1,0 +1,177 @@
+"""Ratings of daily summaries by Agent Market Arena's rules (`mis.yaml`), and how far raters agree,
+with and without chance.
+
+Agreement is the share of items that all raters gave the same score, the paper's statistic.
+Krippendorff's α corrects it for chance: 1 − D_o / D_e with the squared distance of scores, where
+D_o is the mean over the pairs of an item's ratings, each item weighted by its ratings, and D_e that
+over all pairs of ratings. It is not defined where all scores are equal. Items with fewer than two
+ratings count for the mean score alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import StringIO
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.stats import wilson
+from ktdeval.values.fields import near_matches
+from ktdeval.values.files import read_plain
+from ktdeval.values.yamlio import load_yaml
+
+if TYPE_CHECKING:
+    from ktdeval.registry.table_files import PaperTable, TableChoices
+
+RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))["rules"]
+COLUMNS = ("item", "rater", "rule", "score")
+_SCORES = ("0", "1", "2")
+Ratings = Mapping[str, Sequence[int]]  #: item -> its scores by one rule, one a rater
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAgreement:
+    """Ratings of one rule."""
+
+    rule: str
+    items: int
+    shared: int  #: items with at least two ratings
+    mean: float  #: of all scores, 0 to 2
+    same: float | None  #: share of the shared items whose ratings are equal
+    low: float | None  #: 95 % interval of it (Wilson)
+    high: float | None
+    alpha: float | None  #: Krippendorff's, from the squared distance of scores
+    levels: tuple[int, int, int]  #: how many scores are 0, 1, 2
+
+
+def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
+    """Return the scores by rule and item of a CSV file with `COLUMNS`, in the order of `RULES`.
+    Raises DataError: unreadable, a missing column, an unknown rule or score, or a second score of a
+    rater, with file and line.
+    """
+    try:
+        text = read_plain(path).decode("utf-8-sig")
+        reader = csv.DictReader(StringIO(text, newline=""), strict=True)
+        rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(
+            f"{path}: not a readable CSV file: {' '.join(str(error).split())}"
+        ) from error
+
+    for name in COLUMNS:
+        if name not in (reader.fieldnames or ()):
+            raise DataError(f"{path}: column {name!r} is missing; a line has {', '.join(COLUMNS)}")
+
+    scores: dict[str, dict[str, list[int]]] = {rule: defaultdict(list) for rule in RULES}
+    seen: set[tuple[str, str, str]] = set()
+    for line, row in rows:
+        item, rater, rule, score = ((row[name] or "").strip() for name in COLUMNS)
+        problem = _rating_problem(item, rater, rule, score)
+        if not problem and (item, rater, rule) in seen:
+            problem = (
+                f"rater {rater[:40]!r} has scored item {item[:40]!r} by {rule} before; leave one"
+            )
+        if problem:
+            raise DataError(f"{path}: line {line}: {problem}")
+
+        seen.add((item, rater, rule))
+        scores[rule][item].append(int(score))
+
+    if not rows:
+        raise DataError(f"{path}: no ratings below the column names")
+
+    return {rule: dict(items) for rule, items in scores.items() if items}
+
+
+def _rating_problem(item: str, rater: str, rule: str, score: str) -> str:
+    """Return what is wrong with a line, or ""."""
+    if not item or not rater:
+        return "item and rater must not be empty"
+    if rule not in RULES:
+        return f"rule {rule[:40]!r} is unknown{near_matches(rule, RULES)}"
+    if score not in _SCORES:
+        return f"score {score[:40]!r}; expected 0, 1 or 2"
+    return ""
+
+
+def agreement(rule: str, ratings: Ratings) -> RuleAgreement:
+    """Return figures of one rule. `ratings`: at least one score."""
+    every: list[int] = []
+    shared: list[Sequence[int]] = []
+    for scores in ratings.values():
+        every += scores
+        if len(scores) > 1:
+            shared.append(scores)
+
+    same = sum(len(set(scores)) == 1 for scores in shared)
+    ends = wilson(same, len(shared))
+    return RuleAgreement(
+        rule=rule,
+        items=len(ratings),
+        shared=len(shared),
+        mean=sum(every) / len(every),
+        same=same / len(shared) if shared else None,
+        low=ends.low,
+        high=ends.high,
+        alpha=alpha(shared),
+        levels=(every.count(0), every.count(1), every.count(2)),
+    )
+
+
+def alpha(shared: Sequence[Sequence[int]]) -> float | None:
+    """Krippendorff's α of items with at least two scores each; None where all are equal."""
+    pooled: list[int] = []
+    for scores in shared:
+        pooled += scores
+
+    if len(set(pooled)) < 2:
+        return None
+
+    n = len(pooled)
+    within = math.fsum(2 * _distance(scores) / (len(scores) - 1) for scores in shared)
+    observed = within / n
+    return 1.0 - observed / (2 * _distance(pooled) / (n * (n - 1)))
+
+
+def _distance(scores: Sequence[int]) -> int:
+    """Sum of the squared distances of all pairs of scores."""
+    return sum((one - other) ** 2 for one, other in combinations(scores, 2))
+
+
+def ratings_frame(
+    paths: Sequence[Path],
+    table: PaperTable,
+    choices: TableChoices,  # noqa: ARG001 - as tables are made
+) -> pd.DataFrame:
+    """One row a rule of a file of ratings. Raises UsageError: several files; DataError: no ratings."""
+    if len(paths) > 1:
+        raise UsageError(f"{table.name} is of one file of ratings; give one")
+
+    rows = []
+    equal = []
+    for rule, items in read_ratings(paths[0]).items():
+        rated = agreement(rule, items)
+        row = asdict(rated)
+        levels = row.pop("levels")
+        for score, count in zip(_SCORES, levels, strict=True):
+            row[f"scores_{score}"] = count
+
+        rows.append(row)
+        if rated.shared and rated.alpha is None:
+            equal.append(RULES[rule]["title"])
+
+    frame = pd.DataFrame(rows, dtype=object)
+    if equal:
+        frame.attrs["notes"] = (
+            f"{', '.join(equal)}: all scores are equal, which does not show that raters agree"
+            " beyond chance",
+        )
+    return frame

@@ -1,0 +1,131 @@
+"""The attacker's brief: what market it is, what is hidden, and what to answer. It holds no code and
+no date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from functools import cache
+from pathlib import Path
+from string import Template
+
+import numpy as np
+
+from ktdeval.market import Board, MarketSnapshot
+from ktdeval.masking import Lens
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.yamlio import load_yaml
+
+_PROMPTS = ("system", "user")
+_WORDS = load_yaml(Path(__file__).with_name("brief.yaml"))
+
+
+@cache
+def prompt_text(name: str) -> str:
+    """Text of a prompt file that ships with the package (a constant, so it is read once)."""
+    return Path(__file__).with_name("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
+
+
+def prompt_hashes() -> dict[str, str]:
+    """SHA-256 of the prompt files, by file name."""
+    return {f"{name}.md": sha256_hex(prompt_text(name)) for name in _PROMPTS}
+
+
+class ProbeBrief:
+    """System prompt of one set of probes. It says what is public about the whole set, and nothing
+    about a probe.
+
+    `period`: rows [start, stop) of the days that may be asked for; `factors`: what the shown screen
+    is ranked by.
+    """
+
+    def __init__(
+        self, market: MarketSnapshot, period: tuple[int, int], factors: Sequence[str]
+    ) -> None:
+        start, stop = period
+        ever_members = {
+            market.boards[asset] for asset in np.flatnonzero(market.member[start:stop].any(axis=0))
+        }
+        self._market = market
+        self._public = {
+            "boards": ", ".join(str(board) for board in Board if board in ever_members),
+            "period_days": f"{stop - start:,}",  # 2024 would read as a year
+            "first_quarter": quarter_words(market.days[start]),
+            "last_quarter": quarter_words(market.days[stop - 1]),
+            "factors": ", ".join(f"`{name}`" for name in factors),
+        }
+
+    def text(self, lens: Lens) -> str:
+        """Brief for a probe behind this mask; it differs between probes only where masks do."""
+        market = self._market
+        if market.meta.synthetic:
+            kind = _WORDS["generated"]
+        elif market.meta.placebo:
+            kind = _WORDS["placebo"]
+        else:
+            kind = _WORDS["real"]
+
+        # An index that is called by its code or a date goes unnamed where the mask hides these.
+        index = market.index_names.get(market.meta.benchmark, market.meta.benchmark)
+        universe = (
+            "an index of large stocks" if lens.is_hidden_identity(index) else f"the {index} index"
+        )
+        words = {
+            "market": kind,
+            "universe": universe,
+            "hidden": _WORDS["hidden"][lens.mask.kind],
+            "numbers": _number_words(lens),
+        }
+
+        return Template(prompt_text("system")).substitute(self._public, **words)
+
+
+def _number_words(lens: Lens) -> str:
+    """Effect of the mask on the numbers."""
+    mask = lens.mask
+    words = []
+    if mask.rebase_prices:
+        words.append(
+            "The prices of each stock are rescaled so that its close at the first decision is 100,"
+            " and its volumes to match."
+        )
+
+    if mask.noise_pct:
+        words.append(f"Noise of {mask.noise_pct:g} % is laid over each stock's figures.")
+
+    if mask.round_digits is not None:
+        words.append(f"Figures are rounded to {mask.round_digits} significant digits.")
+
+    return " ".join(
+        words or ["Prices, volumes and amounts are the original ones, in CNY and shares."]
+    )
+
+
+def quarter_words(day: np.datetime64) -> str:
+    """`the second quarter of twenty twenty-four`: in words, for a leak guard that hides dates lets
+    no year in digits pass.
+    """
+    plain = date.fromisoformat(str(day))
+    quarter = ("first", "second", "third", "fourth")[(plain.month - 1) // 3]
+    return f"the {quarter} quarter of {_year_words(plain.year)}"
+
+
+def _year_words(year: int) -> str:
+    century, rest = divmod(year, 100)
+    if century % 10 == 0 and rest < 10:
+        return f"{_below_hundred(century // 10)} thousand" + (
+            f" and {_below_hundred(rest)}" if rest else ""
+        )
+    if rest == 0:
+        return f"{_below_hundred(century)} hundred"
+
+    return f"{_below_hundred(century)} {'oh ' if rest < 10 else ''}{_below_hundred(rest)}"
+
+
+def _below_hundred(number: int) -> str:
+    units: list[str] = _WORDS["units"]
+    if number < len(units):
+        return units[number]
+    tens, unit = divmod(number, 10)
+    return f"{_WORDS['tens'][tens - 2]}{f'-{units[unit]}' if unit else ''}"

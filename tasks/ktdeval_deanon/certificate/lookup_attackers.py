@@ -1,0 +1,233 @@
+"""Attackers without a language model: they look a masked payload up in the whole public history.
+
+The exact matcher compares every shown number with what each asset showed on each day and takes the
+nearest: what a perfect memory could do. It knows the mask's options, as everybody does who reads a
+card, and nothing of the episode but the payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError
+from ktdeval.market import BoolArray
+from ktdeval.masking import MaskConfig
+from ktdeval.values.fields import near_matches
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_deanon.certificate.evidence import (
+    FIELDS,
+    Field,
+    PayloadComparisons,
+    ShownComparison,
+    read_payload,
+)
+from ktdeval_deanon.certificate.public_history import PublicHistory, SingleArray
+
+TOP = 5
+
+# of the Student t law that misfits follow: squares for small ones, so that one odd number decides
+# nothing
+_FREEDOM = 8.0
+_FARTHEST = 1e4  # squared misfits are cut here
+# factors multiplied before their logarithm is taken: (1 + _FARTHEST / _FREEDOM) ** 8 fits single
+# precision
+_FLUSH = 8
+_BLOCK_CELLS = 40_000  # cells that one pass works on: its arrays fit the cache
+_IMPOSSIBLE = np.float32(1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class AttackerGuess:
+    """An attacker's answer."""
+
+    tickers: tuple[str, ...]  #: codes, best first, at most five
+    day: str
+    sector: str  #: industry of the first ticker
+    board: str  #: its exchange board
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How well every asset and day of the history fits a payload, by field."""
+
+    history: PublicHistory
+    #: field -> [T, N] or [T, 1] negative log likelihood; a field that shows nothing is not there
+    misfit: Mapping[Field, SingleArray]
+    #: field -> whether all its numbers agree to the shown precision, of the same shape
+    agrees: Mapping[Field, BoolArray]
+
+    def guess(self, fields: Collection[Field] = FIELDS, seed: int = 0) -> AttackerGuess:
+        """Nearest assets and day by some of the fields; what ties is drawn by `seed`."""
+        total = np.where(self.history.is_listed, np.float32(0.0), 2 * _IMPOSSIBLE)
+        for field in _known_fields(fields):
+            total += self.misfit.get(field, np.float32(0.0))
+
+        total += 1e-3 * np.random.default_rng(derive_seed(seed, "ties")).random(
+            total.shape, dtype=np.float32
+        )
+        order = np.argsort(total.min(axis=0))[:TOP].tolist()
+        return _guess_of(self.history, order, int(total[:, order[0]].argmin()))
+
+    def anonymity(self, fields: Collection[Field] = FIELDS) -> int:
+        """How many pairs of asset and day agree with all that these fields show, to the shown
+        precision: k of k-anonymity.
+
+        Only assets that had a bar by then count. The payload's own pair is among them, so the least
+        is 1 (under noise, a number beyond `NOISE_BOUND` can shut it out).
+        """
+        agrees = self.history.is_listed.copy()
+        for field in _known_fields(fields):
+            agrees &= self.agrees.get(field, True)
+        return int(agrees.sum())
+
+
+def _guess_of(history: PublicHistory, assets: Sequence[int], day: int) -> AttackerGuess:
+    first = assets[0]
+    codes = tuple(history.market.codes[asset] for asset in assets)
+    return AttackerGuess(
+        codes, history.days[day], str(history.industries[first]), str(history.boards[first])
+    )
+
+
+def weigh(
+    payload: Mapping[str, JsonValue],
+    history: PublicHistory,
+    fields: Collection[Field] = FIELDS,
+    mask: MaskConfig | None = None,
+) -> Evidence:
+    """Compare what some fields of a payload show with every asset and day; `.guess()` of it is the
+    exact matcher's answer.
+
+    One pass serves all subsets of the fields: `Evidence.guess` and `Evidence.anonymity` take them.
+    `mask`: the options of the mask, which are no secret; the default is the plain one. Raises
+    DataError: the payload is not what the tools give, or a field does not exist.
+    """
+    chosen = _known_fields(fields)
+    evidence = PayloadComparisons(
+        read_payload(payload, history.rows), history, mask or MaskConfig()
+    )
+    misfit: dict[Field, SingleArray] = {}
+    agrees: dict[Field, BoolArray] = {}
+
+    for field, listed in evidence.by_field():
+        if field in chosen and listed:
+            misfit[field], agrees[field] = _compare(listed)
+
+    for field, allowed in evidence.conditions():
+        if field in chosen:
+            misfit[field], agrees[field] = np.where(allowed, np.float32(0.0), _IMPOSSIBLE), allowed
+
+    return Evidence(history, misfit, agrees)
+
+
+def _known_fields(fields: Collection[Field]) -> Sequence[Field]:
+    for field in fields:
+        if field not in FIELDS:
+            raise DataError(
+                f"there is no field {field!r} to attack{near_matches(str(field), FIELDS)}"
+            )
+    return [field for field in FIELDS if field in fields]
+
+
+def _compare(evidence: Sequence[ShownComparison]) -> tuple[SingleArray, BoolArray]:
+    """Misfit and agreement of all days and assets with the evidence, block by block of days."""
+    shape = evidence[0].values.shape
+    misfit = np.zeros(shape, dtype=np.float32)
+    agrees = np.ones(shape, dtype=np.bool_)
+    rows = max(1, _BLOCK_CELLS // shape[1])
+
+    for start in range(0, shape[0], rows):
+        block = slice(start, min(start + rows, shape[0]))
+        _compare_block(evidence, block, misfit[block], agrees[block])
+
+    misfit *= np.float32((_FREEDOM + 1.0) / 2.0)
+    return misfit, agrees
+
+
+def _compare_block(
+    evidence: Sequence[ShownComparison], block: slice, misfit: SingleArray, agrees: BoolArray
+) -> None:
+    product = np.ones(misfit.shape, dtype=np.float32)
+    for number, comparison in enumerate(evidence, start=1):
+        squared = _squared_distance(comparison, block)
+        agrees &= squared <= np.float32((comparison.bound / comparison.scale) ** 2)
+        np.fmin(squared, np.float32(_FARTHEST), out=squared)
+        squared *= np.float32(1.0 / _FREEDOM)
+        squared += np.float32(1.0)
+        product *= squared
+
+        if number % _FLUSH == 0 or number == len(evidence):
+            misfit += np.log(product, out=product)
+            product.fill(1.0)
+
+
+def _squared_distance(comparison: ShownComparison, block: slice) -> npt.NDArray[np.float32]:
+    """[days, N] squared difference in units of the comparison's scale; NaN where the history has no
+    number to compare.
+    """
+    values, offset, shown, _, scale, minus, minus_offset = comparison
+    first = max(block.start, -offset, -minus_offset)
+    distance = np.full((block.stop - block.start, values.shape[1]), np.nan, dtype=np.float32)
+    if first >= block.stop:
+        return distance
+
+    part = distance[first - block.start :]
+    np.subtract(values[first + offset : block.stop + offset], np.float32(shown), out=part)
+    if minus is not None:
+        part -= minus[first + minus_offset : block.stop + minus_offset]
+
+    part *= np.float32(1.0 / scale)
+    part *= part
+    return distance
+
+
+class RandomAttacker:
+    """Attacker by chance, within what a payload shows openly: the board, and whether the stock is
+    an index member.
+
+    `history`: the public history; tickers are drawn evenly from its assets of the shown board (from
+    those that ever were index members, where the payload says that the stock is one), without
+    repeats; `rows`: days to draw from evenly; all of the history when None.
+    """
+
+    def __init__(self, history: PublicHistory, rows: range | None = None) -> None:
+        self.history = history
+        self.rows = range(len(history.days)) if rows is None else rows
+        self._ever_member = history.market.member.any(axis=0)
+
+    def guess(self, payload: Mapping[str, JsonValue], seed: int) -> AttackerGuess:
+        """An answer; equal seeds give equal answers to equal payloads. Raises DataError: the
+        payload is not what the tools give.
+        """
+        rng = np.random.default_rng(derive_seed(seed, "random attacker"))
+        pool = self.pool(payload)
+        drawn = rng.choice(pool, size=min(TOP, len(pool)), replace=False).tolist()
+
+        return _guess_of(self.history, drawn, self.rows[int(rng.integers(len(self.rows)))])
+
+    def pool(self, payload: Mapping[str, JsonValue]) -> npt.NDArray[np.intp]:
+        """Columns that tickers are drawn from; all of them where no asset is of the shown board."""
+        shown = read_payload(payload, self.history.rows)
+        fits = self.history.boards == shown.board
+        if shown.member:
+            fits &= self._ever_member
+        return np.flatnonzero(fits) if fits.any() else np.arange(len(fits))
+
+
+def field_sets(fields: Collection[Field] = FIELDS) -> dict[str, tuple[Field, ...]]:
+    """Sets of an ablation by name: each field alone, all but each, and all."""
+    everything = tuple(field for field in FIELDS if field in fields)
+    sets: dict[str, tuple[Field, ...]] = {field: (field,) for field in everything}
+    sets.update(
+        {
+            f"all but {field}": tuple(other for other in everything if other != field)
+            for field in everything
+        }
+    )
+
+    return {**sets, "all": everything}

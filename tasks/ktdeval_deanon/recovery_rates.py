@@ -1,0 +1,167 @@
+"""Recovery rates over answered probes: each with its interval, its exact bound, and the rate of
+chance on these very probes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ktdeval.stats import clopper_pearson_upper, poisson_binomial, wilson
+from ktdeval.task_api import AnswerRecord, Score, ScoreDefinition, unanswered_detail
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import converted
+from ktdeval.values.yamlio import load_yaml
+
+LEVEL = 0.95
+UNPARSABLE = "unparsable_rate"
+
+_SOURCE = "KTD-Fin, section 4.3 and Appendix K"
+_define = partial(
+    ScoreDefinition,
+    unit="fraction of answers",
+    range=(0.0, 1.0),
+    better="lower",
+    source=_SOURCE,
+    headline=True,
+    unanswered="left_out",  # silence is no miss of an attacker, and no merit of the mask
+)
+
+DEFINITIONS: Mapping[str, ScoreDefinition] = {
+    name: _define(**fields)
+    for name, fields in load_yaml(Path(__file__).with_name("scores.yaml")).items()
+}
+"""What each score means, in the order shown."""
+
+
+def _board_members(facts: Mapping[str, Any]) -> int:
+    return int(facts["members"][facts["board"]])
+
+
+def _near(margin: int, facts: Mapping[str, Any]) -> float:
+    return float(facts["near_days"][str(margin)] / facts["period_days"])
+
+
+_CHANCES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
+    "ticker_top1": lambda facts: min(1.0, 1 / _board_members(facts)),
+    "ticker_top5": lambda facts: min(1.0, 5 / _board_members(facts)),
+    "board": lambda _: 1.0,
+    "sector": lambda facts: facts["sector_members"] / _board_members(facts),
+    "date_within_5": partial(_near, 5),
+    "date_within_20": partial(_near, 20),
+    "date_within_60": partial(_near, 60),
+    "joint": lambda facts: min(1.0, 5 / _board_members(facts)) * _near(5, facts),
+}
+
+
+def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
+    """Probability that a guess at random recovers one thing (a score except `unparsable_rate`) of
+    the probe with these facts.
+
+    The guesser knows the index members of that day and the board, which is shown, and draws its
+    codes among the members of this board; its industry is that of a member drawn likewise; its date
+    is any trading day of the period, independent of the codes.
+    """
+    return _CHANCES[name](facts)
+
+
+def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
+    """All scores of `DEFINITIONS` over these records, which may be of several windows and seeds."""
+    answered = [record for record in records if record.answer is not None]
+    silent = len(records) - len(answered)
+    return {
+        **{name: _recovery(name, answered, silent) for name in _CHANCES},
+        UNPARSABLE: _unparsable(records),
+    }
+
+
+def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score:
+    """One recovery rate with its breakdown. A probe whose gold answer the data lack (a score of
+    null) doesn't count. `silent` probes, without a valid answer, are in no rate; the detail has the
+    rate over all probes if they all had missed, and if they all had hit.
+    """
+    scored = [record for record in answered if record.scores[name] is not None]
+    if not scored:
+        return Score(
+            None,
+            0,
+            reason="no probe has a valid answer"
+            if not answered
+            else "the data have no gold answer to any probe",
+        )
+
+    hits = sum(bool(record.scores[name]) for record in scored)
+    chances = [chance_of(name, record.facts) for record in scored]
+    detail: dict[str, JsonValue] = {
+        "successes": hits,
+        "upper_95": clopper_pearson_upper(hits, len(scored), LEVEL),
+        "p_value": min(1.0, float(poisson_binomial(chances)[hits:].sum())),
+        "by_window": _by_stratum("window", name, scored),
+        "by_board": _by_stratum("board", name, scored),
+    }
+    if silent:
+        n = len(scored) + silent
+        detail["with_unanswered"] = {"n": n, "low": hits / n, "high": (hits + silent) / n}
+
+    if name == "ticker_top1":
+        confidences: list[float] = []
+        for record in scored:
+            if record.answer:
+                confidences.append(converted(record.answer["confidence"], float))
+
+        detail["mean_confidence"] = math.fsum(confidences) / len(scored)
+
+    if name == "sector":
+        largest: list[float] = []
+        for record in scored:
+            industry = converted(record.facts["largest_sector"], int)
+            largest.append(industry / _board_members(record.facts))
+
+        detail["always_the_largest"] = math.fsum(largest) / len(largest)
+
+    return Score(
+        hits / len(scored),
+        len(scored),
+        wilson(hits, len(scored), LEVEL),
+        math.fsum(chances) / len(chances),
+        detail,
+    )
+
+
+def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
+    """Rate in each window or board, with its interval and what chance gives there."""
+    rates: dict[str, JsonValue] = {}
+    by_stratum: dict[str, list[AnswerRecord]] = {}
+    for record in scored:
+        by_stratum.setdefault(str(record.facts[key]), []).append(record)
+
+    for stratum, records in sorted(by_stratum.items()):
+        n = len(records)
+        hits = sum(bool(record.scores[name]) for record in records)
+        interval = wilson(hits, n, LEVEL)
+        chance = math.fsum(chance_of(name, record.facts) for record in records) / n
+        ends = {"low": interval.low, "high": interval.high}
+        rates[stratum] = {"n": n, "successes": hits, "value": hits / n, **ends, "baseline": chance}
+
+    return rates
+
+
+def _unparsable(records: Sequence[AnswerRecord]) -> Score:
+    """How many probes have no valid answer, and why: no valid form (`fallback`), or a call that
+    failed (`error`).
+    """
+    if not records:
+        return Score(None, 0, reason="there are no probes")
+
+    missing = unanswered_detail(records)
+    count = converted(missing["count"], int)
+    n = len(records)
+    detail: dict[str, JsonValue] = {
+        "successes": count,
+        "upper_95": clopper_pearson_upper(count, n, LEVEL),
+        "by_provenance": missing["by_provenance"],
+    }
+    return Score(count / n, n, wilson(count, n, LEVEL), detail=detail)

@@ -1,0 +1,275 @@
+"""Market at the close of one day, as the tasks of KTD-Fin ask about it: status, returns, factors,
+rankings, and texts of what they show.
+
+Nothing here knows an account, a mask or an episode, so all episodes that come to a day share it
+(`MarketView.derived`). Identities in its texts are left to the mask (`Prepared`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_known
+from ktdeval.market import BoolArray, FloatArray, MarketView, code_version
+from ktdeval.masking import AssetRef, DayRef, Payload, Prepared, figure, prepared
+from ktdeval.values.tie_breaking import grouped, places
+
+IntArray = npt.NDArray[np.int64]
+T = TypeVar("T")
+
+TICKS_PER_CNY = 10_000
+LOOKBACK_DAYS = 60
+AMOUNT_DAYS = 20
+PPM = 1_000_000
+
+FACTOR_NAMES = tuple(factor.name for factor in FACTORS)
+MEASURE_NAMES = (
+    "return_1d_pct",
+    "return_5d_pct",
+    "return_20d_pct",
+    "drawdown_60d_pct",
+    "amount_20d_cny",
+)
+DIM_NAMES = (*FACTOR_NAMES, *MEASURE_NAMES)
+_RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
+# Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to
+# rounding.
+_PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
+#: Answers that a day keeps, the latest ones: episodes of a model of rules ask for the same
+_MOST_RECENT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LastCloses:
+    """Last closes in today's terms, CNY a share, [N] each; NaN before the first bar."""
+
+    marks: FloatArray  #: up to today
+    previous: FloatArray  #: up to the day before: what today's price limits refer to
+
+
+class MarketDay:
+    """Market at the close of the day of a view. `limit_ppm`: [N] distance from the previous close
+    at which trading stops, in parts per million.
+    """
+
+    def __init__(self, view: MarketView, limit_ppm: IntArray) -> None:
+        self.view = view
+        self._limit_ppm = limit_ppm
+        self._recent: OrderedDict[Hashable, object] = OrderedDict()
+        self._found: dict[Hashable, object] = {}
+        #: texts of rows of a candidate table, by asset
+        self.feature_rows: dict[int, Prepared] = {}
+
+    # --- what traded, and where it may trade next
+
+    @cached_property
+    def has_bar(self) -> BoolArray:
+        """[N] True where the asset traded this day."""
+        view = self.view
+        traded: BoolArray = np.isfinite(view.close[view.day]) & (view.volume[view.day] > 0)
+        return traded
+
+    @cached_property
+    def closes(self) -> LastCloses:
+        """Last closes."""
+        view = self.view
+        closes = _filled_closes(view)
+        factor = view.factor[view.day]
+        close = view.close[view.day]
+        marks: FloatArray = np.where(np.isnan(close), closes[-1] / factor, close)
+        previous: FloatArray = np.full(len(view.codes), np.nan)
+        if len(closes) > 1:
+            previous = closes[-2] / factor
+
+        return LastCloses(marks, previous)
+
+    @cached_property
+    def close_ticks(self) -> list[int]:
+        """[N] last closes in ticks, 0 before the first bar."""
+        ticks: list[int] = _ticks(np.nan_to_num(self.closes.marks)).tolist()
+        return ticks
+
+    @cached_property
+    def limit_moves(self) -> tuple[BoolArray, BoolArray]:
+        """[N] True where the close is too near the upper price limit to buy, and where it is too
+        near the lower one to sell.
+        """
+        known = self.has_bar & np.isfinite(self.closes.previous)
+        close = _ticks(np.where(known, self.closes.marks, 0.0))
+        reference = _ticks(np.where(known, self.closes.previous, 0.0))
+        limit = self._limit_ppm
+
+        is_up = known & (close * PPM >= reference * (PPM + limit))
+        is_down = known & (close * PPM <= reference * (PPM - limit))
+        return is_up, is_down
+
+    @property
+    def member(self) -> BoolArray:
+        """[N] True where the asset is in the index this day."""
+        member: BoolArray = self.view.member[self.view.day]
+        return member
+
+    @cached_property
+    def candidates(self) -> BoolArray:
+        """[N] True where the asset can be bought as things stand: a member that trades and is not
+        limit-up.
+        """
+        is_up, _ = self.limit_moves
+        return self.member & self.has_bar & ~is_up
+
+    @cached_property
+    def statuses(self) -> list[str]:
+        """[N] `trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
+        is_up, is_down = self.limit_moves
+        states = {
+            "not_listed": np.isnan(self.closes.marks),
+            "suspended": ~self.has_bar,
+            "limit_up": is_up,
+            "limit_down": is_down,
+        }
+        found: list[str] = np.select(list(states.values()), list(states), "trading").tolist()
+        return found
+
+    # --- figures
+
+    @cached_property
+    def dims(self) -> Mapping[str, FloatArray]:
+        """Every figure that candidates can be ranked and compared by: name -> [N], in the units
+        that models are shown.
+        """
+        table = self.view.stored("ktdfin dims", _dims_version(), dims_table)["dims"]
+        return dict(zip(DIM_NAMES, table, strict=True))
+
+    def shown(self, name: str, asset: int) -> Payload:
+        """One of `dims` as a payload, null where it is not defined."""
+        value = figure(self.dims[name][asset])
+        if value is None:
+            return None
+
+        day = self.view.day
+        days = _RETURN_DAYS.get(name)
+        if days is not None:
+            last = self.view.bar_row(asset, day)
+            since = self.view.bar_row(asset, day - days)
+            if last is not None and since is not None:
+                return AssetRef(asset).change_pct(value, last, since)
+
+        return AssetRef(asset).figure(value, name, day)
+
+    def market_figure(self, value: float) -> Payload:
+        """A figure of the whole market as a payload, null where it is not defined."""
+        number = figure(value)
+        if number is None:
+            return None
+        return DayRef(self.view.day).figure(number)
+
+    # --- rankings
+
+    def ranked(self, keys: Sequence[FloatArray], pool: BoolArray) -> list[list[int]]:
+        """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,
+        larger is better). Ties fall to all factor values, then to the other figures; assets that
+        are equal in all of them are one group, in ascending order.
+        """
+        assets = np.flatnonzero(pool)
+        columns = [*keys, *self.dims.values()]
+        return grouped(assets.tolist(), places([column[assets] for column in columns]))
+
+    # --- what episodes share
+
+    def once(self, key: Hashable, make: Callable[[MarketDay], T]) -> T:
+        """Return what `make` finds on this day, which is made once and must not be changed."""
+        found = self._found.get(key)
+        if found is None:
+            found = self._found.setdefault(key, make(self))
+        return found  # type: ignore[return-value]  # made by the `make` of this key
+
+    def recent(self, key: Hashable, make: Callable[[MarketDay], T]) -> T:
+        """Return what `make` finds on this day, as `once`; only the latest are kept, since what a
+        model asks for has no bound.
+        """
+        found = self._recent.get(key)
+        if found is None:
+            found = self._recent.setdefault(key, make(self))
+            if len(self._recent) > _MOST_RECENT:
+                self._recent.popitem(last=False)
+        return found  # type: ignore[return-value]  # made by the `make` of this key
+
+    def answer(self, key: Hashable, make: Callable[[], Payload]) -> Prepared:
+        """Return the text of a payload that this day and `key` decide, of the latest ones."""
+        return self.recent(("answer", key), lambda _: prepared(make()))
+
+
+@cache
+def _dims_version() -> str:
+    return code_version(__name__, "ktdeval.attribution.factors", "ktdeval.market.snapshot")
+
+
+def dims_table(view: MarketView) -> dict[str, FloatArray]:
+    """Return the figures of `MarketDay.dims` at the close of a view, one array [14, N]."""
+    raw = factor_values(view).values
+    values: dict[str, FloatArray] = {}
+    for name in FACTOR_NAMES:
+        scale = 100.0 if name in _PERCENT_FACTORS else 1.0
+        values[name] = raw[name] * scale
+
+    closes = _filled_closes(view)
+    for name, days in _RETURN_DAYS.items():
+        values[name] = _trailing_returns(closes, days) * 100.0
+
+    values["drawdown_60d_pct"] = _drawdown_pct(closes)
+    values["amount_20d_cny"] = _mean_amount_cny(view)
+    table = np.stack([values[name] for name in DIM_NAMES])
+    table.setflags(write=False)  # episodes of all masks share it
+
+    return {"dims": table}
+
+
+def _filled_closes(view: MarketView) -> FloatArray:
+    """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an
+    asset's first bar.
+    """
+    history = view.adjusted_close
+    start = max(0, view.day - LOOKBACK_DAYS)
+    return filled_forward(history[start:], last_known(history, start))
+
+
+def _mean_amount_cny(view: MarketView) -> FloatArray:
+    """[N] mean amount traded on the days with trade of the last 20, NaN without one."""
+    amount = view.amount[-AMOUNT_DAYS:]
+    usable = np.isfinite(amount) & (amount > 0)
+    count = usable.sum(axis=0)
+    total = np.where(usable, amount, 0.0).sum(axis=0)
+    with np.errstate(all="ignore"):
+        mean: FloatArray = np.where(count > 0, total / count, np.nan)
+
+    return mean
+
+
+def _trailing_returns(closes: FloatArray, days: int) -> FloatArray:
+    """[N] simple close-to-close returns over the last `days` trading days (at most 60), NaN where
+    the history is shorter.
+    """
+    if len(closes) <= days:
+        return np.full(closes.shape[1], np.nan)
+    change: FloatArray = closes[-1] / closes[-1 - days] - 1.0
+    return change
+
+
+def _drawdown_pct(closes: FloatArray) -> FloatArray:
+    """[N] distance of the close from the highest one of 60 days, in per cent."""
+    with np.errstate(all="ignore"):
+        highest = np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0)
+        drawdown: FloatArray = (closes[-1] / highest - 1.0) * 100.0
+
+    return drawdown
+
+
+def _ticks(cny: FloatArray) -> IntArray:
+    return np.rint(cny * TICKS_PER_CNY).astype(np.int64)

@@ -1,0 +1,226 @@
+"""One step as seen through a market view: the market of the day, the account, and how the episode's
+mask shows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ktdeval.harness import HarnessConfig
+from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
+from ktdeval.masking import Lens, Payload, TextMask
+from ktdeval.trading import Account, MarketRules, TradingConfig, TradingDay, limit_ppm
+from ktdeval_ktdfin.market_day import TICKS_PER_CNY, IntArray, MarketDay
+
+
+@dataclass(frozen=True)
+class EpisodeStage:
+    """Parts that do not change within an episode."""
+
+    lens: Lens
+    harness: HarnessConfig
+    trading: TradingConfig
+    #: [N] distance from the previous close at which trading stops, in parts per million
+    limit_ppm: IntArray
+    price_limit_pct: Mapping[str, float]  #: `limit_stop_pct` of each board that an asset is on
+    rules: MarketRules
+    #: [N] each asset's rank in `lens.order`: the order of lists that have none of their own
+    rank: IntArray
+    #: industry name -> rank of its first asset in `lens.order`, which is independent of the name
+    sector_rank: Mapping[str, int]
+    code_column: Mapping[str, int]
+    texts: TextMask
+
+    @cached_property
+    def day_key(self) -> str:
+        """Name under which episodes share a day: they have equal price limits."""
+        return f"ktdfin day {sorted(self.price_limit_pct.items())}"
+
+    @classmethod
+    def open(
+        cls, snapshot: MarketSnapshot, lens: Lens, limits: tuple[HarnessConfig, TradingConfig]
+    ) -> EpisodeStage:
+        """Prepare an episode from the static facts of a snapshot."""
+        harness, trading = limits
+        sectors = dict.fromkeys(snapshot.industries[asset] for asset in lens.order)
+
+        limit_of: dict[Board, int] = {}
+        price_limit_pct: dict[str, float] = {}
+        for board in Board:
+            limit_of[board] = limit_ppm(board, trading)
+            if board in snapshot.boards:
+                price_limit_pct[str(board)] = limit_stop_pct(board, trading)
+
+        limits_ppm = [limit_of[board] for board in snapshot.boards]
+        return cls(
+            lens=lens,
+            harness=harness,
+            trading=trading,
+            limit_ppm=np.array(limits_ppm, dtype=np.int64),
+            price_limit_pct=price_limit_pct,
+            rules=MarketRules.of(snapshot, trading),
+            rank=np.array(lens.rank, dtype=np.int64),
+            sector_rank={name: index for index, name in enumerate(sectors)},
+            code_column=snapshot.asset_index,
+            texts=TextMask(lens, snapshot),
+        )
+
+
+def limit_stop_pct(board: Board, trading: TradingConfig) -> float:
+    """Move of a day's open against the previous close at which a board's stocks stop trading, in
+    per cent.
+    """
+    return round(DAILY_LIMIT_PCT[board] - trading.limit_buffer_pct, 6)
+
+
+class ResearchStep:
+    """Market and account at the close of one decision day (`number` 0 is the first). Research tools
+    get it as first argument.
+    """
+
+    def __init__(
+        self, stage: EpisodeStage, number: int, view: MarketView, account: Account
+    ) -> None:
+        self.stage = stage
+        self.number = number
+        self.view = view
+        self.account = account
+
+    @cached_property
+    def market(self) -> MarketDay:
+        """Market of this day, which episodes share."""
+        limits = self.stage.limit_ppm
+        return self.view.derived(self.stage.day_key, lambda: MarketDay(self.view, limits))
+
+    @property
+    def has_bar(self) -> BoolArray:
+        """[N] True where the asset traded this day."""
+        return self.market.has_bar
+
+    @property
+    def marks_cny(self) -> FloatArray:
+        """[N] last close in today's terms, CNY a share, NaN before the first bar."""
+        return self.market.closes.marks
+
+    @property
+    def previous_cny(self) -> FloatArray:
+        """[N] last close before this day in today's terms, CNY a share: what today's price limits
+        refer to.
+        """
+        return self.market.closes.previous
+
+    @property
+    def limit_up(self) -> BoolArray:
+        """[N] True where the close is too near the upper price limit to buy."""
+        return self.market.limit_moves[0]
+
+    @property
+    def limit_down(self) -> BoolArray:
+        """[N] True where the close is too near the lower price limit to sell."""
+        return self.market.limit_moves[1]
+
+    @property
+    def member(self) -> BoolArray:
+        """[N] True where the asset is in the index this day."""
+        return self.market.member
+
+    @property
+    def candidates(self) -> BoolArray:
+        """[N] True where the asset can be bought as things stand: a member that trades and is not
+        limit-up.
+        """
+        return self.market.candidates
+
+    def status(self, asset: int) -> str:
+        """`trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
+        return self.market.statuses[asset]
+
+    @property
+    def dims(self) -> Mapping[str, FloatArray]:
+        """Every figure that candidates can be ranked and compared by: name -> [N], in the units
+        that models are shown.
+        """
+        return self.market.dims
+
+    def shown(self, name: str, asset: int) -> Payload:
+        """One of `dims` as a payload, null where it is not defined."""
+        return self.market.shown(name, asset)
+
+    def shared(self, key: Hashable, make: Callable[[], Payload]) -> Payload:
+        """Return the payload of `make`, which the day's market and `key` decide: its text, made once
+        for all episodes, where the mask shows figures as they are.
+        """
+        if not self.stage.lens.shows_figures_as_they_are:
+            return make()
+        return self.market.answer(key, make)
+
+    def in_turn(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
+        """Return groups of equal assets, each in the episode's shuffled order."""
+        return [sorted(group, key=self.stage.rank.__getitem__) for group in groups]
+
+    def known_ticks(self, asset: int) -> int:
+        """Last close in ticks as known under the mask, 0 before the first bar: what answers about
+        the account count with.
+        """
+        if not self.stage.lens.mask.is_coarse:
+            return self.market.close_ticks[asset]
+
+        mark = float(self.marks_cny[asset])
+        if np.isnan(mark):
+            return 0
+
+        bar_row = self.view.bar_row(asset, self.view.day)
+        known = self.stage.lens.known_price(asset, mark, bar_row)
+        return round(known * TICKS_PER_CNY)
+
+    def value_fen(self, asset: int, shares: int) -> int:
+        """Value of a holding at the last close as known, in fen, rounded half up."""
+        return (shares * self.known_ticks(asset) + 50) // 100
+
+    @cached_property
+    def held_fen(self) -> dict[int, int]:
+        """Asset -> value of the holding in fen, largest first; equal values in an order that no
+        label enters.
+        """
+        positions = self.account.positions
+        values = {asset: self.value_fen(asset, held.shares) for asset, held in positions.items()}
+
+        def by_size(asset: int) -> tuple[int, int, int]:
+            return -values[asset], -positions[asset].shares, int(self.stage.rank[asset])
+
+        return {asset: values[asset] for asset in sorted(values, key=by_size)}
+
+    @cached_property
+    def nav_fen(self) -> int:
+        """Cash and holdings at the last closes, in fen."""
+        return self.account.cash_minor + sum(self.held_fen.values())
+
+    @property
+    def next_day_at_closes(self) -> TradingDay:
+        """Guess the next day from today: opens at the last closes as known, suspensions and limit
+        states as they are.
+        """
+        if self.stage.lens.mask.is_coarse:
+            ticks = [self.known_ticks(asset) for asset in range(len(self.marks_cny))]
+        else:
+            ticks = self.market.close_ticks
+        return TradingDay(
+            row=self.view.day + 1,
+            open_ticks=ticks,
+            close_ticks=ticks,
+            events={},
+            rules=self.stage.rules,
+            tradable=self.has_bar.tobytes(),
+            member=self.member.tobytes(),
+            limit_up=self.limit_up.tobytes(),
+            limit_down=self.limit_down.tobytes(),
+        )
+
+    def benchmark_return(self, since_row: int) -> float:
+        """Simple return of the benchmark index from the close of `since_row` to this close."""
+        levels = self.view.indices[self.view.benchmark_code]
+        return float(levels[-1] / levels[since_row] - 1.0)

@@ -1,0 +1,182 @@
+"""One episode of a task on any market: what is shown at each close, and what decisions come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ktdeval.errors import DataError
+from ktdeval.harness import Lesson, Observation, Rebuild, StanceForm
+from ktdeval.market import MarketView, Venue, parse_day
+from ktdeval.masking import DayRef, Payload, table
+from ktdeval.observation import observe
+from ktdeval.trading import Account, StepRecord, has_dated_duties
+from ktdeval_markets import documents, prices, prompt_texts, state
+from ktdeval_markets.config import MarketConfig
+from ktdeval_markets.episode_setting import EpisodeStage
+from ktdeval_markets.portfolio import PortfolioRebuild
+
+
+class MarketScene:
+    """One episode. Implements `ktdeval.task_api.Scene`."""
+
+    def __init__(
+        self,
+        config: MarketConfig,
+        stage: EpisodeStage,
+        venues: Mapping[str, Venue],
+        warm_up: str | None,
+    ) -> None:
+        self.lens = stage.lens
+        self._stage = stage
+        self._warm_up = warm_up
+        self._inverted = config.labels == "inverted"
+        self._is_compact = config.is_compact
+        self._weights = config.weights
+        self._rules = prompt_texts.rules_prompt(config, stage.trading, stage.rules, venues)
+        self._submission = prompt_texts.submission_prompt(config)
+        self._request = prompt_texts.request_prompt(config)
+        self._limits = _limits(config, stage)
+        self._dated: list[Venue] = []
+        if not stage.lens.hides_dates:
+            self._dated = [one for one in venues.values() if has_dated_duties(one, stage.trading)]
+        self.form: StanceForm | None = None  #: of decisions; None where the task asks for orders
+        if config.stances.are_asked_for:
+            rule = config.stances.rule(stage.rules.shorts)
+            self.form = StanceForm(config.harness, stage.lens, rule)
+
+    def observe(
+        self, step: int, view: MarketView, account: Account, last: StepRecord | None
+    ) -> Observation:
+        """Return the prompt of one step."""
+        self.lens.move_to(view.day)
+        listed = state.listed(self._stage, view, last, self._stage.shown)
+        if self.form is not None:
+            self.form.today(
+                listed,
+                account.positions,
+                self._rebuild(step, view, last, listed),
+                state.standings(self._stage, last, listed),
+                state.closed(self._stage, view, listed),
+            )
+
+        payload = self._payload(view, last, listed)
+        observed = observe(self.lens, payload, is_compact=self._is_compact)
+        day = self.lens.day_handle(view.day)
+        return Observation(
+            step,
+            rules=self._rules,
+            day=prompt_texts.day_prompt(day, step, observed.text),
+            state=observed,
+            submission=self._submission,
+            request=self._request,
+        )
+
+    def tool_context(self, step: int, view: MarketView, account: Account) -> None:
+        """There are no research tools."""
+
+    def _payload(
+        self, view: MarketView, last: StepRecord | None, listed: Sequence[int]
+    ) -> dict[str, Payload]:
+        """Return the state of a close; a table that the task does not show is absent."""
+        stage = self._stage
+        last_step = None
+        if last is not None:
+            last_step = state.last_step(stage, last, view.day)
+
+        payload = {
+            "day": DayRef(view.day),
+            "account": state.account(stage, last),
+            "positions": state.positions(stage, view, last),
+            "last_step": last_step,
+            "constraints": self._limits,
+            "candidates": prices.assets(stage, view, listed),
+        }
+        if self._dated:
+            payload["duties"] = state.duties(self._dated, stage.snapshot.days[view.day])
+        if stage.news:
+            payload["news"] = documents.news(stage, view, listed)
+        if stage.intraday:
+            most_traded = state.listed(stage, view, last, stage.intraday)
+            payload["intraday"] = prices.intraday(stage, view, most_traded)
+        if stage.history:
+            payload["history"] = prices.history(stage, view, listed)
+
+        return payload
+
+    def _rebuild(
+        self, step: int, view: MarketView, last: StepRecord | None, listed: Sequence[int]
+    ) -> Rebuild | None:
+        """Return what rebuilds the portfolio at this close, if the task does so."""
+        if self._weights is None:
+            return None
+
+        rules = self._stage.rules
+        nav_minor = self._stage.initial_minor if last is None else last.nav_minor
+        known_price = self.lens.known_price
+        return PortfolioRebuild(view, step, listed, nav_minor, rules, self._weights, known_price)
+
+    # --- the warm-up
+
+    def lessons(self, view: MarketView) -> Iterator[Lesson]:
+        """Yield the days of the window's warm-up, each with the next price of its assets. An asset
+        without a price is left out of the day, and a day without any asset is no lesson. The last
+        price shown is that of the day of `view`. Raises DataError: the market begins after the
+        first day of the warm-up.
+        """
+        if self._warm_up is None:
+            return
+
+        for row in range(self._first_row(self._warm_up), view.day):
+            lesson = self._lesson(view, row)
+            if lesson is not None:
+                yield lesson
+
+        self.lens.move_to(view.day)
+
+    def _first_row(self, first: str) -> int:
+        """Return the row of a warm-up's first trading day."""
+        snapshot = self._stage.snapshot
+        first_day = parse_day(first)
+        if snapshot.days[0] > first_day:
+            raise DataError(
+                f"the warm-up begins {first}, {snapshot.meta.name} on {snapshot.days[0]};"
+                " import earlier days"
+            )
+        return int(np.searchsorted(snapshot.days, first_day))
+
+    def _lesson(self, view: MarketView, row: int) -> Lesson | None:
+        """Return a day before the episode with what came of it until the day of `view`."""
+        stage = self._stage
+        then = stage.snapshot.as_of(row)
+        listed = state.listed(stage, then, None, stage.shown)
+        outcomes = prices.outcomes(view, row, listed, self._inverted)
+        if not outcomes:
+            return None
+
+        self.lens.move_to(row)
+        payload = {"day": DayRef(row), "candidates": prices.assets(stage, then, listed)}
+        if stage.news:
+            payload["news"] = documents.news(stage, then, listed)
+        payload["outcomes"] = table(prices.OUTCOME_COLUMNS, outcomes)
+
+        observed = observe(self.lens, payload, is_compact=self._is_compact)
+        day = self.lens.day_handle(row)
+        return Lesson(day, prompt_texts.lesson_prompt(day, observed.text), observed)
+
+
+def _limits(config: MarketConfig, stage: EpisodeStage) -> dict[str, Payload]:
+    """Return the limits of the task as numbers; the system prompt says what they mean."""
+    limits: dict[str, Payload] = {
+        "max_positions": stage.trading.max_positions,
+        "max_weight": stage.trading.max_weight,
+        "short_sales": stage.rules.shorts,
+        "min_reason_chars": config.harness.min_reason_chars,
+    }
+    if config.stances.are_asked_for:
+        limits["hold"] = config.hold
+    if config.weights:
+        limits["weights"] = config.weights
+
+    return limits

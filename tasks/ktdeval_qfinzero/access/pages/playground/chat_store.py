@@ -1,0 +1,298 @@
+"""Chats on disk: `CHATS/ID/chat.json`, a task file for each turn, and the run folder.
+
+chat.json     model, clock and data of the chat
+turn-01.yaml  task file of the first turn, and so on
+run.yaml      options of the run, for `ktdeval run --config`
+run/          the run folder
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from ktdeval.errors import StoreError
+from ktdeval.runner import RunConfig, RunFolder, split_model
+from ktdeval.task_api import AnswerRecord, EpisodeSpec
+from ktdeval.values.addresses import Address
+from ktdeval.values.files import make_folder, read_plain, write_atomic
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_qfinzero.chat.question import ChatAnswer
+from ktdeval_qfinzero.errors import ServiceError, conflict, not_found
+from ktdeval_qfinzero.live.config import MOST_TURNS, ChatCall, ChatTurn
+
+_ID: Final = re.compile(r"[0-9a-f]{16}")
+_CHAT: Final = "chat.json"
+_RUN: Final = "run"
+_OPTIONS: Final = "run.yaml"
+_MOST_FILE_BYTES: Final = 4 << 20
+_BASE: Final = "qfinzero_planning_live"
+
+
+class ChatHead(Value, frozen=True):
+    """A chat without its turns."""
+
+    id: str
+    model: str  #: as it was chosen, with its parameters
+    as_of: str  #: where the clock of the first turn starts
+    content_id: str  #: of the dataset
+    data: Address | None  #: folder of the dataset; None for the embedded one
+    seed: int  #: of the embedded one
+    created_at: str
+    max_tokens: int
+    max_cost: float | None = None
+
+
+class _Conversation(Value, frozen=True):
+    as_of: str
+    instruction: str
+    content_id: str
+    data: Address | None
+    turns: tuple[dict[str, Any], ...]
+
+
+class RecordedTurn(Value, frozen=True):
+    """One turn: what the user wrote, and what is recorded of its answer."""
+
+    number: int  #: from 1
+    task: str
+    instruction: str
+    record: AnswerRecord | None  #: None while it is not recorded
+    exchanges: tuple[dict[str, Any], ...] = ()
+    is_complete: bool = False
+
+
+class ChatStore:
+    """All chats of a folder. `most`: how many there may be."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self.folder = folder
+        self._most = most
+
+    def ids(self) -> list[str]:
+        """Return the ids of all chats, newest first."""
+        if not self.folder.is_dir():
+            return []
+
+        found = [path for path in self.folder.iterdir() if _ID.fullmatch(path.name)]
+        chats = [path for path in found if not path.is_symlink() and (path / _CHAT).is_file()]
+        return [path.name for path in sorted(chats, key=_made, reverse=True)]
+
+    def create(self, head: ChatHead) -> None:
+        """Write a new chat. Raises ServiceError `unavailable`: there are too many; StoreError: the
+        folder can't be written.
+        """
+        if len(self.ids()) >= self._most:
+            raise ServiceError(
+                "unavailable",
+                f"there are {self._most} chats; delete some in {self.folder} (--most-chats)",
+            )
+
+        path = self.folder / head.id
+        make_folder(path, "choose another --chats")
+        write_atomic(path / _CHAT, dumps_pretty(to_plain(head)))
+
+    def path_of(self, chat_id: str) -> Path:
+        """Return the folder of a chat. Raises ServiceError `not_found`."""
+        if not _ID.fullmatch(chat_id):
+            raise not_found("chat", "there is no such chat")
+
+        path = self.folder / chat_id
+        if path.is_symlink() or not (path / _CHAT).is_file():
+            raise not_found("chat", "there is no such chat")
+        return path
+
+    def run_of(self, chat_id: str) -> Path:
+        """Return the run folder of a chat, which need not exist yet."""
+        return self.path_of(chat_id) / _RUN
+
+    def head(self, chat_id: str) -> ChatHead:
+        """Return a chat. Raises ServiceError: there is none; StoreError: its file is malformed."""
+        path = self.path_of(chat_id) / _CHAT
+        return decode_json(read_plain(path, _MOST_FILE_BYTES), ChatHead, str(path), StoreError)
+
+    def delete(self, chat_id: str) -> None:
+        """Remove a chat with its run."""
+        shutil.rmtree(self.path_of(chat_id))
+
+    def turns(self, chat_id: str) -> list[RecordedTurn]:
+        """Return the turns of a chat, in order, as far as they are recorded."""
+        run = self._recorded_run(chat_id)
+        found = []
+        for number, path in enumerate(self._turn_files(chat_id), 1):
+            task = task_name(chat_id, number)
+            conversation = _read_turn(path, task)
+            turn = RecordedTurn(
+                number=number, task=task, instruction=conversation.instruction, record=None
+            )
+            found.append(_with_record(turn, run))
+
+        return found
+
+    def instructions(self, chat_id: str) -> list[str]:
+        """Return what the user wrote, turn by turn."""
+        files = enumerate(self._turn_files(chat_id), 1)
+        return [_read_turn(path, task_name(chat_id, number)).instruction for number, path in files]
+
+    def add_turn(self, chat_id: str, instruction: str) -> int:
+        """Write a further turn, durably, and return its number. Raises ServiceError: the turn
+        before is not finished, or there are too many.
+        """
+        head = self.head(chat_id)
+        before = self.turns(chat_id)
+        if before and not before[-1].is_complete:
+            raise conflict("the turn before is not finished; resume it first")
+        if len(before) >= MOST_TURNS:
+            raise conflict(f"a chat has at most {MOST_TURNS} turns; begin another")
+
+        number = len(before) + 1
+        conversation = {
+            "as_of": head.as_of,
+            "instruction": instruction,
+            "content_id": head.content_id,
+            "data": head.data,
+            "turns": [to_plain(_as_past(turn)) for turn in before],
+        }
+        variant: dict[str, Any] = {"extends": _BASE, "conversation": conversation}
+        if head.data is None:
+            variant["data_seed"] = head.seed
+
+        content = {
+            "family": "qfinzero_chat",
+            "version": "1",
+            "summary": "One turn of a chat of the playground",
+            "variants": {task_name(chat_id, number): variant},
+        }
+        path = self.path_of(chat_id) / f"turn-{number:02d}.yaml"
+        write_atomic(path, yaml.safe_dump(content, sort_keys=False))
+        return number
+
+    def keep_options(self, chat_id: str) -> RunConfig:
+        """Write the options of a chat's run with all of its turns, and return them. A kill after a
+        turn is written may have left them without it.
+        """
+        config = self._config_of(chat_id)
+        write_atomic(self.path_of(chat_id) / _OPTIONS, _options_text(config))
+        return config
+
+    def _config_of(self, chat_id: str) -> RunConfig:
+        head = self.head(chat_id)
+        name, args = split_model(head.model)
+        return RunConfig(
+            model=name,
+            model_args=args,
+            tasks=tuple(str(path.resolve()) for path in self._turn_files(chat_id)),
+            agent="chat",
+            out=str(self.run_of(chat_id).resolve()),
+            extend=True,  # a chat's run gets a task with each turn
+            cache="run",
+            canary=0,
+            max_failures=1,
+            max_tokens=head.max_tokens,
+            max_cost=head.max_cost,
+            quiet=True,
+        )
+
+    def _turn_files(self, chat_id: str) -> list[Path]:
+        return sorted(self.path_of(chat_id).glob("turn-[0-9][0-9].yaml"))
+
+    def _recorded_run(self, chat_id: str) -> RunFolder | None:
+        path = self.run_of(chat_id)
+        if not (path / "manifest.json").is_file():
+            return None
+        return RunFolder.load(path)
+
+
+def new_id() -> str:
+    """Return the id of a new chat."""
+    return secrets.token_hex(8)
+
+
+def now_text() -> str:
+    """Return the present moment."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def task_name(chat_id: str, number: int) -> str:
+    """Return the name of the task of a turn."""
+    return f"chat_{chat_id}_{number}"
+
+
+def _made(path: Path) -> int:
+    return (path / _CHAT).stat().st_mtime_ns
+
+
+def _read_turn(path: Path, task: str) -> _Conversation:
+    content = load_yaml(path)
+    try:
+        plain = content["variants"][task]["conversation"]
+    except (KeyError, TypeError) as error:
+        raise StoreError(f"{path}: is not the task file of {task}; restore it") from error
+    return from_plain(plain, _Conversation, str(path), StoreError)
+
+
+def _spec_of(run: RunFolder, task: str) -> EpisodeSpec | None:
+    for spec in run.manifest.specs:
+        if spec.task == task:
+            return spec
+    return None
+
+
+def _with_record(turn: RecordedTurn, run: RunFolder | None) -> RecordedTurn:
+    spec = None if run is None else _spec_of(run, turn.task)
+    if run is None or spec is None or not run.is_complete(spec):
+        return turn
+
+    (record,) = run.load_answers(spec)
+    (entry,) = run.load_transcript(spec)
+    return RecordedTurn(
+        number=turn.number,
+        task=turn.task,
+        instruction=turn.instruction,
+        record=record,
+        exchanges=entry.exchanges,
+        is_complete=True,
+    )
+
+
+def _as_past(turn: RecordedTurn) -> ChatTurn:
+    """Return a recorded turn as the next ones are told of it."""
+    record = turn.record
+    if record is None or record.answer is None:
+        return ChatTurn(instruction=turn.instruction, answer="")
+
+    answer = answer_of_record(record)
+    calls = tuple(ChatCall(tool=each.tool, arguments=each.arguments) for each in answer.calls)
+    return ChatTurn(instruction=turn.instruction, answer=answer.answer, calls=calls)
+
+
+def answer_of_record(record: AnswerRecord) -> ChatAnswer:
+    """Return the answer of a record that has one."""
+    assert record.answer is not None
+    return from_plain(dict(record.answer), ChatAnswer, record.sample)
+
+
+def _options_text(config: RunConfig) -> str:
+    """Return the options of a run as YAML, those at their defaults left out."""
+    usual = RunConfig(model=config.model, tasks=config.tasks)
+    changed: dict[str, Any] = {"model": config.model, "tasks": list(config.tasks)}
+    for name, value in vars(config).items():
+        if value != getattr(usual, name):
+            changed[name] = dict(value) if isinstance(value, Mapping) else value
+
+    changed["tasks"] = list(config.tasks)
+    return yaml.safe_dump(changed, sort_keys=False)
+
+
+def short(text: str) -> str:
+    """Return the first words of a text."""
+    return " ".join(text.split())[:80]

@@ -1,0 +1,515 @@
+"""State as callers see it: accounts, positions, orders, trades, sessions, events and figures, in
+dollars and moments.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET
+
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_qfinzero.data.rows import E4, Bars
+from ktdeval_qfinzero.pmb import answers, arguments
+from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.events import BrokerState, DayClosed, Event
+from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
+from ktdeval_qfinzero.pmb.placement import reserved_e4
+from ktdeval_qfinzero.pmb.values import (
+    Account,
+    CashKind,
+    Frequency,
+    Instrument,
+    NamedInstrument,
+    Order,
+    Position,
+    Session,
+    Trade,
+)
+from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text
+from ktdeval_qfinzero.trading_hours import TradingHours
+
+TRADING_DAYS = {"24/7": 365}
+"""Trading days of a year by calendar, 252 of others, by which volatility and Sharpe ratio are
+annualised.
+"""
+_ZERO_VOLATILITY = 1e-12
+"""Daily volatility below which returns count as equal: above the rounding of floats, below a cent
+on a billion dollars.
+"""
+
+
+def dollars(amount_e4: int) -> float:
+    """Ten-thousandths of a dollar as dollars."""
+    return round(amount_e4 / E4, 4)
+
+
+def maybe_dollars(amount_e4: int | None) -> float | None:
+    """Dollars, or null."""
+    return None if amount_e4 is None else dollars(amount_e4)
+
+
+def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
+    """An account at the last prices."""
+    marks = engine.marks()
+    session = engine.session
+    today = engine.hours.session_day(engine.now_ns + 1)
+    margin = margin_state(account, marks, engine.rules_of(account), today)
+
+    held = [position for position in account.positions.values() if position.qty]
+    values = [position.value_e4(marks[position.instrument.id]) for position in held]
+    cost_e4 = sum(position.cost_e4 for position in held)
+    realized_e4 = sum(position.realized_e4 for position in account.positions.values())
+    open_orders = [
+        order for order in engine.state.working.values() if order.account_id == account.id
+    ]
+    due = account.margin_call_due
+    runs = session is not None and session.account_id == account.id
+
+    return answers.AccountShown(
+        account_id=account.id,
+        account_type=account.type,
+        base_currency=engine.reference.dataset.info.currency,
+        opened_at=moment_text(account.opened_ns),
+        session_id=session.id if session is not None and runs else None,
+        initial_cash=dollars(account.initial_cash_e4),
+        cash=dollars(account.cash_e4),
+        unsettled_cash=dollars(account.cash_e4 - account.settled_e4(today)),
+        equity=dollars(margin.equity_e4),
+        long_value=dollars(sum(value for value in values if value > 0)),
+        short_value=dollars(-sum(value for value in values if value < 0)),
+        initial_requirement=dollars(margin.initial_e4),
+        maintenance_requirement=dollars(margin.maintenance_e4),
+        reserved=dollars(reserved_e4(engine, account.id)),
+        buying_power=dollars(margin.buying_power_e4),
+        margin_status="OK" if due is None else "MARGIN_CALL",
+        margin_call_due=None if due is None else due.isoformat(),
+        realized_pnl=dollars(realized_e4),
+        unrealized_pnl=dollars(sum(values) - cost_e4),
+        fees=dollars(account.fees_e4),
+        interest=dollars(account.interest_e4),
+        borrow_fees=dollars(account.borrow_fees_e4),
+        dividends=dollars(account.dividends_e4),
+        total_pnl=dollars(margin.equity_e4 - account.initial_cash_e4),
+        num_positions=len(held),
+        num_open_orders=len(open_orders),
+    )
+
+
+def position_shown(position: Position, mark_e4: int) -> answers.PositionShown:
+    """A position that is not flat, at the last price."""
+    instrument = position.instrument
+    units = position.qty * instrument.multiplier
+    value_e4 = position.value_e4(mark_e4)
+
+    return answers.PositionShown(
+        instrument_id=instrument.id,
+        instrument=named(instrument),
+        qty=position.qty,
+        avg_price=round(position.cost_e4 / units / E4, 6),
+        mark_price=dollars(mark_e4),
+        market_value=dollars(value_e4),
+        cost=dollars(position.cost_e4),
+        unrealized_pnl=dollars(value_e4 - position.cost_e4),
+        realized_pnl=dollars(position.realized_e4),
+    )
+
+
+def named(instrument: Instrument) -> NamedInstrument:
+    """An instrument as calls name it."""
+    if instrument.kind == "STOCK":
+        return NamedInstrument(instrument.kind, symbol=instrument.symbol)
+    return NamedInstrument(instrument.kind, contract=instrument.symbol)
+
+
+def order_shown(order: Order) -> answers.OrderShown:
+    """An order and what became of it."""
+    avg_fill_price = None
+    if order.filled_qty:
+        avg_fill_price = round(order.filled_value_e4 / order.filled_qty / E4, 6)
+
+    return answers.OrderShown(
+        order_id=order.id,
+        client_order_id=order.client_order_id or None,
+        account_id=order.account_id,
+        session_id=order.session_id,
+        instrument=named(order.instrument),
+        side=order.side,
+        order_type=order.order_type,
+        qty=order.qty,
+        limit_price=maybe_dollars(order.limit_e4),
+        stop_price=maybe_dollars(order.stop_e4),
+        time_in_force=order.time_in_force,
+        expire_ts=None if order.expire_ns is None else moment_text(order.expire_ns),
+        created_at=moment_text(order.accepted_ns),
+        status=order.status,
+        triggered=order.triggered,
+        filled_qty=order.filled_qty,
+        open_qty=order.open_qty,
+        avg_fill_price=avg_fill_price,
+        reason=order.reason or None,
+        replaces=order.replaces or None,
+        replaced_by=order.replaced_by or None,
+        spread_id=order.spread_id or None,
+        forced=order.forced,
+        take_profit_price=maybe_dollars(order.take_profit_e4) or UNSET,
+        stop_loss_price=maybe_dollars(order.stop_loss_e4) or UNSET,
+        parent_id=order.parent_id or UNSET,
+        oco_id=order.oco_id or UNSET,
+    )
+
+
+def trade_shown(trade: Trade) -> answers.TradeShown:
+    """An execution."""
+    return answers.TradeShown(
+        trade_id=trade.id,
+        ts=moment_text(trade.ts_ns),
+        order_id=trade.order_id,
+        account_id=trade.account_id,
+        session_id=trade.session_id,
+        instrument=named(trade.instrument),
+        side=trade.side,
+        qty=trade.qty,
+        price=dollars(trade.price_e4),
+        value=dollars(abs(trade.value_e4)),
+        fee=dollars(trade.fee_e4),
+    )
+
+
+def day_shown(close: DayClosed) -> answers.DayShown:
+    """An account at the close of a day."""
+    return answers.DayShown(
+        date=close.day,
+        session_id=close.session_id or None,
+        cash=dollars(close.cash_e4),
+        equity=dollars(close.equity_e4),
+        long_value=dollars(close.long_value_e4),
+        short_value=dollars(close.short_value_e4),
+        maintenance_requirement=dollars(close.maintenance_e4),
+    )
+
+
+def session_shown(state: BrokerState, session: Session) -> answers.SessionShown:
+    """A session: its clock, state and rules."""
+    open_orders = [order for order in state.working.values() if order.session_id == session.id]
+    universe = arguments.Universe(stocks=list(session.stocks), options=list(session.options))
+
+    return answers.SessionShown(
+        session_id=session.id,
+        account_id=session.account_id,
+        frequency=session.frequency,
+        start_ts=moment_text(session.start_ns),
+        end_ts=moment_text(session.end_ns),
+        current_ts=moment_text(session.clock_ns),
+        status=session.status,
+        universe=universe,
+        execution_config=session.rules,
+        start_equity=dollars(session.start_equity_e4),
+        end_equity=maybe_dollars(session.end_equity_e4),
+        num_orders=session.accepted + session.rejected,
+        num_open_orders=len(open_orders),
+        num_rejected=session.rejected,
+        num_refused_commands=session.refused,
+        margin_call_count=session.margin_calls,
+    )
+
+
+def event_shown(event: Event) -> answers.EventShown:
+    """An event: money in dollars, moments as texts, names without their units."""
+    return answers.EventShown(
+        seq=event.seq,
+        ts=moment_text(event.ts_ns),
+        type=event.type,
+        data=_in_dollars(msgspec.to_builtins(event.data)),
+    )
+
+
+def bar_shown(
+    hours: TradingHours, instrument: Instrument, bars: Bars, frequency: Frequency
+) -> answers.BarShown:
+    """Bar of a table of one row."""
+    start_ns = int(bars.start_ns[0])
+    if frequency == "1m":
+        end_ns = start_ns + MINUTE
+    else:
+        row = hours.row_of(day_of(start_ns))
+        end_ns = hours.close_of(day_of(start_ns))
+        start_ns = start_ns if row is None else int(hours.open_ns[row])
+
+    return answers.BarShown(
+        instrument_id=instrument.id,
+        instrument=named(instrument),
+        start_ts=moment_text(start_ns),
+        end_ts=moment_text(end_ns),
+        open=dollars(int(bars.open_e4[0])),
+        high=dollars(int(bars.high_e4[0])),
+        low=dollars(int(bars.low_e4[0])),
+        close=dollars(int(bars.close_e4[0])),
+        volume=int(bars.volume[0]),
+    )
+
+
+def to_csv(rows: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
+    """Rows as CSV (RFC 4180) with a line of names; an instrument is its symbol, null is empty."""
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\r\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_csv_cell(getattr(row, name)) for name in columns])
+
+    return target.getvalue()
+
+
+def _csv_cell(value: object) -> object:
+    if isinstance(value, NamedInstrument):
+        return value.symbol or value.contract
+    return "" if value is None else value
+
+
+def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Fields of an event without their units: amounts in dollars, moments as texts."""
+    converted: dict[str, JsonValue] = {}
+    for name, value in data.items():
+        if name == "order" and isinstance(value, Mapping):
+            converted[name] = _order_in_dollars(value)
+        elif name == "bar" and isinstance(value, list):
+            converted[name] = _bar_in_dollars(value)
+        elif name.endswith("_e4"):
+            amount = dollars(value) if isinstance(value, int) else None
+            converted[name.removesuffix("_e4")] = amount
+        elif name.endswith("_ns"):
+            moment = moment_text(value) if isinstance(value, int) else None
+            converted[f"{name.removesuffix('_ns')}_ts"] = moment
+        else:
+            converted[name] = value
+
+    return converted
+
+
+def _order_in_dollars(order: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    converted: dict[str, JsonValue] = {}
+    for name, value in _in_dollars(order).items():
+        converted["order_id" if name == "id" else name] = value
+    return converted
+
+
+def _bar_in_dollars(bar: Sequence[int]) -> dict[str, JsonValue]:
+    open_e4, high_e4, low_e4, close_e4, volume = bar
+    return {
+        "open": dollars(open_e4),
+        "high": dollars(high_e4),
+        "low": dollars(low_e4),
+        "close": dollars(close_e4),
+        "volume": volume,
+    }
+
+
+# ---- figures of a session: sums are exact, only ratios of them are floats
+
+
+def summary_shown(engine: Engine, session: Session) -> answers.SummaryShown:
+    """Figures of a session so far."""
+    state = engine.state
+    trades = [trade for trade in state.trades if trade.session_id == session.id]
+    commands = engine.log.commands()
+    sent = [given for _, given in commands if given.get("session_id") == session.id]
+    paid = _payments(engine, session)
+
+    facts = SessionFacts(
+        session.start_equity_e4,
+        _closes(engine, session),
+        TRADING_DAYS.get(engine.reference.dataset.info.calendar, 252),
+        traded_value_e4=sum(abs(trade.value_e4) for trade in trades),
+        num_trades=len(trades),
+        num_orders=session.accepted + session.rejected,
+        num_rejected=session.rejected,
+        num_actions=len(sent),
+        num_invalid=session.refused,
+        margin_call_count=session.margin_calls,
+        fees_paid_e4=-paid["FEE"],
+        interest_e4=-paid["INTEREST"],
+        borrow_fees_e4=-paid["BORROW_FEE"],
+        dividends_e4=paid["DIVIDEND"],
+    )
+    figures = msgspec.structs.asdict(summarise(facts))
+
+    return answers.SummaryShown(
+        session_id=session.id,
+        account_id=session.account_id,
+        status=session.status,
+        start_ts=moment_text(session.start_ns),
+        end_ts=moment_text(session.end_ns),
+        current_ts=moment_text(session.clock_ns),
+        **figures,
+    )
+
+
+def _payments(engine: Engine, session: Session) -> Mapping[CashKind, int]:
+    """Sum of the payments of each kind in the course of a session; negative: paid out."""
+    last = len(engine.log.entries) if session.last_seq is None else session.last_seq
+    sums: dict[CashKind, int] = {"FEE": 0, "INTEREST": 0, "BORROW_FEE": 0, "DIVIDEND": 0}
+    for entry in engine.state.cash_entries:
+        is_own = entry.account_id == session.account_id
+        if is_own and session.first_seq < entry.seq <= last and entry.kind in sums:
+            sums[entry.kind] += entry.amount_e4
+
+    return sums
+
+
+def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
+    """Equity at the closes of the session's days; at last that of a day which is not over, or was
+    not when it ended.
+    """
+    state = engine.state
+    hours = engine.hours
+    closes = [
+        close.equity_e4
+        for close in state.days[session.account_id]
+        if close.session_id == session.id
+    ]
+    row = int(np.searchsorted(hours.close_ns, session.clock_ns))
+
+    if int(hours.open_ns[row]) < session.clock_ns < int(hours.close_ns[row]):
+        equity = session.end_equity_e4
+        closes.append(
+            equity_e4(state.accounts[session.account_id], engine.marks())
+            if equity is None
+            else equity
+        )
+
+    return tuple(closes)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """Facts that a session's figures are made of. Fees and interest are paid ones, positive;
+    dividends received less paid.
+    """
+
+    start_equity_e4: int  # base of the first return
+    # equity at the closes of trading days; the last may be an unfinished day's latest
+    closes_e4: tuple[int, ...]
+    days_a_year: int = 252  # trading days, by which figures are annualised
+    traded_value_e4: int = 0  # sum of |price × qty × multiplier| of all trades
+    num_trades: int = 0
+    num_orders: int = 0  # sent: accepted and rejected
+    num_rejected: int = 0
+    num_actions: int = 0  # commands sent
+    num_invalid: int = 0  # commands refused
+    margin_call_count: int = 0
+    fees_paid_e4: int = 0
+    interest_e4: int = 0
+    borrow_fees_e4: int = 0
+    dividends_e4: int = 0
+
+
+def summarise(facts: SessionFacts) -> answers.Figures:
+    """Work out the figures.
+
+    * total_return: final equity / equity at the start − 1.
+    * annualised_volatility: sample standard deviation of daily returns × √days a year.
+    * sharpe: mean / sample standard deviation of daily returns × √days a year, over a rate of 0.
+    * max_drawdown: greatest fall from a running peak, as a positive fraction of the peak; the start
+      counts as a peak.
+    * turnover: traded value (purchases and sales) / mean equity at the closes; not annualised.
+    * reject_rate, invalid_action_rate: rejected orders / orders, refused commands / commands.
+
+    A figure that is not defined is null, with its reason under `undefined`: {name: words}.
+    """
+    equity = [facts.start_equity_e4, *facts.closes_e4]
+    returns = _daily_returns(equity)
+    figures: dict[str, float | str] = {
+        "total_return": _total_return(equity),
+        "annualised_volatility": _volatility(returns, facts.days_a_year),
+        "sharpe": _sharpe(returns, facts.days_a_year),
+        "max_drawdown": _max_drawdown(equity),
+        "turnover": _turnover(facts),
+        "reject_rate": _rate(facts.num_rejected, facts.num_orders, "order"),
+        "invalid_action_rate": _rate(facts.num_invalid, facts.num_actions, "command"),
+    }
+    defined: dict[str, float | None] = dict.fromkeys(figures)
+    undefined: dict[str, str] = {}
+    for name, figure in figures.items():
+        if isinstance(figure, str):
+            undefined[name] = figure
+        else:
+            defined[name] = figure
+
+    return answers.Figures(
+        start_equity=dollars(facts.start_equity_e4),
+        final_equity=dollars(equity[-1]),
+        fees_paid=dollars(facts.fees_paid_e4),
+        interest=dollars(facts.interest_e4),
+        borrow_fees=dollars(facts.borrow_fees_e4),
+        dividends=dollars(facts.dividends_e4),
+        num_days=len(facts.closes_e4),
+        num_orders=facts.num_orders,
+        num_trades=facts.num_trades,
+        margin_call_count=facts.margin_call_count,
+        undefined=undefined,
+        **defined,
+    )
+
+
+_NO_BASE = "equity was not positive at the start"
+
+
+def _rate(count: int, of: int, what: str) -> float | str:
+    return count / of if of else f"no {what} was sent"
+
+
+def _total_return(equity: list[int]) -> float | str:
+    return equity[-1] / equity[0] - 1 if equity[0] > 0 else _NO_BASE
+
+
+def _daily_returns(equity: list[int]) -> npt.NDArray[np.float64] | str:
+    """Returns from close to close, the first from the start; or why there are none."""
+    if len(equity) < 3:
+        return "there are less than two daily returns"
+    if min(equity[:-1]) <= 0:
+        return "equity was not positive at a close, so returns are not defined"
+
+    levels = np.array(equity, np.float64)
+    return levels[1:] / levels[:-1] - 1
+
+
+def _deviation(returns: npt.NDArray[np.float64]) -> float:
+    return float(np.std(returns, ddof=1))
+
+
+def _volatility(returns: npt.NDArray[np.float64] | str, days_a_year: int) -> float | str:
+    if isinstance(returns, str):
+        return returns
+    return _deviation(returns) * math.sqrt(days_a_year)
+
+
+def _sharpe(returns: npt.NDArray[np.float64] | str, days_a_year: int) -> float | str:
+    if isinstance(returns, str):
+        return returns
+
+    deviation = _deviation(returns)
+    if deviation < _ZERO_VOLATILITY:
+        return "daily returns do not vary"
+
+    return float(np.mean(returns)) / deviation * math.sqrt(days_a_year)
+
+
+def _max_drawdown(equity: list[int]) -> float | str:
+    if equity[0] <= 0:
+        return _NO_BASE
+    levels = np.array(equity, np.float64)
+    return float(np.max(1 - levels / np.maximum.accumulate(levels)))
+
+
+def _turnover(facts: SessionFacts) -> float | str:
+    if not facts.closes_e4:
+        return "no day was closed"
+    mean = sum(facts.closes_e4) / len(facts.closes_e4)
+    return facts.traded_value_e4 / mean if mean > 0 else "mean equity was not positive"

@@ -1,0 +1,136 @@
+"""The one way from a service to data: a view as of a moment, which shows nothing that became known
+later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import numpy as np
+
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import (
+    AssetClass,
+    Bars,
+    BorrowRow,
+    ContractRow,
+    DividendRow,
+    EventRow,
+    MomentSpan,
+    NewsRow,
+    PageBounds,
+    RateRow,
+    Resolution,
+    SplitRow,
+    SymbolRow,
+    TagFilters,
+)
+from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of
+from ktdeval_qfinzero.trading_hours import TradingHours
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetView:
+    """A dataset as it was known at a moment. A minute's bar is known at its end, a stock's or
+    option's bar of a day at the close of its session, a coin's at the following midnight.
+    Everything else carries the moment from which on it is known.
+    """
+
+    dataset: Dataset  #: the stores
+    as_of_ns: int  #: the moment
+
+    @property
+    def hours(self) -> TradingHours:
+        """Sessions of the dataset's market."""
+        return self.dataset.info.hours
+
+    def symbols(self) -> Sequence[SymbolRow]:
+        """Stocks and coins listed so far."""
+        return self.dataset.prices.symbols(self.as_of_ns)
+
+    def bars(
+        self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: MomentSpan
+    ) -> Bars:
+        """Complete bars that start in the span, unadjusted."""
+        bars = self.dataset.prices.bars(
+            asset_class, symbol, resolution, self._complete(asset_class, resolution, span)
+        )
+        return self._known(asset_class, resolution, bars)
+
+    def chain_bars(
+        self, underlying: str, resolution: Resolution, span: MomentSpan
+    ) -> Mapping[str, Bars]:
+        """Complete bars of an underlying's options that start in the span, by OPRA symbol."""
+        chain = self.dataset.prices.chain_bars(
+            underlying, resolution, self._complete("option", resolution, span)
+        )
+        known = {symbol: self._known("option", resolution, bars) for symbol, bars in chain.items()}
+        return {symbol: bars for symbol, bars in known.items() if len(bars)}
+
+    def contracts(self, underlying: str) -> Sequence[ContractRow]:
+        """Options listed so far."""
+        return self.dataset.prices.contracts(underlying, self.as_of_ns)
+
+    def rates(self, first: date, last: date) -> Sequence[RateRow]:
+        """Curves published so far."""
+        return self.dataset.prices.rates(first, last, self.as_of_ns)
+
+    def dividends(self, symbol: str) -> Sequence[DividendRow]:
+        """Dividends declared so far; those to come among them."""
+        return self.dataset.prices.dividends(symbol, self.as_of_ns)
+
+    def splits(self, symbol: str) -> Sequence[SplitRow]:
+        """Splits announced so far; those to come among them."""
+        return self.dataset.prices.splits(symbol, self.as_of_ns)
+
+    def borrow(self, symbol: str) -> BorrowRow | None:
+        """What can be borrowed now."""
+        return self.dataset.prices.borrow(symbol, self.as_of_ns)
+
+    def events(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[EventRow]:
+        """Calendar events due in the span, each with what is released so far."""
+        return self.dataset.calendars.events(span, tags, page, self.as_of_ns)
+
+    def updates(self, tags: TagFilters, page: PageBounds) -> Sequence[tuple[int, EventRow]]:
+        """What became known about calendar events so far: the moment, and the event as it stood
+        then.
+        """
+        return self.dataset.calendars.updates(tags, page, self.as_of_ns)
+
+    def event(self, event_id: str) -> EventRow | None:
+        """One calendar event."""
+        return self.dataset.calendars.event(event_id, self.as_of_ns)
+
+    def news(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[NewsRow]:
+        """Articles published so far."""
+        return self.dataset.news.news(span, tags, page, self.as_of_ns)
+
+    def article(self, news_id: str) -> NewsRow | None:
+        """One article."""
+        return self.dataset.news.article(news_id, self.as_of_ns)
+
+    def last_day(self, asset_class: AssetClass) -> date:
+        """The last day whose bar is complete."""
+        if asset_class == "crypto":
+            return day_of(self.as_of_ns) - timedelta(days=1)
+        return self.hours.last_closed(self.as_of_ns)
+
+    def _complete(
+        self, asset_class: AssetClass, resolution: Resolution, span: MomentSpan
+    ) -> MomentSpan:
+        """The span without what can't be complete: nothing later is even asked for."""
+        if resolution == "minute":
+            return MomentSpan(span.start_ns, min(span.end_ns, self.as_of_ns - MINUTE + 1))
+        after = (
+            np.datetime64(self.last_day(asset_class) + timedelta(days=1))
+            .astype("datetime64[ns]")
+            .astype(np.int64)
+        )
+        return MomentSpan(span.start_ns, min(span.end_ns, int(after)))
+
+    def _known(self, asset_class: AssetClass, resolution: Resolution, bars: Bars) -> Bars:
+        """A second line behind a store that gives more than it was asked for."""
+        limit = self._complete(asset_class, resolution, MomentSpan(0, self.as_of_ns + DAY)).end_ns
+        return bars.take(slice(0, int(np.searchsorted(bars.start_ns, limit))))

@@ -1,0 +1,238 @@
+"""Words that an item is put in: system prompt, situation and question, from the prompt files of
+this package.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cache
+from pathlib import Path
+from string import Template
+from types import MappingProxyType
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from ktdeval.errors import DataError
+from ktdeval.values.hashes import content_hash, sha256_hex
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, BenchmarkItem
+from ktdeval_qfinzero.benchmark.wordings import clock_text
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.esp.arguments import StreamQuery
+from ktdeval_qfinzero.operations import Operation
+from ktdeval_qfinzero.pmb.arguments import CreateSession
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.schemas import Schema
+from ktdeval_qfinzero.scoring.types import with_run_ids
+from ktdeval_qfinzero.suite.config import SuiteConfig
+from ktdeval_qfinzero.timestamps import SECOND, moment_text
+
+_FOLDER = Path(__file__).with_name("prompts")
+_PROMPTS: Final = (
+    "system",
+    "user",
+    "public",
+    "public_user",
+    "native_dry",
+    "native_live",
+    "text_dry",
+    "text_tools",
+    "references_dry",
+)
+_OMITTED: Final = frozenset(
+    {"minLength", "maxLength", "pattern", "maxItems", "additionalProperties"}
+)
+
+
+_NEW_YORK: Final = ZoneInfo("America/New_York")
+_FREQUENCIES: Final[Mapping[str, str]] = MappingProxyType(
+    {"1m": "one minute", "1d": "one trading day"}
+)
+
+PUBLIC_IDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"session_id": "sess-dryrun-2025", "account_id": "acct-dryrun-2025"}
+)
+"""Ids that the public benchmark fills into its tasks in a run without services."""
+
+
+@cache
+def prompt_text(name: str) -> str:
+    """Text of a prompt file that ships with the package (a constant, so it is read once)."""
+    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
+
+
+def prompt_hashes() -> dict[str, str]:
+    """SHA-256 of the prompt files, by file name."""
+    return {f"{name}.md": sha256_hex(prompt_text(name)) for name in _PROMPTS}
+
+
+@cache
+def tool_hashes() -> dict[str, str]:
+    """Hashes of what a model is shown of each tool, by its dotted name."""
+    return {
+        each.name: content_hash({"description": each.summary, "parameters": each.parameters})
+        for each in catalogue().operations
+    }
+
+
+def system_text(config: SuiteConfig, view: DatasetView, closed_days: Sequence[date]) -> str:
+    """System prompt of an item of our own. `view`: the data as of the item's clock: what is listed
+    by then is named; `closed_days`: weekdays without a session that are named.
+    """
+    stocks: list[str] = []
+    coins: list[str] = []
+    for row in view.symbols():
+        name = f"{row.symbol} ({row.name})"
+        if row.asset_class == "crypto":
+            coins.append(name)
+        elif row.asset_class == "stock":
+            stocks.append(f"{name}*" if row.has_options else name)
+
+    closed = "weekends"
+    if closed_days:
+        closed = f"weekends and on {', '.join(map(str, closed_days))}"
+
+    return Template(prompt_text("system")).substitute(
+        _shared_words(config),
+        clock=clock_words(view.as_of_ns),
+        stocks=", ".join(stocks) or "none",
+        coins=", ".join(coins) or "none",
+        closed=closed,
+    )
+
+
+def public_system_text(config: SuiteConfig) -> str:
+    """System prompt of a task of a file: no clock, no market of ours."""
+    return Template(prompt_text("public")).substitute(_shared_words(config))
+
+
+def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> str:
+    """Question. `as_of_ns` is the moment of the clock; None for a task of a file, which has
+    none.
+    """
+    question = with_run_ids(instruction, situation.ids)
+    if as_of_ns is None:
+        return Template(prompt_text("public_user")).substitute(instruction=question)
+    return Template(prompt_text("user")).substitute(
+        clock=clock_words(as_of_ns), situation=situation.words, instruction=question
+    )
+
+
+def _shared_words(config: SuiteConfig) -> Mapping[str, str]:
+    is_text = config.calls == "text"
+    return {
+        "how": prompt_text(f"{config.calls}_{config.execution}"),
+        "references": "" if config.is_live else prompt_text("references_dry"),
+        "calls_word": ", `calls`" if is_text else "",
+        "tools": f"\n# Tools\n\n{tools_text()}" if is_text else "",
+    }
+
+
+@cache
+def tools_text() -> str:
+    """All tools with their arguments, as a model reads them that is offered none. Limits on lengths
+    and patterns are left out, and `cursor` too, which is described once for all tools whose answers
+    have pages.
+    """
+    paragraphs = [prompt_text("text_tools")]
+    for each in catalogue().operations:
+        arguments = json.dumps(_arguments_schema(each), ensure_ascii=False, separators=(",", ":"))
+        paragraphs.append(f"## {each.name}\n\n{each.summary}\nArguments: {arguments}")
+
+    return "\n\n".join(paragraphs)
+
+
+def _arguments_schema(operation: Operation) -> JsonValue:
+    """JSON Schema of an operation's arguments, as shown in text; the stream's cursor is of its own
+    kind, and stays.
+    """
+    properties = dict(operation.properties)
+    if operation.takes is not StreamQuery:
+        properties.pop("cursor", None)
+
+    return _shortened_schema({**operation.parameters, "properties": properties})
+
+
+def _shortened_schema(schema: Schema) -> dict[str, JsonValue]:
+    """Schema without limits on lengths and patterns."""
+    short: dict[str, JsonValue] = {}
+    for keyword, value in schema.items():
+        if keyword == "properties" and isinstance(value, Mapping):
+            short[keyword] = {
+                name: _shortened_schema(_schema(part)) for name, part in value.items()
+            }
+        elif keyword == "items" and isinstance(value, Mapping):
+            short[keyword] = _shortened_schema(value)
+        elif keyword not in _OMITTED:
+            short[keyword] = value
+
+    return short
+
+
+def _schema(value: JsonValue) -> Schema:
+    assert isinstance(value, Mapping)
+    return value
+
+
+# ---- situations
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Account and session that an agent finds."""
+
+    ids: Mapping[str, str]  # `session_id` and `account_id`, as far as there are any
+    # arguments that the session was opened with; None without one
+    session: CreateSession | None = None
+
+    @property
+    def words(self) -> str:
+        """Which account and session there are. What they hold must be asked for."""
+        if "account_id" not in self.ids:
+            return "There is no account and no session."
+        if self.session is None:
+            return f"There is an account, {ACCOUNT}, and no session."
+
+        universe = self.session.universe
+        names = ", ".join((*(universe.stocks or ()), *(universe.options or ())))
+        frequency = _FREQUENCIES[self.session.frequency]
+
+        return (
+            f"There is an account, {ACCOUNT}, with a session, {SESSION}. The session has ticks of"
+            f" {frequency}, ends at {self.session.end_ts}, and trades {names}."
+        )
+
+
+def situation_of(item: BenchmarkItem) -> Situation:
+    """Situation that the setup of an item makes. Raises DataError if it opens more than one account
+    or session, which there are no words for.
+    """
+    accounts = [call for call in item.setup if call.tool == "PMB.account.create"]
+    sessions = [call for call in item.setup if call.tool == "PMB.session.create"]
+    if len(accounts) > 1 or len(sessions) > 1:
+        raise DataError(
+            f"{item.task.id} ({item.template}): its setup opens more than one account or session"
+        )
+
+    ids: dict[str, str] = {}
+    if accounts:
+        ids["account_id"] = ACCOUNT
+    if not sessions:
+        return Situation(ids)
+
+    session = msgspec.convert(sessions[0].args, CreateSession)
+    return Situation({**ids, "session_id": SESSION}, session)
+
+
+def clock_words(as_of_ns: int) -> str:
+    """`2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York`."""
+    local = datetime.fromtimestamp(as_of_ns // SECOND, UTC).astimezone(_NEW_YORK)
+    return (
+        f"{moment_text(as_of_ns)}, which is {local:%A, %Y-%m-%d}, {clock_text(as_of_ns)} in New"
+        " York"
+    )

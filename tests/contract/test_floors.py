@@ -11,6 +11,7 @@ import pytest
 
 from floors import deleted_with, folders, needs, without
 from ktdeval.registry.loading import KINDS, load_plugins
+from loops import not_empty
 from paths import REPOSITORY
 from run_support import TASK, WINDOW
 from terminal import Terminal
@@ -83,13 +84,13 @@ def test_each_name_is_listed(kind: str, terminal: Terminal) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["models", "agents", "metrics"])
 def test_each_name_is_explained(kind: str, terminal: Terminal) -> None:
-    for name in load_plugins().specs(kind):
+    for name in not_empty(load_plugins().specs(kind)):
         assert terminal.text("list", kind, "show", name)
 
 
 def test_each_task_is_made() -> None:
     plugins = load_plugins()
-    for name in plugins.specs("tasks"):
+    for name in not_empty(plugins.specs("tasks")):
         assert plugins.make_task(name).name == name
 
 

@@ -61,12 +61,10 @@ def test_each_help_page_has_an_example_that_its_own_command_takes(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    unoffered = tuple(words for words, package in OF_PACKAGES.items() if package in absent())
     wrong = []
     assert len(COMMANDS) > 40
     for path, command in COMMANDS.items():
-        if OF_PACKAGES.get(path) in absent():
-            continue
-
         # click keeps a command's help option, so it must be the one of the command line.
         context = click.Context(command, info_name=path, help_option_names=["-h", "--help"])
         lines = examples_in(command.get_help(context))
@@ -74,8 +72,13 @@ def test_each_help_page_has_an_example_that_its_own_command_takes(
             wrong.append(f"{path}: no example")
 
         for line in lines:
+            if line.startswith(unoffered):
+                continue
+
             try:
                 context = parsed(line)
+            except click.exceptions.Exit:  # it asks for a page of help, which was written
+                continue
             except (click.ClickException, KtdevalError) as error:
                 wrong.append(f"{line}: {error}")
                 continue

@@ -63,7 +63,6 @@ from ktdeval.harness.research_then_submit import (
     research as research,
 )
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
-from ktdeval.harness.smallest_value import smallest_value as smallest_value
 from ktdeval.harness.stance_form import (
     HoldRule as HoldRule,
     Rebuild as Rebuild,
@@ -87,12 +86,13 @@ from ktdeval.harness.traits import (
     agent_traits as agent_traits,
     model_traits as model_traits,
 )
+from ktdeval.harness.trivial_submission import smallest_value as smallest_value
 from ktdeval.harness.written_calls import (
     read_blocks as read_blocks,
     read_envelope as read_envelope,
     split_thought as split_thought,
 )
-from ktdeval.observation.recorded_state import shown_state as shown_state
+from ktdeval.observation.state_reading import shown_state as shown_state
 from ktdeval.observation.state_tables import (
     as_object as as_object,
     rows_by_asset as rows_by_asset,

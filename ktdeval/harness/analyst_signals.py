@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ktdeval.harness.reading import json_object, label_key
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.observation.recorded_state import recorded_state
+from ktdeval.observation.state_reading import recorded_state
 from ktdeval.observation.state_tables import as_object
 
 Signal = Literal["Bullish", "Bearish", "Neutral"]

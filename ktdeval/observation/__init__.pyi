@@ -1,10 +1,6 @@
 """Public names of observations: the state of a day as the mask shows it."""
 
 from ktdeval.observation.fills import Fill as Fill, fill_of as fill_of
-from ktdeval.observation.recorded_state import (
-    recorded_state as recorded_state,
-    shown_state as shown_state,
-)
 from ktdeval.observation.state import (
     NOTHING_SHOWN as NOTHING_SHOWN,
     ObservedState as ObservedState,
@@ -21,6 +17,10 @@ from ktdeval.observation.state_entries import (
     ObservedOutcome as ObservedOutcome,
     ObservedPosition as ObservedPosition,
     first_number as first_number,
+)
+from ktdeval.observation.state_reading import (
+    recorded_state as recorded_state,
+    shown_state as shown_state,
 )
 from ktdeval.observation.state_tables import (
     as_object as as_object,

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness.messages import Model, ModelRequest, Reply, ToolCall, ToolSpec
-from ktdeval.harness.smallest_value import smallest_value
 from ktdeval.harness.traits import ModelTraits
+from ktdeval.harness.trivial_submission import smallest_value
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry.loading import Plugins
 from ktdeval.runner.execute import EpisodeFactory

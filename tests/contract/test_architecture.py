@@ -73,10 +73,10 @@ PUBLIC_PACKAGES = (
     "runner",
     "stats",
     "stores",
-    "tasks",
+    "task_api",
     "trading",
 )
-OPEN_PACKAGES = ("plugins", "secrets", "values")
+OPEN_PACKAGES = ("registry", "secrets", "values")
 """Packages whose modules are public, each with names of its own."""
 KITS = {parts_of(path)[0] for path in SOURCES if is_kit(path)}
 """Packages under `plugins/kits` that register nothing, and that plugins may import."""

@@ -243,7 +243,7 @@ def _replies() -> dict[str, Parser]:
     from ktdeval.calls.refusals import read_refusal, refusal_of
     from ktdeval.harness.reading import json_object
     from ktdeval.harness.written_calls import read_blocks, read_envelope, split_thought
-    from ktdeval.observation.recorded_state import shown_state
+    from ktdeval.observation.state_reading import shown_state
     from ktdeval_agents.answers import read_answers
     from ktdeval_models.remote.read_tool_calls import is_object, loads_reply, sent_arguments
 
@@ -281,7 +281,7 @@ def _replies() -> dict[str, Parser]:
         "recorded prompt": Parser(
             lambda data: shown_state(text_of(data)),
             (b'x\n```json\n{"account":{}}\n```\n',),
-            ("ktdeval/observation/recorded_state.py",),
+            ("ktdeval/observation/state_reading.py",),
             (ValueError,),
         ),
         "team answers": Parser(

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.observation.compact import compacted, unpacked
-from ktdeval.observation.recorded_state import recorded_state
 from ktdeval.observation.state import ObservedState
+from ktdeval.observation.state_reading import recorded_state
 from searching import examples
 
 TABLE = {

@@ -49,7 +49,7 @@ class SummaryOptions(PluginOptions):
         help="the documents; a report is written next to them",
     )
     venue: str = flag(
-        metavar="VENUE", help="venue whose closes end the days (see `ktdeval venues`)"
+        metavar="VENUE", help="venue whose closes end the days (see `ktdeval list venues`)"
     )
     assets: tuple[str, ...] = flag(
         (),

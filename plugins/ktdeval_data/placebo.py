@@ -66,7 +66,7 @@ def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str,
     if default is None and params.block_days is not None:
         raise ConfigError(f"placebo: kind {params.kind} has no blocks; leave block_days out")
 
-    recipe = DrawRecipe(params.kind, params.seed, params.block_days or default or 1)
+    recipe = PlaceboRecipe(params.kind, params.seed, params.block_days or default or 1)
     source = open_source(params.of)
     alpha: int | None = 0
     if recipe.kind == "sign_flip" and recipe.block_days > 1:
@@ -103,7 +103,7 @@ def open_source(of: str) -> MarketSnapshot:
     return load_snapshot(stored)
 
 
-def placebo_of(source: MarketSnapshot, recipe: DrawRecipe) -> MarketSnapshot:
+def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
     """Return the placebo of a market, without an id.
 
     Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and
@@ -416,7 +416,7 @@ class ResidualDraws:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawRecipe:
+class PlaceboRecipe:
     """Recipe of the draws."""
 
     kind: Kind  # as in `PlaceboParams`
@@ -429,7 +429,7 @@ class DrawRecipe:
 
 
 def draw(
-    recipe: DrawRecipe, has_return: BoolArray, boards: tuple[Board, ...], styled: int
+    recipe: PlaceboRecipe, has_return: BoolArray, boards: tuple[Board, ...], styled: int
 ) -> ResidualDraws:
     """Draw the residuals of a placebo of [D, N] bars.
 
@@ -482,7 +482,7 @@ def _shuffled(
     return asset
 
 
-def _stationary_days(recipe: DrawRecipe, days: int, styled: int) -> IndexArray:
+def _stationary_days(recipe: PlaceboRecipe, days: int, styled: int) -> IndexArray:
     """Draw the days of a stationary bootstrap (Politis and Romano 1994), [D], separately before
     `styled` and from it on.
     """

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from ktdeval.market.storage import save_snapshot
-from ktdeval_data.placebo import DrawRecipe as Placebo, placebo_of
+from ktdeval_data.placebo import PlaceboRecipe as Placebo, placebo_of
 from ktdeval_qlib.model import Accuracy, read_log
 from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import Change, Recipe, recipes

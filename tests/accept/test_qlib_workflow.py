@@ -22,7 +22,7 @@ from ktdeval.attribution import FACTOR_NAMES, factor_panel, fit_factors
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.runner.ledger_file import load_ledger
-from ktdeval_data.placebo import DrawRecipe as Placebo, placebo_of
+from ktdeval_data.placebo import PlaceboRecipe as Placebo, placebo_of
 from ktdeval_qlib.model import read_log
 from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import recipes

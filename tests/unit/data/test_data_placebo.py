@@ -30,7 +30,7 @@ from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
-from ktdeval_data.placebo import DrawRecipe, ResidualDraws, draw, placebo_of, regress, take_apart
+from ktdeval_data.placebo import PlaceboRecipe, ResidualDraws, draw, placebo_of, regress, take_apart
 from ktdeval_data.synthetic import make_synthetic
 from ktdfin_market import FIRST, LAST, small_market
 from tables import on_each_row
@@ -42,8 +42,8 @@ LIMIT = {"main": 0.10, "chinext": 0.20, "star": 0.20, "bse": 0.30}
 LONG = ("2024-01-02", "2026-04-10")
 
 
-def recipe(kind: Kind, seed: int = 0, block_days: int | None = None) -> DrawRecipe:
-    return DrawRecipe(
+def recipe(kind: Kind, seed: int = 0, block_days: int | None = None) -> PlaceboRecipe:
+    return PlaceboRecipe(
         kind, seed, block_days or {"sign_flip": 1, "block_bootstrap": 20, "shuffle": 1}[kind]
     )
 

@@ -113,8 +113,8 @@ def test_key_seed_window_and_mask_decide_and_nothing_else() -> None:
     }
     indices = {code: levels[40:] for code, levels in MARKET.indices.items()}
     shorter = replace(MARKET, days=MARKET.days[40:], indices=indices, **arrays)
-    assert [(asset, row + 40) for asset, row, _ in drawn(market=shorter)] == [
-        (asset, row) for asset, row, _ in drawn()
+    assert [(probe.asset, probe.row + 40) for probe in drawn(market=shorter)] == [
+        (probe.asset, probe.row) for probe in drawn()
     ]
 
 
@@ -382,7 +382,8 @@ def test_a_subject_of_another_plugin_file_is_probed_with_what_its_mask_does_to_n
     assert len(rebased) == 6
     assert "rescaled so that its close at the first decision is 100" in rebased.sample(0).system
     assert "original ones" in samples().sample(0).system
-    (asset, row, _), base = rebased.probes[0], rebased.view(0).lens.base_row
+    asset, row = rebased.probes[0].asset, rebased.probes[0].row
+    base = rebased.view(0).lens.base_row
     shown = payload_in(rebased.sample(0))["snapshot"]["last_close_cny"]
     assert shown == pytest.approx(
         100 * MARKET.close[row, asset] / MARKET.close[base, asset], rel=1e-4

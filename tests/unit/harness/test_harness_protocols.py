@@ -25,7 +25,7 @@ from ktdeval.harness.messages import (
     Usage,
 )
 from ktdeval.harness.protocols import ProtocolModel, decode, encode
-from ktdeval.harness.written_calls import read_blocks, read_envelope
+from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope
 from ktdeval.registry.loading import load_plugins
 from ktdeval.values.strict_json import dumps_canonical, loads_strict
 from ktdfin_market import small_market
@@ -484,5 +484,5 @@ def test_any_response_becomes_a_reply(content: str) -> None:
 @pytest.mark.parametrize("mark", ["```{x ", "```", '{"tool": ', "</think> ", '```{"tool": "a"} '])
 def test_a_text_without_bounds_is_read_in_bounded_steps_and_holds_no_calls(mark):
     text = mark * ((1 << 20) // len(mark))
-    assert read_blocks(text) == (text, ())
-    assert read_envelope(text) == (text, ())
+    assert read_blocks(text) == ParsedReply(text, ())
+    assert read_envelope(text) == ParsedReply(text, ())

@@ -17,7 +17,7 @@ from ktdeval.market import Document, Documents, load_snapshot, read_documents, s
 from ktdeval.market.assembly import assemble
 from ktdeval.market.document_files import faults
 from ktdeval.market.manifest import snapshot_id
-from ktdeval.market.sentiment import split_sentiment
+from ktdeval.market.sentiment import LabelledText, split_sentiment
 from raw_market import market
 from tables import on_each_row
 
@@ -33,12 +33,12 @@ def item(sentiment: str = "", text: str = "Up.") -> Document:
 def test_the_label_at_the_end_of_a_text_is_taken_out_of_it(
     text: str, rest: str, sentiment: str
 ) -> None:
-    assert split_sentiment(text) == (rest, sentiment)
+    assert split_sentiment(text) == LabelledText(rest, sentiment)
 
 
 def test_a_long_text_is_searched_at_its_end_alone() -> None:
     text = f"{' ' * 1_000_000}(sentiment: {'x ' * 1_000_000}"
-    assert split_sentiment(text) == (text, "")
+    assert split_sentiment(text) == LabelledText(text, "")
 
 
 @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])

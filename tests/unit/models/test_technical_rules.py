@@ -5,6 +5,7 @@ and how they answer a task.
 from __future__ import annotations
 
 import json
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def path(values: Any, distance: Any) -> list[int]:
 
 def other_way(name: str, made: AssetBars) -> Any:
     """Sides by pandas, or by a slow loop."""
-    close, high, low = (pd.Series(values) for values in made)
+    close, high, low = (pd.Series(values) for values in astuple(made))
 
     def stochastic(days: int) -> pd.Series:
         bottom = low.rolling(days).min()
@@ -206,11 +207,13 @@ def test_neither_the_unit_of_prices_nor_later_bars_change_a_signal(name: str) ->
     signals = RULES[name](made, **numbers)
     for factor in (1e-3, 0.37, 7.0, 1e4):
         assert (
-            RULES[name](AssetBars(*(values * factor for values in made)), **numbers).sides.tolist()
+            RULES[name](
+                AssetBars(*(values * factor for values in astuple(made))), **numbers
+            ).sides.tolist()
             == signals.sides.tolist()
         )
     for count in (1, 5, 14, 23, 60, 200):
-        earlier = RULES[name](AssetBars(*(values[:count] for values in made)), **numbers)
+        earlier = RULES[name](AssetBars(*(values[:count] for values in astuple(made))), **numbers)
         assert earlier.sides.tolist() == signals.sides[:count].tolist()
         for figure, values in earlier.figures.items():
             assert np.array_equal(values, signals.figures[figure][:count], equal_nan=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -159,7 +159,7 @@ def test_figures_read_as_people_write_them() -> None:
 @pytest.mark.parametrize("side", [0, 1])
 def test_each_colour_of_a_plot_belongs_to_one_token(side: int) -> None:
     """In a page the variable of its token replaces a light colour, so no two tokens may share it."""
-    codes = [pair[side] for pair in PALETTE.values()]
+    codes = [astuple(colour)[side] for colour in PALETTE.values()]
     assert len(set(codes)) == len(codes)
     assert all(re.fullmatch(r"#[0-9a-f]{6}", code) for code in codes)
 

@@ -5,7 +5,7 @@ sizes of orders.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import get_args
@@ -409,7 +409,7 @@ def test_a_sell_on_star_is_at_least_200_shares_or_all(
 
 
 def test_each_board_has_one_size_of_orders() -> None:
-    assert {board: order_sizes(board) for board in Board} == {
+    assert {board: astuple(order_sizes(board)) for board in Board} == {
         Board.MAIN: (100, 100),
         Board.CHINEXT: (100, 100),
         Board.STAR: (200, 1),

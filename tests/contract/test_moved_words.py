@@ -21,6 +21,7 @@ TABLES = (
 #: Data cards of tasks, which enter cards: they change with the next version of their task
 DATA_CARDS = re.compile(r"tasks/ktdeval_\w+/\w+\.yaml\Z")
 RECORDED = ("tests/golden/", "leaderboards/practice/")
+OF_THIS_TEST = "tests/contract/test_moved_words.py"
 SUFFIXES = {".cfg", ".css", ".csv", ".html", ".j2", ".js", ".json", ".md", ".py", ".sh", ".toml"}
 SUFFIXES |= {".txt", ".yaml", ".yml"}
 
@@ -40,7 +41,7 @@ def texts() -> list[str]:
     found = []
     for name in listed.stdout.splitlines():
         is_text = Path(name).suffix in SUFFIXES and (REPOSITORY / name).is_file()
-        is_exempt = name in TABLES or name.startswith(RECORDED) or DATA_CARDS.match(name)
+        is_exempt = name in (*TABLES, OF_THIS_TEST) or name.startswith(RECORDED) or DATA_CARDS.match(name)
         if is_text and not is_exempt:
             found.append(name)
 

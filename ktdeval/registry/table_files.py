@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ktdeval.registry.loading import Plugins
 
 Median = Literal["trajectory", "figures"]
-RuleSet = Literal["paper", "strict"]
+RuleSet = Literal["strict", "paper"]
 
 
 class Pivot(Value, kw_only=True):

@@ -389,8 +389,9 @@ def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(
     """On all addresses of the machine, with stderr at a terminal."""
     mine, theirs = pty.openpty()
     words = [
-        "serve",
+        "paper",
         "qfinzero",
+        "serve",
         "--host",
         "0.0.0.0",
         "--port",

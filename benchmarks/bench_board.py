@@ -42,7 +42,6 @@ def build(board: Path, out: Path) -> tuple[float, float, float]:
         str(board),
         "--out",
         str(out),
-        "--quiet",
     ]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     wall = time.perf_counter() - start

@@ -38,7 +38,8 @@ class _EndedUnit:
     needed: dict[str, float] | None = None  #: as of `UnitFailed`
 
 
-@dataclass(frozen=True)
+# not frozen: it keeps what was published last
+@dataclass
 class UnitRunner:
     """Runs units of a grid in this process, on any thread."""
 

@@ -83,7 +83,7 @@ def test_the_installed_example_is_found_with_all_it_offers(site: Path, repositor
         "metrics:example_win_rate",
     ]
     folder = repository / "examples" / "ktdeval-example-plugin" / "src" / "ktdeval_example"
-    from_folder = python(Path(), "-m", "ktdeval", "tasks", "--plugin", str(folder))
+    from_folder = python(Path(), "-m", "ktdeval", "tasks", "--all", "--plugin", str(folder))
     assert "example_two_weeks" in from_folder.stdout
 
 

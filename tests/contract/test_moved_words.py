@@ -41,7 +41,9 @@ def texts() -> list[str]:
     found = []
     for name in listed.stdout.splitlines():
         is_text = Path(name).suffix in SUFFIXES and (REPOSITORY / name).is_file()
-        is_exempt = name in (*TABLES, OF_THIS_TEST) or name.startswith(RECORDED) or DATA_CARDS.match(name)
+        is_exempt = (
+            name in (*TABLES, OF_THIS_TEST) or name.startswith(RECORDED) or DATA_CARDS.match(name)
+        )
         if is_text and not is_exempt:
             found.append(name)
 

@@ -23,7 +23,7 @@ from source_trees import imports_in
 # The one file. `haste` is gathered from the records, `spread` derived from the card's episodes.
 NEW_FIELDS = """
 from ktdeval.cards.fields.field import TradingField
-from ktdeval.cards.fields.words import Words
+from ktdeval.cards.fields.words import FieldWords
 
 
 def haste_problems(haste, facts):
@@ -37,7 +37,7 @@ HASTE = TradingField(
     gather=lambda sources: len(sources.finished),
     rows=lambda haste, facts: [("haste", f"{haste} of {len(facts.seeds)} in haste")],
     problems=haste_problems,
-    words={"haste": Words("haste", "episodes", "episodes that finished in haste")},
+    words={"haste": FieldWords("haste", "episodes", "episodes that finished in haste")},
 )
 
 SPREAD = TradingField(
@@ -46,7 +46,7 @@ SPREAD = TradingField(
     derive=lambda basis: sum(one.steps for one in basis.facts.episodes),
     rows=lambda spread, facts: [("spread", f"over {spread} {facts.STEP}s")],
     table="activity",
-    words={"spread": Words("spread", "steps", "steps over which it is spread")},
+    words={"spread": FieldWords("spread", "steps", "steps over which it is spread")},
 )
 """
 

@@ -319,7 +319,11 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
             "compare: alpha: expected a value from 0.0001 to 0.5, was 0.95",
         ),
         (runs[:2], {"draws": 0}, "compare: draws: expected a value of at least 1, was 0"),
-        (runs, {"factors": "agent,model", "table": "ama-1"}, "either cards of runs or --table"),
+        (
+            runs,
+            {"factors": "agent,model", "table": "ama-1"},
+            "either cards of runs or a table of runs",
+        ),
         (runs, {"table": "ama-1"}, "table goes with factors"),
     ):
         with pytest.raises(KtdevalError) as refused:

@@ -286,7 +286,8 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
         where = ("knowledge_cutoff", "windows", window.name)
         total = min(window.days, limit or window.days)
         if days.total != total:
-            yield where, f"do not add up to the {total} days of the window"
+            cut = "no limit" if limit is None else f"the limit {limit}"
+            yield where, f"do not add up to the {total} days of the window with {cut}"
         elif _is_on_another_side(window, days, cutoff):
             yield where, f"are not the sides on which its days lie to {block.date}"
 

@@ -23,11 +23,9 @@ from ktdeval.cli.options import (
     flag as flag,
     given_of as given_of,
     inherited as inherited,
-    json_option as json_option,
     open_plugins as open_plugins,
     options_of as options_of,
     parameters_of as parameters_of,
-    plugin_option as plugin_option,
     run_flag as run_flag,
     warn as warn,
 )

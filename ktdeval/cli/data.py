@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ktdeval.cli.listing import spec_json
 from ktdeval.cli.options import (
     FilePath,
     JsonOptions,
-    config_option,
+    PluginOptions,
     inherited,
     open_plugins,
     options_of,
@@ -33,14 +34,18 @@ if TYPE_CHECKING:
     from ktdeval.registry.data_form import DataForm
 
 
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(JsonOptions, PluginOptions):
+    """Options of the group `data`."""
+
+
 @example("ktdeval data", "ktdeval data make synthetic --out my-market")
 @click.group(invoke_without_command=True, subcommand_metavar="[make|check|info …]")
-@options_of(JsonOptions)
-@config_option("plugin")
+@options_of(DataOptions)
 @click.pass_context
-def data(context: click.Context, options: JsonOptions, plugin: tuple[str, ...] | None) -> None:
+def data(context: click.Context, options: DataOptions) -> None:
     """List data providers. `--data` takes one of them, or a folder."""
-    plugins = open_plugins(plugin or ())
+    plugins = open_plugins(options.plugin)
     context.obj = plugins
     if context.invoked_subcommand is None:
         print_providers(plugins, options.as_json)

@@ -147,7 +147,7 @@ def _in_columns(meanings: Sequence[tuple[str, str]], width: int) -> Iterator[str
     column = max(len(suffix) for suffix, _ in meanings) + len(_GAP)
     cells = [f"{suffix:<{column}}{meaning}" for suffix, meaning in meanings]
     room = max(map(len, cells)) + len(_GAP)
-    if len(_GAP) + room + room - len(_GAP) > width:
+    if 2 * room > width:
         for cell in cells:
             yield f"{_GAP}{cell}"
         return

@@ -67,9 +67,7 @@ class ListOptions(JsonOptions):
     window: str | None = flag(None, help="only of windows that match", metavar="GLOB")
     seed: int | None = flag(None, help="only of this seed", metavar="N")
     state: Literal["complete", "unfinished", "planned"] | None = flag(
-        None,
-        help="only in this state",
-        type=click.Choice(["complete", "unfinished", "planned"]),
+        None, help="only in this state"
     )
 
 

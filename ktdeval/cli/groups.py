@@ -120,9 +120,16 @@ class LazyGroup(click.Group):
         raise UsageError(f"{own}: {message}" if own else message)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
-        """List the commands without importing any."""
+        """List the commands without importing any, and say which one runs where none is named."""
+        rows = []
+        for name, command in self.lazy.items():
+            summary = command.summary
+            if name == self.default_command:
+                summary += " [default]"
+            rows.append((name, summary))
+
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in self.lazy.items()])
+            formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the group's options, or the names of its commands, without importing these."""
@@ -160,10 +167,8 @@ class SharedGroup(LazyGroup):
         default: str = "",
         **settings: Any,
     ) -> None:
-        summaries = {name: command.summary for name, command in lazy.items()}
         super().__init__(path, lazy, **settings)
         self._makers = makers
-        self._summaries = summaries
         self.default_command = default or None
 
     def load(self, name: str) -> click.Command:
@@ -178,18 +183,6 @@ class SharedGroup(LazyGroup):
         if self._means_default(args):
             args = [str(self.default_command), *args]
         return super().parse_args(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
-        """List the commands, and say which one runs where none is named."""
-        rows = []
-        for name, command in self.lazy.items():
-            summary = command.summary
-            if name == self.default_command:
-                summary += " [default]"
-            rows.append((name, summary))
-
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
     def _means_default(self, args: Sequence[str]) -> bool:
         if self.default_command is None or not args:

@@ -4,21 +4,21 @@ ones are.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import click
 
+from ktdeval.values.files import csv_rows
+
 
 @cache
 def moved_words() -> Mapping[tuple[str, ...], tuple[str, ...]]:
     """Return the new words of each command that moved, by its old words (`moved.csv`)."""
     words = {}
-    with Path(__file__).with_name("moved.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            words[tuple(row["old"].split())] = tuple(row["new"].split())
+    for row in csv_rows(Path(__file__).with_name("moved.csv")):
+        words[tuple(row["old"].split())] = tuple(row["new"].split())
 
     return words
 
@@ -32,10 +32,8 @@ def with_new_words(arguments: Sequence[str]) -> list[str]:
     longest = max((len(old) for old in table), default=0)
     for length in range(longest, 0, -1):
         new = table.get(tuple(arguments[:length]))
-        if new is None or len(arguments) < length:
-            continue
-
-        click.echo(f"ktdeval: moved: ktdeval {' '.join(new)} …", err=True)
-        return [*new, *arguments[length:]]
+        if new is not None:
+            click.echo(f"ktdeval: moved: ktdeval {' '.join(new)} …", err=True)
+            return [*new, *arguments[length:]]
 
     return list(arguments)

@@ -135,16 +135,6 @@ class OutputPath(FilePath):
         return path
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
-plugin_option = click.option(
-    "--plugin",
-    "extra",
-    multiple=True,
-    metavar="PLUGIN",
-    help="further plugin, a module or a path to one; may be repeated",
-)
-
-
 def warn(message: str) -> None:
     """Print a warning on stderr."""
     click.echo(f"ktdeval: warning: {message}", err=True)
@@ -297,10 +287,15 @@ def flag(
     name where it isn't that of the field with dashes, also two of them: `--yes -y`. `type`: click's
     type of the values where the field's own type does not say it, such as `OutputPath("file")`; a
     tuple's option may then be repeated, and commas are part of its values. `metavar`: what help
-    calls the value; one in brackets may be left out, and is then empty. `complete`: what completes it in a shell.
+    calls the value; one in brackets may be left out, and is then empty. `complete`: what completes
+    it in a shell.
     """
-    metadata: dict[str, Any] = {"help": help, "type": type, "metavar": metavar}
-    metadata["complete"] = complete
+    metadata: dict[str, Any] = {
+        "help": help,
+        "type": type,
+        "metavar": metavar,
+        "complete": complete,
+    }
     if name:
         metadata["flag"] = name
     if isinstance(default, dict):
@@ -310,7 +305,7 @@ def flag(
 
 
 def run_flag(name: str) -> Any:
-    """Return a dataclass field that `options_of` makes the option of `ktdeval run` of that name of.
+    """Return a dataclass field of which `options_of` makes the option of `ktdeval run` of that name.
 
     Where it is not given, it is None, or an empty list: the value that a run was made with.
     """
@@ -435,12 +430,12 @@ def field_option(
 
     A field whose metadata has a `flag` without dashes becomes an argument.
     """
-    flag = field.metadata.get("flag")
-    if flag is None:
-        flag = "--" + field.name.replace("_", "-")
+    names = field.metadata.get("flag")
+    if names is None:
+        names = "--" + field.name.replace("_", "-")
 
-    if not flag.startswith("-"):
-        return click.Argument([field.name], required=False, metavar=flag)
+    if not names.startswith("-"):
+        return click.Argument([field.name], required=False, metavar=names)
 
     settings = _value_settings(field, hint)
     completer = field.metadata.get("complete") or _completer(field, hint)
@@ -451,17 +446,16 @@ def field_option(
         settings |= {"is_flag": False, "flag_value": ""}
 
     help_text = field.metadata.get("help", "")
-    settings["default"] = None
     if "type" in field.metadata and _is_required(field):  # made by `flag`
-        del settings["default"]
-        settings["required"] = True
-    elif isinstance(settings.get("type"), OutputPath):
-        settings["default"] = field.default  # tested before work begins, as a path that is given
-
-    if not settings.get("required"):  # else help says it itself
+        settings["required"] = True  # help says it itself
+    else:
+        settings["default"] = None
         help_text += _help_suffix(field, with_default)
 
-    return click.Option([*flag.split(), field.name], help=help_text, **settings)
+    if isinstance(settings.get("type"), OutputPath) and "required" not in settings:
+        settings["default"] = field.default  # tested before work begins, as a path that is given
+
+    return click.Option([*names.split(), field.name], help=help_text, **settings)
 
 
 def _completer(field: dataclasses.Field[Any], hint: Any) -> Completer | None:

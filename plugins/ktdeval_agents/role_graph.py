@@ -97,7 +97,11 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def analysts(self) -> tuple[str, ...]:
         """Roles that speak independently, in order."""
-        return tuple(name for stage in self.flow for name in stage.together)
+        names: list[str] = []
+        for stage in self.flow:
+            names += stage.together
+
+        return tuple(names)
 
     @property
     def planners(self) -> tuple[str, ...]:
@@ -106,8 +110,12 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def choices_of(self, planner: str) -> tuple[str, ...]:
         """Return the analysts among which a role chooses."""
-        chosen = [stage.together for stage in self.flow if stage.chosen_by == planner]
-        return tuple(name for together in chosen for name in together)
+        names: list[str] = []
+        for stage in self.flow:
+            if stage.chosen_by == planner:
+                names += stage.together
+
+        return tuple(names)
 
     @property
     def last(self) -> str:
@@ -165,7 +173,10 @@ def _team_problems(team: Team) -> Iterator[str]:
 
     quick = {*team.roles, *([REFLECTION] if team.memory and team.memory.reflection else ())}
     yield from _unknown("quick", team.quick, quick)
-    chosen = [name for planner in team.planners for name in team.choices_of(planner)]
+    chosen: list[str] = []
+    for planner in team.planners:
+        chosen += team.choices_of(planner)
+
     yield from _unknown("without_planner", team.without_planner, chosen)
 
 

@@ -43,7 +43,10 @@ class GridGroup(LazyGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `launch` if the first word is no command and no option of the group."""
-        own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        own: set[str] = set()
+        for parameter in self.get_params(ctx):
+            own.update(parameter.opts)
+
         if args and args[0] not in own and args[0] not in self.lazy:
             args = [LAUNCH, *args]
         return super().parse_args(ctx, args)

@@ -62,8 +62,11 @@ def forest_plot(
             values, rows, color=colour("series1"), marker="o", markersize=5.5, linestyle="none"
         )
         # what is nothing is not drawn as large
-        ends = [end for point in known for end in (point.value, point.low, point.high)]
-        if max(abs(scale * end) for end in ends if end is not None) < 1e-9:
+        ends: list[float] = []
+        for point in known:
+            ends += [end for end in (point.value, point.low, point.high) if end is not None]
+
+        if max(abs(scale * end) for end in ends) < 1e-9:
             axes.set_xlim(-1.0, 1.0)
 
         axes.set_yticks(rows, [_lines_of(point.name) for point in known])

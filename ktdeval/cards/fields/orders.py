@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from ktdeval.cards.fields.basics import add_counts, add_up
 from ktdeval.cards.fields.episode_parts import Orders
@@ -16,7 +17,7 @@ from ktdeval.trading.ledger import StepRecord
 
 def gather_orders(steps: Iterable[StepRecord]) -> Orders:
     """Count the orders of an episode."""
-    orders = [order for step in steps for order in step.orders]
+    orders = list(chain.from_iterable(step.orders for step in steps))
     statuses = Counter[str](order.status for order in orders)
     rules = Counter(order.rule for order in orders if order.rule is not None)
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ktdeval.errors import StoreError, explained
 from ktdeval.values.temporary import try_lock
+
+# A child that a killed holder has just forked keeps the lock until it runs its own program.
+_PATIENCE_S = 1.0
+_PAUSE_S = 0.02
 
 
 @contextmanager
@@ -23,9 +28,20 @@ def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
     try:
         if wait:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        elif not try_lock(descriptor):
+        elif not _try_for_a_while(descriptor):
             raise StoreError(f"{folder}: another process writes it; wait until it has ended")
 
         yield
     finally:
         os.close(descriptor)
+
+
+def _try_for_a_while(descriptor: int) -> bool:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not try_lock(descriptor):
+        if time.monotonic() > deadline:
+            return False
+
+        time.sleep(_PAUSE_S)
+
+    return True

@@ -127,7 +127,7 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
     def for_episode(*args: Any, **kwargs: Any) -> Any:
         given = real_access(*args, **kwargs)
         model = SimpleNamespace(reply=clock.timed("model", given.model.reply))
-        return given._replace(model=model)
+        return replace(given, model=model)
 
     def make_tools(*args: Any, **kwargs: Any) -> Any:
         return tuple(

@@ -53,9 +53,8 @@ TEXTS: dict[str, Callable[[Door], bytes]] = {
     "pointer": lambda _: b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
     "refusal of a server": lambda _: b'{"Note": "limit of 5 calls"}',
     "packed and cut off": lambda door: gzip.compress(text_of(door) * 50)[:60],
-    "packed bomb": lambda door: gzip.compress(text_of(door) + b",\n" * (160 << 20), 1),
+    "packed bomb": lambda door: gzip.compress(text_of(door) + b",\n" * (1 << 20)),
 }
-SLOW = ("packed bomb",)
 
 
 def column_of(name: str, door: Door) -> dict[str, Any]:
@@ -84,8 +83,7 @@ def at_each_door(table: str) -> Iterator[Any]:
     _, *rows = CASES[table]
     for form, *outcomes in rows:
         for (name, door), outcome in zip(DOORS.items(), outcomes, strict=True):
-            marks = [pytest.mark.slow] if form in SLOW else []
-            yield pytest.param(form, door, outcome, id=f"{form}-{name}", marks=marks)
+            yield pytest.param(form, door, outcome, id=f"{form}-{name}")
 
 
 def assert_refused(door: Door, folder: Path, content: bytes, words: str, suffix: str) -> None:
@@ -102,8 +100,10 @@ def assert_refused(door: Door, folder: Path, content: bytes, words: str, suffix:
 
 @pytest.mark.parametrize(("form", "door", "outcome"), [*at_each_door("texts")])
 def test_a_text_is_read_or_refused_on_one_line(
-    form: str, door: Door, outcome: str, tmp_path: Path
+    form: str, door: Door, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A bomb of 2 MiB is as good as one of 257, and read at once.
+    monkeypatch.setattr("ktdeval.values.size_limits.ALWAYS_ALLOWED", 1 << 20)
     content = TEXTS[form](door)
     suffix = ".csv.gz" if form.startswith("packed") else ".csv"
     if outcome == "read":

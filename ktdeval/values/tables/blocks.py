@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedReader
 from itertools import islice
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from ktdeval.errors import KtdevalError
 from ktdeval.values.size_limits import open_unpacked
 from ktdeval.values.tables.rows import (
     BATCH,
@@ -125,15 +127,23 @@ def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> It
     a row is a fault, and is skipped.
     """
     skipped: list[int] = []
+    stopped: list[KtdevalError] = []
 
     def skip(row: pa_csv.InvalidRow) -> str:
         skipped.append(row.number)
-        report(TableFault(row.number, cell_count(row.expected_columns, row.actual_columns)))
+        words = cell_count(row.expected_columns, row.actual_columns)
+        try:
+            report(TableFault(row.number, words))
+        except KtdevalError as error:  # which Arrow would print, and go on
+            stopped.append(error)
+            return "error"
+
         return "skip"
 
     column_of = {table.shape.field_of(column): column for column in header}
     column_of.pop("", None)
-    reader = pa_csv.open_csv(
+    open_reader = partial(
+        pa_csv.open_csv,
         _PlainText(open_unpacked(table.path)),
         pa_csv.ReadOptions(block_size=_BLOCK, use_threads=False),
         pa_csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip),
@@ -145,7 +155,7 @@ def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> It
     )
     line = 2
 
-    for batch in reader:
+    for batch in _batches(open_reader, stopped):
         lines = np.arange(line, line + len(batch) + len(skipped) + 1, dtype=np.int64)
         lines = lines[~np.isin(lines, skipped)][: len(batch)]
         if len(lines):
@@ -161,3 +171,15 @@ def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> It
             texts[field] = column.filter(rows)
 
         yield TextBlock(lines[filled], texts)
+
+
+def _batches(
+    open_reader: Callable[[], Iterable[pa.RecordBatch]], stopped: Sequence[KtdevalError]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of rows. Raises the error that stopped the reading, in place of Arrow's own."""
+    try:
+        yield from open_reader()  # which reads the first rows
+    except pa.ArrowInvalid:
+        if stopped:
+            raise stopped[0] from None
+        raise

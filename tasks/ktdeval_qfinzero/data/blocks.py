@@ -135,6 +135,7 @@ def _outside(values: npt.NDArray[np.int64], least: int, most: int) -> npt.NDArra
 
 
 SHOWN = 100  #: Problems listed in full; further ones are only counted
+MOST_PROBLEMS = 100_000  #: Counted; reading ends with the last of them
 
 
 class DatasetRefused(DataError):
@@ -147,23 +148,27 @@ class DatasetRefused(DataError):
         self.count = count
         if count == 1:
             found = f"1 problem: {problems[0]}"
-        else:
+        elif count < MOST_PROBLEMS:
             found = f"{count} problems, the first: {problems[0]}"
+        else:
+            found = f"{count} problems or more, the first: {problems[0]}"
         super().__init__(f"nothing was written: {found}")
 
 
 @dataclass(slots=True)
 class ProblemList:
-    """Collects problems, the first ones in full, and counts all."""
+    """Collects problems, the first ones in full, and counts up to `MOST_PROBLEMS`."""
 
     lines: list[str] = field(default_factory=list)
     count: int = 0
 
     def add(self, line: str) -> None:
-        """Add a problem."""
+        """Add a problem. Raises DatasetRefused: there are too many to go on."""
         self.count += 1
         if len(self.lines) < SHOWN:
             self.lines.append(line)
+        if self.count >= MOST_PROBLEMS:
+            self.refuse()
 
     def add_all(self, where: str, lines: Sequence[str]) -> None:
         """Add problems of one file or table."""

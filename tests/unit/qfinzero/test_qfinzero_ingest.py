@@ -414,6 +414,18 @@ def test_all_problems_are_counted_the_first_are_listed_and_nothing_is_written(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["minute.csv", "symbols.csv"]
 
 
+def test_reading_ends_where_there_are_too_many_problems_to_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ktdeval_qfinzero.data.blocks.MOST_PROBLEMS", 50)
+    write(tmp_path, day__csv=HEADER + "a,b,c\n" * 60)
+    with pytest.raises(DatasetRefused) as caught:
+        ingest_dataset(spec_of(bars=[stock_days()]), tmp_path, tmp_path / "out")
+
+    assert "50 problems or more, the first: day.csv:2: " in str(caught.value)
+    assert caught.value.problems[-1].startswith("day.csv:51: ")
+
+
 def test_lines_that_are_no_rows_are_named_and_do_not_shift_the_others(tmp_path: Path) -> None:
     write(
         tmp_path,
